@@ -56,7 +56,7 @@ def letters(monkeypatch: pytest.MonkeyPatch) -> Letters:
     pytest.importorskip("usearch")
     encoder = Letters()
     monkeypatch.setattr("hoptree.retrieval.index.enrichment.open_encoder", lambda spec: encoder)
-    monkeypatch.setattr("hoptree.retrieval.indexing.open_encoder", lambda spec: encoder)
+    monkeypatch.setattr("hoptree.retrieval.indexing.check.open_encoder", lambda spec: encoder)
     monkeypatch.setattr("hoptree.retrieval.vectors._ENCODE_AT_ONCE", 4)
     monkeypatch.setattr("hoptree.retrieval.vectors._SAVE_INTERVAL_S", -1.0)
     return encoder

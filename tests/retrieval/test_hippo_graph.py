@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from hoptree.core.values import Fact
 from hoptree.retrieval.hippo_retriever import PhraseGraph
-from hoptree.retrieval.hippo_store import fact_key, phrase_key, phrase_of
+from hoptree.retrieval.hippo_store import fact_key, phrase_of
+from hoptree.retrieval.index.tantivy_files import key_of
 
 pytest.importorskip("rustworkx")
 
@@ -18,7 +19,8 @@ Row = tuple[int, int, Fact]
 
 
 def row(passage: int, subject: str, relation: str, object_: str) -> Row:
-    return fact_key(subject, relation, object_), passage, Fact(subject, relation, object_)
+    fact = Fact(subject, relation, object_)
+    return fact_key(fact), passage, fact
 
 
 def slowly(
@@ -98,7 +100,7 @@ def test_a_fact_that_several_passages_state_ties_more() -> None:
 
 def test_synonyms_lead_on_and_those_of_phrases_that_are_gone_do_not() -> None:
     rows = [row(1, "Jim Bob", "occupation", "musician"), row(2, "James Robert Morrison", "born in", "London")]
-    same = (phrase_key("jim bob"), phrase_key("james robert morrison"), 0.9)
+    same = (key_of("jim bob"), key_of("james robert morrison"), 0.9)
     assert PhraseGraph(rows).walk({"musician": 1.0}, {}, damping=0.5)[2] == 0.0
     assert PhraseGraph(rows, [same, (5, 6, 1.0)]).walk({"musician": 1.0}, {}, damping=0.5)[2] > 0.0
 
@@ -141,7 +143,7 @@ def test_a_walk_is_the_one_that_is_computed_slowly(
     starts = {name: weight for name, weight in phrases.items() if name in there}
     if not starts:
         return
-    numbered = [(phrase_key(one), phrase_key(other), cosine) for one, other, cosine in synonyms]
+    numbered = [(key_of(one), key_of(other), cosine) for one, other, cosine in synonyms]
     found = PhraseGraph({key[:2]: key for key in rows}.values(), numbered).walk(starts, passages, damping=0.5)
     slow = slowly(list({key[:2]: key for key in rows}.values()), synonyms, starts, passages, 0.5)
     total = sum(slow["passage", key] for key in found)  # what is rated against each other

@@ -18,8 +18,7 @@ class HoptreeError(Exception):
 
     def __init__(self, cause: str, remedy: str = "") -> None:
         super().__init__(cause)
-        self.cause = cause
-        self.remedy = remedy
+        self.cause, self.remedy = cause, remedy
 
     def __str__(self) -> str:
         return f"{self.cause} {self.remedy}".strip()
@@ -114,9 +113,7 @@ class EndpointError(ModelError):
         exit_code: int = 1,
     ) -> None:
         super().__init__(cause, remedy)
-        self.exit_code = exit_code
-        self.status = status
-        self.retryable = retryable
+        self.exit_code, self.status, self.retryable = exit_code, status, retryable
         self.retry_after = retry_after
 
 

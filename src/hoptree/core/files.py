@@ -74,8 +74,7 @@ class FolderLock:
     NAME = "write.lock"
 
     def __init__(self, folder: Path, busy: type[HoptreeError]) -> None:
-        self._folder = folder
-        self._busy = busy
+        self._folder, self._busy = folder, busy
         self._lock: filelock.BaseFileLock | None = None
 
     def acquire(self) -> None:
@@ -343,10 +342,8 @@ class JsonlLog:
                     await asyncio.to_thread(os.fsync, self._file)
                     self._synced = written
         except OSError as error:
-            raise HoptreeError(
-                f"{self._path} could not be written: {error.strerror or error}.",
-                "What stands in it is kept: free some space, and give the same command again.",
-            ) from error
+            remedy = "What stands in it is kept: free some space, and give the same command again."
+            raise HoptreeError(f"{self._path} could not be written: {error.strerror or error}.", remedy) from error
 
     def close(self) -> None:
         if self._file is not None:

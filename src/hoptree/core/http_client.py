@@ -21,18 +21,15 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from hoptree.core.errors import ConfigError, EndpointError, RateLimited, UnusableReply
 
-MAX_BODY_BYTES = 16 * 2**20
-"""Bytes of a response that are read; a server that never ends its reply is cut off here."""
+MAX_BODY_BYTES = 16 * 2**20  # bytes of a response that are read; a server that never ends its reply is cut off here
 _CONNECT_TIMEOUT_S = 10.0
-_MAX_IDLE_S = 5.0
-"""How long an idle connection is used again: one that a firewall forgot would swallow the request."""
+_MAX_IDLE_S = 5.0  # how long an idle connection is used again: one that a firewall forgot would swallow the request
 _MAX_HEADERS = 200
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: |\r?\n)")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _PATH_CHARS = "!#$%&'()*+,/:;=?@[]~"
 
-Response = tuple[int, Mapping[str, str], bytes]
-"""Status, headers (names in lower case) and body."""
+Response = tuple[int, Mapping[str, str], bytes]  # status, headers (names in lower case) and body
 
 
 class InvalidUrl(Exception):
@@ -71,13 +68,10 @@ class HttpClient:
         self.url = url.rstrip("/")
         self.shown = without_password(self.url)
         if not _is_url(self.url):
-            raise ConfigError(
-                f"'{self.shown}' is no base URL.", "It begins with http:// or https:// and often ends in /v1."
-            )
+            cause = f"'{self.shown}' is no base URL."
+            raise ConfigError(cause, "It begins with http:// or https:// and often ends in /v1.")
         self._headers = dict(headers or {})
-        self._timeout = timeout
-        self._url_source = url_source
-        self._max_body = max_body
+        self._timeout, self._url_source, self._max_body = timeout, url_source, max_body
         self._unreachable_remedy = unreachable_remedy
         self._connections = ConnectionPool()
 
@@ -93,9 +87,8 @@ class HttpClient:
         try:
             return json.loads(received)
         except (ValueError, RecursionError) as error:
-            raise UnusableReply(
-                f"{self.shown} answered with {describe_body(received)} instead of JSON.", f"Check {self._url_source}."
-            ) from error
+            cause = f"{self.shown} answered with {describe_body(received)} instead of JSON."
+            raise UnusableReply(cause, f"Check {self._url_source}.") from error
 
     async def send(
         self,
@@ -115,25 +108,18 @@ class HttpClient:
             async with asyncio.timeout(self._timeout):
                 return await self._connections.send(method, f"{self.url}{path}", content or b"", sent, self._max_body)
         except TimeoutError as error:
-            raise EndpointError(
-                f"{self.shown} did not answer within {self._timeout:g} seconds.",
-                self._unreachable_remedy or "Check that the server is running and not overloaded.",
-                retryable=True,
-            ) from error
+            cause = f"{self.shown} did not answer within {self._timeout:g} seconds."
+            remedy = self._unreachable_remedy or "Check that the server is running and not overloaded."
+            raise EndpointError(cause, remedy, retryable=True) from error
         except Unreachable as error:
-            raise EndpointError(
-                f"{self.shown} cannot be reached ({error}).",
-                self._unreachable_remedy or f"Start the server, or correct {self._url_source}.",
-                retryable=True,
-            ) from error
+            remedy = self._unreachable_remedy or f"Start the server, or correct {self._url_source}."
+            raise EndpointError(f"{self.shown} cannot be reached ({error}).", remedy, retryable=True) from error
         except ConnectionBroken as error:
-            raise EndpointError(
-                f"The connection to {self.shown} broke off ({error}).", "Try again.", retryable=True
-            ) from error
+            cause = f"The connection to {self.shown} broke off ({error})."
+            raise EndpointError(cause, "Try again.", retryable=True) from error
         except BodyTooLarge as error:
-            raise UnusableReply(
-                f"{self.shown} sent a reply without end.", "Look at what the server answers."
-            ) from error
+            cause = f"{self.shown} sent a reply without end."
+            raise UnusableReply(cause, "Look at what the server answers.") from error
         except InvalidUrl as error:
             raise ConfigError(f"'{self.shown}' is no base URL ({error}).", f"Correct {self._url_source}.") from error
 
@@ -150,13 +136,9 @@ class HttpClient:
                 retry_after=_retry_after_s(headers),
             )
         if status >= 500 or status in (408, 409, 425):
-            return EndpointError(
-                f"{self.shown} failed (HTTP {status}{quoted}).",
-                "Try again later; replies in the cache are kept.",
-                status=status,
-                retryable=True,
-                retry_after=_retry_after_s(headers),
-            )
+            cause = f"{self.shown} failed (HTTP {status}{quoted})."
+            remedy = "Try again later; replies in the cache are kept."
+            return EndpointError(cause, remedy, status=status, retryable=True, retry_after=_retry_after_s(headers))
         if status in (401, 403):
             cause, remedy = f"refused the key (HTTP {status}{quoted})", "Give a key or password that it accepts."
         elif status == 404:
@@ -264,10 +246,8 @@ def _proxy_for(parts: SplitResult) -> SplitResult | None:
         return None
     proxy = urlsplit(address if "://" in address else f"http://{address}")
     if proxy.scheme not in ("http", "https") or not _is_url(proxy.geturl()):
-        raise ConfigError(
-            f"The proxy {without_password(address)} cannot be used.",
-            f"Set {parts.scheme}_proxy to an http:// or https:// address, or except the server with no_proxy.",
-        )
+        remedy = f"Set {parts.scheme}_proxy to an http:// or https:// address, or except the server with no_proxy."
+        raise ConfigError(f"The proxy {without_password(address)} cannot be used.", remedy)
     return proxy
 
 
@@ -311,8 +291,7 @@ class _Connection:
     """One connection, one request at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer = reader, writer
         self._keep_alive = True
 
     @property

@@ -23,14 +23,9 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _LOG = logging.getLogger("hoptree.http")
 _REFUSED_LOG = logging.getLogger("hoptree.refused")
 _MAX_LOG_CHARS = 600
-_BACKLOG = 1_024
-"""Connections that wait to be accepted."""
-_LINGER_S = 2.0
-_LINGER_BYTES = 4 * 2**20
-"""How long, and how much, a client may go on sending before its connection is closed for good."""
-_UNREAD_TIMEOUT_S = 30.0
-_MIN_READ_BYTES = 64 * 2**10
-"""Bytes that a client must take within that time, or all that is left."""
+_BACKLOG = 1_024  # connections that wait to be accepted
+_LINGER_S, _LINGER_BYTES = 2.0, 4 * 2**20  # that a client may go on sending before its connection is closed for good
+_UNREAD_TIMEOUT_S, _MIN_READ_BYTES = 30.0, 64 * 2**10  # within which a client must take so much, or all that is left
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -117,8 +112,7 @@ class LingeringTransport:
     """
 
     def __init__(self, transport: asyncio.Transport, conversation: h11.Connection) -> None:
-        self._transport = transport
-        self._conversation = conversation
+        self._transport, self._conversation = transport, conversation
         self._discarded = 0
         self._timer: asyncio.TimerHandle | None = None
         self.lingering = False

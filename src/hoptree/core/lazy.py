@@ -17,6 +17,21 @@ def import_optional(name: str, feature: str, extra: str) -> Any:
         raise MissingExtra(feature, extra) from error
 
 
+def lazy_import(name: str, feature: str, extra: str) -> Any:
+    """Return an optional library that is imported when something of it is first used."""
+    return _LazyModule(name, feature, extra)
+
+
+class _LazyModule:
+    """Stands for a library, and imports it at the first use."""
+
+    def __init__(self, *library: str) -> None:
+        self._library = library
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_optional(*self._library), name)
+
+
 _USED = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
 
 
@@ -32,8 +47,7 @@ class _LazyPattern:
     """Stands for a compiled pattern, whose methods it takes over at the first use."""
 
     def __init__(self, pattern: str, flags: int) -> None:
-        self.pattern = pattern
-        self._flags = flags
+        self.pattern, self._flags = pattern, flags
 
     def __getattr__(self, name: str) -> Any:
         compiled = re.compile(self.pattern, self._flags)

@@ -20,8 +20,7 @@ from hoptree.core.retry import retry_delay_s
 
 T = TypeVar("T")
 
-MAX_AGE_DAYS = 30.0
-"""Wikidata and Wikipedia change slowly: replies of the last month are good enough."""
+MAX_AGE_DAYS = 30.0  # Wikidata and Wikipedia change slowly: replies of the last month are good enough
 _MAX_ATTEMPTS = 4
 _PUBLIC_DOMAINS = ("wikidata.org", "wikipedia.org", "wikimedia.org")
 
@@ -119,9 +118,8 @@ class ReplyCache:
         self._db.close()
 
     def _unusable(self, error: Exception) -> CacheError:
-        return CacheError(
-            f"The cache at {self._path} cannot be used: {error}.", "Set HOPTREE_CACHE to a file elsewhere, or move it."
-        )
+        cause = f"The cache at {self._path} cannot be used: {error}."
+        return CacheError(cause, "Set HOPTREE_CACHE to a file elsewhere, or move it.")
 
 
 def _key(url: str, query: str) -> bytes:

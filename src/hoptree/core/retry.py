@@ -22,10 +22,8 @@ def retry_delay_s(error: ModelError, failures: int, *, first_s: float = 0.5) -> 
     return backoff * random.uniform(0.8, 1.2)
 
 
-MAX_FAILURES_IN_A_ROW = 8
-"""An endpoint refuses one prompt that is too long sooner than it answers all the others."""
-SHUT_OUT_STATUS = (401, 403, 404)
-"""What an endpoint says to everybody from then on: the key or the model is gone."""
+MAX_FAILURES_IN_A_ROW = 8  # an endpoint refuses one prompt that is too long sooner than it answers all the others
+SHUT_OUT_STATUS = (401, 403, 404)  # what an endpoint says to everybody from then on: the key or the model is gone
 
 
 class CircuitBreaker:

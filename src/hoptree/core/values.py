@@ -7,8 +7,7 @@ from typing import Literal
 
 Status = Literal["answered", "unknown", "refused"]
 Source = Literal["internal", "external", "fallback", "synthesis", "none"]
-DEFAULT_MAX_FACTS = 200
-"""Facts around an entity of a knowledge graph, unless a method asks for another number."""
+DEFAULT_MAX_FACTS = 200  # facts around an entity of a knowledge graph, unless a method asks for another number
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,10 @@ _ABBREVIATIONS = word_set(
     "dr. mr. mrs. ms. prof. st. jr. sr. vs. e.g. i.e. cf. fig. no. vol. ca. z.b. d.h. bzw. u.a. nr. bd. mme."
 )
 _MAX_TOKENIZER_CHARS = 1_000_000
-MAX_ROW_CHARS = 100_000
-"""Characters of a row that is one passage; a search would hand out all of it."""
+MAX_ROW_CHARS = 100_000  # characters of a row that is one passage; a search would hand out all of it
 
 Span = tuple[int, int]
-Tokenizer = Callable[[str], list[Span]]
-"""Finds where the tokens of a text begin and end."""
+Tokenizer = Callable[[str], list[Span]]  # finds where the tokens of a text begin and end
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from typing import Literal
 from hoptree.core.errors import CorpusError
 
 BETWEEN_HEADINGS = " › "
-MAX_DOCUMENT_BYTES = 128 * 2**20
-"""The largest file that is one document, and the longest text of one, in characters."""
+MAX_DOCUMENT_BYTES = 128 * 2**20  # the largest file that is one document, and the longest text of one, in characters
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,8 +201,7 @@ _GZIP_READ_BYTES = 2**11  # small, as the block in which a file turns out to be 
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_BYTES = 8192
 LATIN = "Latin-1"
-GUESSES = (LATIN, "gb18030", "euc_jp", "euc_kr")
-"""Encodings that a text is read in because it is nothing else."""
+GUESSES = (LATIN, "gb18030", "euc_jp", "euc_kr")  # encodings that a text is read in because it is nothing else
 _HIGH_BYTES = re.compile(rb"[\x80-\xff]+")
 _MIN_HIGH_BYTES, _MIN_HIGH_SHARE = 16, 0.1
 _MIN_PAIRED_SHARE, _MIN_KANA_SHARE, _MIN_HANGUL_SHARE = 0.9, 0.2, 0.9
@@ -374,16 +373,27 @@ def read_text(stream: io.BufferedReader, name: str, problems: Problems) -> str |
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
 
 
-def read_text_file(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Read a file as one document that is named after it."""
-    text = read_text(stream, name, problems)
-    if text is not None:
-        yield text_document(text, name)
+Reader = Callable[[io.BufferedReader, str, Problems], Iterator[Document]]
+
+
+def text_reader(make: Callable[[str, str], Document]) -> Reader:
+    """Return a reader of files that are one document, made of its text and name."""
+
+    def read(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+        text = read_text(stream, name, problems)
+        if text is not None:
+            yield make(text, name)
+
+    return read
 
 
 def text_document(text: str, name: str) -> Document:
+    """Make a document of a text as it is, named after its file."""
     base = PurePosixPath(name).name
     return Document(name, stem(name) if suffix_of(name) == ".txt" else base.removesuffix(".gz"), text)
+
+
+read_text_file = text_reader(text_document)
 
 
 def stem(name: str) -> str:

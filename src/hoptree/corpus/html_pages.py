@@ -12,6 +12,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from hoptree.corpus.document import Document, HeadingPath, Problems, Section, short, table_lines
 from hoptree.corpus.files import GUESSES, decode, read_all, stem
+from hoptree.text.word_classes import word_set
 
 _CHARSET = re.compile(
     rb"""(?:charset|<\?xml[^>]{0,200}encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([A-Za-z0-9_.:-]{1,40})""", re.I
@@ -22,12 +23,9 @@ _MAX_BYTES = 16 * 2**20
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _UNCLOSED_SHOWN = ("template", "noscript", "svg", "nav", "iframe", "object", "select", "button")
 _UNSEEN = frozenset((*_UNCLOSED_SHOWN, "script", "style"))
-_PARAGRAPHS = frozenset(
-    re.findall(
-        r"\w+",
-        "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer form header hr "
-        "main ol p pre section table ul",
-    )
+_PARAGRAPHS = word_set(
+    "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer form header hr main "
+    "ol p pre section table ul"
 )
 _LINES = frozenset(("br", "li", "tr", "caption", "summary", "option"))
 _CELLS = frozenset(("td", "th"))
@@ -40,19 +38,14 @@ _UNCLOSED_TITLE = re.compile(r"<title>([^<]*+)(?!</title)", re.IGNORECASE)
 _BARE_TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*)/?>")
 _MAX_DEPTH = 512  # as in browsers
 _MAX_COPIES = 1_000_000
-_FORMATTING = frozenset(re.findall(r"\w+", "a b big code em font i nobr s small strike strong tt u"))
+_FORMATTING = word_set("a b big code em font i nobr s small strike strong tt u")
 """Left open at the end of a paragraph, they are opened anew in the next one."""
-_NOT_NESTED = frozenset(
-    re.findall(
-        r"\S+", "area base br col embed hr img input link meta param source track wbr p li dt dd option tr td th tbody"
-    )
+_NOT_NESTED = word_set(
+    "area base br col embed hr img input link meta param source track wbr p li dt dd option tr td th tbody"
 )
-_CLOSE_ALONE = frozenset(
-    re.findall(
-        r"\S+",
-        "table td th caption select template object button marquee applet title textarea style script iframe "
-        "svg math desc foreignobject mi mo mn ms mtext annotation-xml",
-    )
+_CLOSE_ALONE = word_set(
+    "table td th caption select template object button marquee applet title textarea style script iframe svg math desc "
+    "foreignobject mi mo mn ms mtext annotation-xml"
 )
 """No tag inside one of these closes an element outside of it."""
 _HIDDEN_TAG = re.compile(

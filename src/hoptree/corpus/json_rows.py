@@ -11,18 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hoptree.corpus.document import Document, Problems, TextBuilder, table_lines
-from hoptree.corpus.files import (
-    Damaged,
-    bom_encoding,
-    decode,
-    is_binary,
-    read_text,
-    stem,
-    suffix_of,
-)
+from hoptree.corpus.files import Damaged, bom_encoding, decode, is_binary, read_text, stem, suffix_of
 
-Row = tuple[int, Any]
-"""The number of the line where it begins, and its value."""
+Row = tuple[int, Any]  # the number of the line where it begins, and its value
 
 MAX_LINE_BYTES = 64 * 2**20
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -285,28 +276,29 @@ def _passage_columns(fields: list[str]) -> list[str]:
 
 def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
     """Yield rows by the first line's names, or of id, text and title; skip others."""
-    names: list[str] = []
-    for number, line in read_lines(stream, name, problems):
-        fields = [unquoted(field) for field in line.rstrip("\r\n").split("\t")]
-        if not names:
-            names = _passage_columns(fields)
-            if names is not _DEFAULT_COLUMNS:
-                continue
+    lines = read_lines(stream, name, problems)
+    cells = ((number, [unquoted(field) for field in line.rstrip("\r\n").split("\t")]) for number, line in lines)
+    for number, names, fields in _passage_rows(cells):
         if len(fields) < min(2, len(names)) or len(fields) > len(names):
             problems.add("broken lines", f"Line {number} of {name} has {len(fields)} fields, not {len(names)}.")
-            continue
-        yield number, dict(zip(names, fields, strict=False))
+        else:
+            yield number, dict(zip(names, fields, strict=False))
 
 
 def read_csv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
     """Yield the passage rows of a CSV file with their end lines."""
-    names: list[str] = []
-    for number, fields in _cells((line for _, line in read_lines(stream, name, problems)), ",", name, problems):
-        if not names:
-            names = _passage_columns(fields)
-            if names is not _DEFAULT_COLUMNS:
-                continue
+    lines = (line for _, line in read_lines(stream, name, problems))
+    for number, names, fields in _passage_rows(_cells(lines, ",", name, problems)):
         yield number, dict(zip(names, fields, strict=False))
+
+
+def _passage_rows(cells: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str], list[str]]]:
+    """Yield the rows of a passage table with the names of their columns; a heading is none."""
+    names: list[str] = []
+    for number, fields in cells:
+        if not names and (names := _passage_columns(fields)) is not _DEFAULT_COLUMNS:
+            continue
+        yield number, names, fields
 
 
 def read_table(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:

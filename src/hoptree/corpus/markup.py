@@ -14,7 +14,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from hoptree.corpus.document import Document, Problems, TextBuilder, short, table_lines
-from hoptree.corpus.files import read_text, stem, text_document
+from hoptree.corpus.files import read_text, stem, text_document, text_reader
+from hoptree.text.word_classes import word_set
 
 _FRONT_LINES = 500
 _QUOTED = re.compile(r"^([\"'])(.*)\1$", re.DOTALL)
@@ -24,15 +25,8 @@ _CODE = re.compile(r"\\([!-/:-@\[-`{-~])|(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.
 _STARS = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])")
 _UNDERSCORES = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])([^_\n]*[^\s_])\1(?!\w)")
 _TAG = re.compile(r"<((?:https?|mailto):[^<>\s]+)>|<!--[^<>]*-->|</?[A-Za-z][^<>]*>")
-_KEPT = "\ue000"
-"""Stands for code and escaped characters while marks are removed."""
+_KEPT = "\ue000"  # stands for code and escaped characters while marks are removed
 _MAX_INLINE_CHARS = 100_000
-
-
-def read_markdown(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    text = read_text(stream, name, problems)
-    if text is not None:
-        yield markdown_document(text, name)
 
 
 def markdown_document(text: str, name: str) -> Document:
@@ -47,6 +41,9 @@ def markdown_document(text: str, name: str) -> Document:
         aliases=tuple(value for key, value in front if key in ("alias", "aliases")),
         metadata=tuple(pair for pair in front if pair[0] not in ("title", "alias", "aliases")),
     )
+
+
+read_markdown = text_reader(markdown_document)
 
 
 class _Blocks:
@@ -145,27 +142,19 @@ def _front_values(text: str) -> list[str]:
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}\s*$")
 _DIRECTIVE = re.compile(r"(\s*)\.\.(?: ([\w:-]+)::)?(?: (.*))?$")
-_WITHOUT_ARGUMENT = frozenset(
-    re.findall(r"\S+", "code-block code sourcecode highlight image figure include literalinclude index toctree raw")
+_WITHOUT_ARGUMENT = word_set(
+    "code-block code sourcecode highlight image figure include literalinclude index toctree raw"
 )
 _ROLE = re.compile(r"(?::[\w:+.-]+:)?`~?([^`<>]*?)(?:\s*<[^`<>]*>)?`_{0,2}")
 _LITERAL = re.compile(r"``(.+?)``")
 
 
-def read_rst(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    text = read_text(stream, name, problems)
-    if text is not None:
-        yield rst_document(text, name)
-
-
 def rst_document(text: str, name: str) -> Document:
     """Make a document of reStructuredText: titles and directives' content."""
     builder = TextBuilder()
-    levels: list[str] = []
-    """The adornments of titles, from the highest level on."""
+    levels: list[str] = []  # the adornments of titles, from the highest level on
     paragraph: list[str] = []
-    dropped = -1
-    """The indentation of a comment or a list of files, which ends where a line is indented no more than it."""
+    dropped = -1  # the indentation of a comment or a list of files, which ends where a line is indented no more than it
     lines = text.split("\n")
     for at, line in enumerate(lines):
         indent = len(line) - len(line.lstrip())
@@ -196,6 +185,9 @@ def rst_document(text: str, name: str) -> Document:
     return builder.document(name, stem(name))
 
 
+read_rst = text_reader(rst_document)
+
+
 def _plain_rst(line: str) -> str:
     line = _ROLE.sub(r"\1", _LITERAL.sub(r"\1", line))
     line = _STARS.sub(r"\2", line)
@@ -218,50 +210,33 @@ _ROFF_ESCAPE = re.compile(
     |(?P<char>.)|$)""",
     re.VERBOSE,
 )
-_ROFF_NAMES: dict[str, str] = dict(
-    pair.split("=")
-    for pair in re.findall(
-        r"\S+",
-        "co=© rg=® tm=™ bu=• aq=' dq=\" hy=- em=— en=– lq=“ rq=” oq=‘ cq=’ Fo=« Fc=» fo=‹ fc=› Bq=„ bq=‚ ga=` ha=^ "
-        "ti=~ rs=\\ at=@ sh=# Do=$ mu=× di=÷ +-=± de=° ->=→ <-=← mc=µ sc=§ eu=€ Eu=€ Po=£ Ye=¥ ct=¢ pc=· ss=ß /o=ø "
-        "/O=Ø AE=Æ ae=æ OE=Œ oe=œ /l=ł /L=Ł .i=ı ul=_ ba=| or=| lB=[ rB=] lC={ rC=} la=⟨ ra=⟩ sl=/ dg=† 12=½ 14=¼ "
-        "34=¾ r!=¡ r?=¿ mi=− pl=+ *m=µ -D=Ð Sd=ð TP=Þ Tp=þ",
-    )
-) | {"<=": "≤", ">=": "≥", "!=": "≠", "eq": "="}
-_ROFF_STRINGS = {
-    "Aq": "'",
-    'L"': '"',
-    'R"': '"',
-    "C`": "",
-    "C'": "",
-    "--": "-",
-    "lq": "“",
-    "rq": "”",
-    "R": "®",
-    "Tm": "™",
-}
+_ROFF_PAIRS = (
+    "co=© rg=® tm=™ bu=• aq=' dq=\" hy=- em=— en=– lq=“ rq=” oq=‘ cq=’ Fo=« Fc=» fo=‹ fc=› Bq=„ bq=‚ ga=` ha=^ "
+    "ti=~ rs=\\ at=@ sh=# Do=$ mu=× di=÷ +-=± de=° ->=→ <-=← mc=µ sc=§ eu=€ Eu=€ Po=£ Ye=¥ ct=¢ pc=· ss=ß /o=ø "
+    "/O=Ø AE=Æ ae=æ OE=Œ oe=œ /l=ł /L=Ł .i=ı ul=_ ba=| or=| lB=[ rB=] lC={ rC=} la=⟨ ra=⟩ sl=/ dg=† 12=½ 14=¼ "
+    "34=¾ r!=¡ r?=¿ mi=− pl=+ *m=µ -D=Ð Sd=ð TP=Þ Tp=þ"
+)
+_ROFF_NAMES = dict(pair.split("=") for pair in _ROFF_PAIRS.split()) | {"<=": "≤", ">=": "≥", "!=": "≠", "eq": "="}
+_ROFF_STRINGS = {"Aq": "'", 'L"': '"', 'R"': '"', "C`": "", "C'": "", "--": "-"}
+_ROFF_STRINGS |= {"lq": "“", "rq": "”", "R": "®", "Tm": "™"}
 _ACCENTS = {":": "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303", ",": "\u0327", "v": "\u030c"}
 _ACCENTS |= {"o": "\u030a"}
 _ROFF_CHARS = {"-": "-", "e": "\\", "\\": "\\", " ": " ", "~": " ", "0": " ", "t": " ", ".": ".", "'": "'", "`": "`"}
-_PARAGRAPHS = frozenset(
-    re.findall(r"\S+", "PP LP P sp Sp Pp IP TP TQ HP RS RE nf fi EX EE Vb Ve Bl El Bd Ed It Dl D1 TS TE SY YS")
-)
+_PARAGRAPHS = word_set("PP LP P sp Sp Pp IP TP TQ HP RS RE nf fi EX EE Vb Ve Bl El Bd Ed It Dl D1 TS TE SY YS")
 _WORDS = frozenset(("B", "I", "SM", "SB", "UR", "UE", "MT", "ME", "URL", "MTO"))
 _ALTERNATING = frozenset(("BR", "RB", "IR", "RI", "BI", "IB"))
-_MDOC = frozenset(
-    re.findall(
-        r"\S+",
-        "Ad An Ar Cd Cm Dv Em Er Ev Fa Fl Fn Ic Li Nm No Ns Op Pa Pf Ql Qq Dq Sq Sy Tn Va Vt Xr Oo Oc Ao Ac Bo Bc Po "
-        "Pc Xo Xc Lk Mt Aq Pq Bq Brq Fx Nx Ox Bx Ux At St In Ft Fo Fc Fd Nd Dl D1 It Ms Bsx Dx Do Dc So Sc Qo Qc",
-    )
+_MDOC = word_set(
+    "Ad An Ar Cd Cm Dv Em Er Ev Fa Fl Fn Ic Li Nm No Ns Op Pa Pf Ql Qq Dq Sq Sy Tn Va Vt Xr Oo Oc Ao Ac Bo Bc Po "
+    "Pc Xo Xc Lk Mt Aq Pq Bq Brq Fx Nx Ox Bx Ux At St In Ft Fo Fc Fd Nd Dl D1 It Ms Bsx Dx Do Dc So Sc Qo Qc"
 )
 
 
-def read_plain(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Read a text as it is, unless it is a man page."""
-    text = read_text(stream, name, problems)
-    if text is not None:
-        yield roff_document(text, name) if _ROFF.match(text[:_ROFF_HEAD_CHARS]) else text_document(text, name)
+def plain_document(text: str, name: str) -> Document:
+    """Make a document of a text as it is, unless it is a man page."""
+    return (roff_document if _ROFF.match(text[:_ROFF_HEAD_CHARS]) else text_document)(text, name)
+
+
+read_plain = text_reader(plain_document)
 
 
 def roff_document(text: str, name: str) -> Document:
@@ -283,8 +258,7 @@ class _ManPage:
         self._paragraph: list[str] = []
         self._gap = " "
         self._name = ""
-        self._heading = 0
-        """The level of a heading that stands in the next line."""
+        self._heading = 0  # the level of a heading that stands in the next line
         self._filled = True
         self._tagged = self._in_definition = self._in_format = False
 
@@ -403,15 +377,13 @@ def read_notebook(stream: io.BufferedReader, name: str, problems: Problems) -> I
             if cell["cell_type"] == "markdown":
                 _Blocks(builder).read(_parser().parse(source))
             else:
-                outputs = [
-                    output.get("text") or output.get("data", {}).get("text/plain", "")
-                    for output in cell.get("outputs", ())
-                ]
-                builder.add([source, *(_joined(output)[:_MAX_OUTPUT_CHARS] for output in outputs)])
+                shown = (
+                    out.get("text") or out.get("data", {}).get("text/plain", "") for out in cell.get("outputs", ())
+                )
+                builder.add([source, *(_joined(output)[:_MAX_OUTPUT_CHARS] for output in list(shown))])
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        problems.add(
-            "damaged documents", f"{name} cannot be read as a notebook: it is damaged, or of another kind.", cuts=True
-        )
+        sentence = f"{name} cannot be read as a notebook: it is damaged, or of another kind."
+        problems.add("damaged documents", sentence, cuts=True)
         return
     yield builder.document(name, stem(name))
 

@@ -31,15 +31,14 @@ from hoptree.corpus.document import (
     short,
     table_lines,
 )
-from hoptree.corpus.files import read_all, stem
+from hoptree.corpus.files import Reader, read_all, stem
 from hoptree.corpus.html_pages import decode_html, html_document
 
 _BLOCK_BYTES = 2**16
 _MAX_PARTS = 20_000
 _MAX_XML_DEPTH = 500
 _ENTRY = b"PK\1\2"  # begins every entry in the directory of a ZIP archive
-_OLE = b"\xd0\xcf\x11\xe0"
-"""Begins the files of Office before 2007, and newer ones that are locked with a password."""
+_OLE = b"\xd0\xcf\x11\xe0"  # begins the files of Office before 2007, and newer ones that are locked with a password
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, LookupError, OSError, RuntimeError, ValueError)
 
 
@@ -163,9 +162,7 @@ class _Element(NamedTuple):
         return self.attributes.get(attribute, "")
 
 
-def _reader(
-    read: Callable[[_Archive, str, Problems], Iterator[Document]],
-) -> Callable[[io.BufferedReader, str, Problems], Iterator[Document]]:
+def _reader(read: Callable[[_Archive, str, Problems], Iterator[Document]]) -> Reader:
     def reader(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
         content = read_all(stream, name, problems)
         if content is None:

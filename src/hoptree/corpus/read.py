@@ -30,6 +30,7 @@ from hoptree.corpus.document import (
 from hoptree.corpus.files import (
     TEXT_SUFFIXES,
     Damaged,
+    Reader,
     SourceFile,
     find_files,
     open_bytes,
@@ -133,7 +134,8 @@ def _page_text(pdf: Any, number: int, name: str, problems: Problems) -> str:
 def _without_running(texts: Sequence[str]) -> list[list[str]]:
     """Remove page numbers, running headers and footers."""
     pages = [[line.strip() for line in text.splitlines() if line.strip()] for text in texts]
-    counts = Counter(form for page in pages for form in {_form(line) for line in _edges(page)})
+    edges = ([*page[:_EDGE_LINES], *page[-_EDGE_LINES:]] for page in pages)
+    counts = Counter(form for lines in edges for form in set(map(_form, lines)))
 
     def runs(line: str) -> bool:
         return bool(_PAGE_NUMBER.match(line)) or counts[_form(line)] >= _MIN_REPEATS
@@ -143,10 +145,6 @@ def _without_running(texts: Sequence[str]) -> list[list[str]]:
             if page and runs(page[at]):
                 del page[at]
     return pages
-
-
-def _edges(page: list[str]) -> list[str]:
-    return [*page[:_EDGE_LINES], *page[-_EDGE_LINES:]]
 
 
 def _form(line: str) -> str:
@@ -197,24 +195,15 @@ def _heading_of(paragraph: str, headings: list[tuple[int, str]]) -> tuple[int, s
 
 _AUTO = Chunking()
 _SAMPLE_ROWS, _SAMPLE_CHARS = 3, 1_000  # of a file of rows, to detect its language
-
-
-Reader = Callable[[io.BufferedReader, str, Problems], Iterator[Document]]
-
 _DOCUMENTS: dict[str, Reader] = {
     **dict.fromkeys(TEXT_SUFFIXES, read_text_file),
     ".txt": read_plain,
-    ".md": read_markdown,
-    ".markdown": read_markdown,
-    ".html": read_html,
-    ".htm": read_html,
-    ".xhtml": read_html,
+    **dict.fromkeys((".md", ".markdown"), read_markdown),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), read_html),
+    **dict.fromkeys((".eml", ".mbox"), read_mail),
+    **dict.fromkeys((".csv", ".tsv"), read_table),
     ".rst": read_rst,
     ".ipynb": read_notebook,
-    ".eml": read_mail,
-    ".mbox": read_mail,
-    ".csv": read_table,
-    ".tsv": read_table,
     ".pdf": read_pdf,
     ".docx": read_docx,
     ".pptx": read_pptx,

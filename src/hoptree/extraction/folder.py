@@ -126,8 +126,7 @@ def _text(value: Any) -> str:
 
 RESTS_ON, LOG, FACTS, FAILED = "extraction.json", "passages.jsonl", "facts.jsonl", "failed.jsonl"
 _FORMAT = 1
-_LEFTOVERS = (FolderLock.NAME, f"{RESTS_ON}.new")
-"""Files of a run that was killed before it wrote what it rests on."""
+_LEFTOVERS = (FolderLock.NAME, f"{RESTS_ON}.new")  # files of a run that was killed before it wrote what it rests on
 _COMPARED = ("corpus", "model", "prompt")
 
 
@@ -177,9 +176,8 @@ class ExtractionFolder:
             self._facts = (self.path / FACTS).open("a", encoding="utf-8", errors="replace", newline="\n")
         except OSError as error:
             self.close()
-            raise InputError(
-                f"Facts cannot be written to {self.path}: {error.strerror or error}.", "Choose another --out."
-            ) from error
+            cause = f"Facts cannot be written to {self.path}: {error.strerror or error}."
+            raise InputError(cause, "Choose another --out.") from error
         except BaseException:
             self.close()
             raise
@@ -209,9 +207,8 @@ class ExtractionFolder:
                 try:
                     entry = Entry.read(json.loads(line))
                 except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-                    raise InputError(
-                        f"Line {number} of {path} is damaged.", "Take it out: its passage is then read again."
-                    ) from error
+                    cause = f"Line {number} of {path} is damaged."
+                    raise InputError(cause, "Take it out: its passage is then read again.") from error
                 if entry.key not in seen:
                     seen.add(entry.key)
                     yield entry
@@ -231,10 +228,8 @@ class ExtractionFolder:
             self._facts.write(self._count(entry))
             self._facts.flush()
         except OSError as error:
-            raise HoptreeError(
-                f"{self.path / FACTS} could not be written: {error.strerror or error}.",
-                "Nothing is lost: free some space, and give the same command again.",
-            ) from error
+            cause = f"{self.path / FACTS} could not be written: {error.strerror or error}."
+            raise HoptreeError(cause, "Nothing is lost: free some space, and give the same command again.") from error
 
     def name_failed(self, failed: Sequence[Mapping[str, str]]) -> None:
         """List the passages that failed, replacing those of the last time."""

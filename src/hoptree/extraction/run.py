@@ -75,10 +75,8 @@ def passage_key(passage: Passage) -> int:
 def open_passages(corpus: str) -> Passages:
     """Open an index, a file or folder of documents, or the packaged sample."""
     if is_remote(corpus):
-        raise InputError(
-            f"{corpus} is an engine elsewhere, which cannot be read through.",
-            "Give an index made by hoptree index, or the documents themselves.",
-        )
+        cause = f"{corpus} is an engine elsewhere, which cannot be read through."
+        raise InputError(cause, "Give an index made by hoptree index, or the documents themselves.")
     path = sample_index() if corpus == "sample" else Path(corpus)
     if (path / MANIFEST).exists():
         index = Index(path)
@@ -161,9 +159,8 @@ async def extract(
     """
     passages = open_passages(spec.corpus)
     if spec.out.resolve().is_relative_to(Path(spec.corpus).resolve()):
-        raise InputError(
-            f"{spec.out} lies inside the corpus, and would be read as a part of it.", "Give another --out."
-        )
+        cause = f"{spec.out} lies inside the corpus, and would be read as a part of it."
+        raise InputError(cause, "Give another --out.")
     total = passages.count(spec.limit)
     folder = ExtractionFolder(spec.out)
     rests_on = {

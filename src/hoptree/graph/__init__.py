@@ -19,9 +19,8 @@ def open_graph(
     """
     if where != "wikidata" and not where.startswith(("http://", "https://")):
         if "://" in where:
-            raise GraphError(
-                f"'{where[:200]}' is no address of a graph.", "Endpoints are asked over http:// or https:// only."
-            )
+            cause = f"'{where[:200]}' is no address of a graph."
+            raise GraphError(cause, "Endpoints are asked over http:// or https:// only.")
         from hoptree.graph.embedded import EmbeddedGraph
 
         return EmbeddedGraph(Path(where), languages=languages)

@@ -59,9 +59,8 @@ async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *
     """Return the first `limit` rows of a SELECT or ASK query."""
     check_query(sparql)
     if _SERVICE.search(blank_literals(sparql)):
-        raise GraphError(
-            "The query asks another server (SERVICE).", "Ask that server by itself: hoptree graph query … --graph URL"
-        )
+        cause = "The query asks another server (SERVICE)."
+        raise GraphError(cause, "Ask that server by itself: hoptree graph query … --graph URL")
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "hoptree.graph.embedded"),  # -P: no modules of the current folder
         stdin=asyncio.subprocess.PIPE,
@@ -73,9 +72,8 @@ async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *
         async with asyncio.timeout(seconds + 1.0):  # a second for the process to begin
             stdout, stderr = await child.communicate(json.dumps(request).encode())
     except TimeoutError as error:
-        raise QueryTooLong(
-            f"The query did not end within {seconds:g} seconds.", "Make it narrower, or give it more time (--seconds)."
-        ) from error
+        cause = f"The query did not end within {seconds:g} seconds."
+        raise QueryTooLong(cause, "Make it narrower, or give it more time (--seconds).") from error
     finally:
         if child.returncode is None:
             child.kill()
@@ -231,17 +229,15 @@ class EmbeddedGraph:
             return self._candidates
 
     def all_names(self) -> Iterator[tuple[str, str]]:
+        """Yield ids and names, labels before aliases."""
         for predicate in (LABEL, ALIAS):
             quads = iter(self._read(self.store.quads_for_pattern, None, ox.NamedNode(predicate), None, None))
             while (quad := self._read(next, quads, None)) is not None:
                 if isinstance(quad.subject, ox.NamedNode) and isinstance(quad.object, ox.Literal):
                     yield entity_id(quad.subject.value), quad.object.value
 
-    @property
-    def uid(self) -> str:
-        return self.manifest.uid
-
     def is_current(self) -> bool:
+        """Whether the folder still has the same data."""
         return read_manifest(self.folder).uid == self.manifest.uid
 
     def entity_now(self, identifier: str) -> Entity | None:
@@ -249,10 +245,12 @@ class EmbeddedGraph:
         return self.names.entity(node_of(entity_iri(identifier)))
 
     def relation_names(self, limit: int) -> Iterator[str]:
+        """Yield the labels and aliases of the most used relations."""
         for relation in self.names.properties(limit):
             yield from (relation.label, *relation.aliases)
 
     def degree(self, identifier: str, limit: int) -> int:
+        """Count the triples of an entity, up to `limit` in each direction."""
         node = node_of(entity_iri(identifier))
         outward = self.store.quads_for_pattern(node, None, None, None)
         inward = self.store.quads_for_pattern(None, None, node, None)

@@ -13,23 +13,29 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hoptree.core.errors import ConfigError, InputError, MissingModel, UnusableReply
 from hoptree.graph import names_index
 from hoptree.graph.facts import Candidate, Candidates, Entity, KnowledgeGraph
-from hoptree.graph.names_index import Hit, NamedGraph, NameIndex
+from hoptree.graph.names_index import Hit, NameIndex
 from hoptree.graph.relation_linking import FUNCTION_WORDS, Word, bare_words, likeness, name_words, question_words
 from hoptree.graph.vocabulary import natural_key
 from hoptree.text.names import name_spans
+
+if TYPE_CHECKING:
+    from hoptree.graph.embedded import EmbeddedGraph
 
 _MAX_LOOKUPS = 6  # names of a text that are looked up if there is no index
 
 
 def open_candidates(graph: KnowledgeGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> Candidates:
     """Open or build the index of a graph's names; a remote graph searches itself."""
-    if not isinstance(graph, NamedGraph):
+    if graph.remote:
         return LookupCandidates(graph)
+    from hoptree.graph.embedded import EmbeddedGraph  # which an endpoint does not need
+
+    assert isinstance(graph, EmbeddedGraph)
     return IndexedCandidates(graph, names_index.open_name_index(graph, on_progress=on_progress))
 
 
@@ -111,8 +117,7 @@ class QuestionScorer:
 
 _MAX_SEARCH_S = 2.0
 _MAX_NAME_WORDS = 10  # words of a name inside a question
-_MAX_WORD_HITS, _MAX_FUZZY_HITS = 100, 40
-"""Names with some of the words, and with a similar word, that are scored."""
+_MAX_WORD_HITS, _MAX_FUZZY_HITS = 100, 40  # names with some of the words, and with a similar word, that are scored
 _MAX_FUZZY_WORDS = 12  # words of a question that are searched with other spellings
 _MAX_DEGREE = 50  # triples of an entity that are counted in each direction
 _MAX_NAMESAKES, _NAMESAKE_FACTOR = 200, 0.85
@@ -123,7 +128,7 @@ _MAX_PROPERTIES = 5_000
 class IndexedCandidates:
     """Looks up rows of words as names, then similar ones, for up to `seconds`."""
 
-    def __init__(self, graph: NamedGraph, index: NameIndex, *, seconds: float = _MAX_SEARCH_S) -> None:
+    def __init__(self, graph: EmbeddedGraph, index: NameIndex, *, seconds: float = _MAX_SEARCH_S) -> None:
         self._graph, self._index, self._seconds = graph, index, seconds
         self._relation_words: frozenset[str] | None = None
 
@@ -253,9 +258,8 @@ def parse_linker(spec: str) -> tuple[str, str]:
     """Split a specification into kind and name or folder; refuse what is none."""
     kind, colon, where = spec.partition(":")
     if kind not in _KINDS or not colon or not where.strip():
-        raise ConfigError(
-            f"'{spec}' is no linker.", "Write gliner:NAME_OR_FOLDER or relik:NAME_OR_FOLDER, or leave it out."
-        )
+        cause = f"'{spec}' is no linker."
+        raise ConfigError(cause, "Write gliner:NAME_OR_FOLDER or relik:NAME_OR_FOLDER, or leave it out.")
     return kind, where.strip()
 
 

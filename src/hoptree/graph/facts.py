@@ -220,10 +220,8 @@ class NamesIndexed(Protocol):
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
-TIME = "urn:hoptree:time"
-"""Datatype of Wikidata's times with precision: +1969-07-20T00:00:00Z/11."""
-QUANTITY = "urn:hoptree:quantity"
-"""Datatype of amounts with the id of their unit: +8848.86 Q11573."""
+TIME = "urn:hoptree:time"  # datatype of Wikidata's times with precision: +1969-07-20T00:00:00Z/11
+QUANTITY = "urn:hoptree:quantity"  # datatype of amounts with the id of their unit: +8848.86 Q11573
 DAY, _MONTH, _YEAR, _DECADE, _CENTURY, _MILLENNIUM = 11, 10, 9, 8, 7, 6
 _SECOND = 14
 _DATE = lazy_re(

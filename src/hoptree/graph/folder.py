@@ -289,9 +289,8 @@ def _copied(versions: VersionedFolder, old: Manifest, new: Manifest) -> Iterator
             change.close()
         shutil.rmtree(part, ignore_errors=True)
         if isinstance(error, OSError) and (error.errno == errno.ENOSPC or "No space left" in str(error)):
-            raise GraphUnavailable(
-                f"The disk is full; the graph {folder} is as it was.", "Free some space and run the same command."
-            ) from error
+            cause = f"The disk is full; the graph {folder} is as it was."
+            raise GraphUnavailable(cause, "Free some space and run the same command.") from error
         if isinstance(error, RuntimeError) and (why := damage(error)) is not None:
             raise damaged(folder, why) from error
         raise
@@ -332,6 +331,5 @@ def check_place(folder: Path) -> None:
     if str(folder) == "wikidata":
         raise GraphError("'wikidata' stands for Wikidata itself, not for a folder.", "Give the folder another name.")
     if _ADDRESS.match(str(folder)):
-        raise GraphError(
-            "A graph behind an address cannot be changed, only asked.", "Give --out a folder on this machine."
-        )
+        cause = "A graph behind an address cannot be changed, only asked."
+        raise GraphError(cause, "Give --out a folder on this machine.")

@@ -310,9 +310,8 @@ def _jobs(files: Sequence[Path], source: str, form: str) -> list[tuple[Path, str
         if path.is_dir():
             raise GraphError(f"{path} is a folder.", f"Give the files of triples in it, such as {path}/*.jsonl")
         if not path.is_file():
-            raise GraphError(
-                f"There is no file {path}.", "Give files of triples (.nt, .ttl, .tsv, .jsonl; packed too)."
-            )
+            cause = f"There is no file {path}."
+            raise GraphError(cause, "Give files of triples (.nt, .ttl, .tsv, .jsonl; packed too).")
         name = source or path.name
         if not source and any(known == name for _, known, _ in jobs):
             raise GraphError(f"Two files are called {name}.", "Load them one by one, each with a --source of its own.")
@@ -327,8 +326,7 @@ def remove_source(folder: Path, source: str) -> Manifest:
     with changing(folder) as change:
         known = [known_source.name for known_source in change.manifest.sources]
         if source not in known:
-            raise GraphError(
-                f"The graph {folder} has no source '{source}'.", f"Its sources: {', '.join(sorted(known)) or 'none'}."
-            )
+            cause = f"The graph {folder} has no source '{source}'."
+            raise GraphError(cause, f"Its sources: {', '.join(sorted(known)) or 'none'}.")
         change.clear(source)
     return change.manifest

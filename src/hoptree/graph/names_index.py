@@ -20,15 +20,17 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from math import log
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import tantivy
 
 from hoptree.core.errors import GraphError, GraphUnavailable
 from hoptree.core.files import cache_dir
-from hoptree.graph.facts import Entity
 from hoptree.graph.relation_linking import bare_words, name_words
 from hoptree.graph.vocabulary import is_property
+
+if TYPE_CHECKING:
+    from hoptree.graph.embedded import EmbeddedGraph
 
 _INDEX_FORMAT = 1
 _WRITER_BYTES = 64_000_000
@@ -36,33 +38,7 @@ _PROGRESS_NAMES = 5_000
 _MAX_EXACT_HITS = 500  # entities of one name
 _COMPLETE_FILE = "hoptree-names.json"
 
-Hit = tuple[str, tuple[str, ...]]
-"""The id of an entity, and the words of the matching name."""
-
-
-@runtime_checkable
-class NamedGraph(Protocol):
-    """A local graph whose names can be indexed."""
-
-    folder: Path
-
-    @property
-    def uid(self) -> str:
-        """What tells the data from those before a change."""
-
-    def is_current(self) -> bool:
-        """Whether the folder still has the same data."""
-
-    def all_names(self) -> Iterator[tuple[str, str]]:
-        """Yield ids and names, labels before aliases."""
-
-    def entity_now(self, identifier: str) -> Entity | None: ...
-
-    def relation_names(self, limit: int) -> Iterator[str]:
-        """Yield the labels and aliases of the most used relations."""
-
-    def degree(self, identifier: str, limit: int) -> int:
-        """Count the triples of an entity, up to `limit` in each direction."""
+Hit = tuple[str, tuple[str, ...]]  # the id of an entity, and the words of the matching name
 
 
 class NameIndex:
@@ -116,9 +92,9 @@ def _rarity(searcher: tantivy.Searcher, word: str) -> float:
     return log(1 + (searcher.num_docs + 1) / (searcher.doc_freq("words", word) + 0.5))
 
 
-def open_name_index(graph: NamedGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> NameIndex:
+def open_name_index(graph: EmbeddedGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> NameIndex:
     """Open the index of a graph's names, building it if needed."""
-    name = f"names-{_INDEX_FORMAT}-{graph.uid}"
+    name = f"names-{_INDEX_FORMAT}-{graph.manifest.uid}"
     beside, cached = graph.folder, cache_dir() / "names"
     for place in (beside, cached):
         # tantivy locks a folder to read it, and cannot open one that may not be written to.
@@ -140,7 +116,7 @@ def _unwritable(place: Path, error: Exception) -> GraphUnavailable:
     return GraphUnavailable(cause, "Free some space, or let the folder be written to, and run the same command.")
 
 
-def _build(graph: NamedGraph, place: Path, name: str, on_progress: Callable[[int], None]) -> Path:
+def _build(graph: EmbeddedGraph, place: Path, name: str, on_progress: Callable[[int], None]) -> Path:
     place.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f"{name}.part-", dir=place))
     try:
@@ -196,7 +172,6 @@ def _errors(folder: Path) -> Iterator[None]:
         yield
     except BaseException as error:
         if isinstance(error, ValueError) or type(error).__name__ == "PanicException":
-            raise GraphError(
-                f"The index of names {folder} is damaged: {error}.", "Remove this folder: it is rebuilt."
-            ) from error
+            cause = f"The index of names {folder} is damaged: {error}."
+            raise GraphError(cause, "Remove this folder: it is rebuilt.") from error
         raise

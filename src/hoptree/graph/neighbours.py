@@ -18,8 +18,7 @@ from hoptree.graph.oxigraph import Node, Object, ox
 from hoptree.text.names import best_name, fold, language_rank
 
 _MAX_NAMES = 500  # names of an entity that are read
-_MAX_CANDIDATES, _MAX_READ = 2_000, 100
-"""Entities of one name, and how many of them have their other names read."""
+_MAX_CANDIDATES, _MAX_READ = 2_000, 100  # entities of one name, and how many of them have their other names read
 _MAX_CACHED = 50_000
 _PROPERTIES = ("http://www.wikidata.org/prop/", "urn:hoptree:property:", "urn:hoptree:qualifier:")
 _LABEL, _ALIAS, _DESCRIPTION = ox.NamedNode(vocab.LABEL), ox.NamedNode(vocab.ALIAS), ox.NamedNode(vocab.DESCRIPTION)

@@ -50,9 +50,8 @@ def _read_results(data: Any, shown: str, max_rows: int) -> Results:
             for row in data["results"]["bindings"][:max_rows]
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise UnusableReply(
-            f"{shown} answered with something else than SPARQL results.", "Check the URL of the graph."
-        ) from error
+        cause = f"{shown} answered with something else than SPARQL results."
+        raise UnusableReply(cause, "Check the URL of the graph.") from error
     return Results(columns, rows)
 
 
@@ -133,9 +132,8 @@ class SparqlClient:
         except TimeoutError as error:
             raise self._too_long(seconds) from error
         except UnusableReply as error:  # asked again, it would be as long
-            raise EndpointError(
-                f"{self.shown} sent more than {_MAX_BODY_BYTES / 2**20:.0f} MB.", "Ask for fewer rows."
-            ) from error
+            cause = f"{self.shown} sent more than {_MAX_BODY_BYTES / 2**20:.0f} MB."
+            raise EndpointError(cause, "Ask for fewer rows.") from error
         finally:
             budget.spent += time.monotonic() - began
         # Wikidata writes it into the error, or after half of the results.

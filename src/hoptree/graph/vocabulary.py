@@ -33,14 +33,11 @@ DESCRIPTIONS = frozenset(
         "https://schema.org/description",
     )
 )
-KEY = "urn:hoptree:key"
-"""From an entity to its folded names."""
-USES = "urn:hoptree:uses"
-"""From a property to the number of facts of a source that use it."""
+KEY = "urn:hoptree:key"  # from an entity to its folded names
+USES = "urn:hoptree:uses"  # from a property to the number of facts of a source that use it
 DATATYPE = "urn:hoptree:datatype"
 PAGE = "urn:hoptree:page"
-BLANK = "urn:hoptree:blank:"
-"""Prefix of the IRIs of blank nodes."""
+BLANK = "urn:hoptree:blank:"  # prefix of the IRIs of blank nodes
 
 _ENTITY, _PROPERTY = "urn:hoptree:entity:", "urn:hoptree:property:"
 _DIRECT, _CLAIMS = "http://www.wikidata.org/prop/direct/", "http://www.wikidata.org/prop/"
@@ -102,9 +99,8 @@ def _name_or_iri(identifier: str, prefix: str) -> str:
     if identifier.startswith("name:") and identifier != "name:":
         return prefix + quote(identifier.removeprefix("name:"), safe="", errors="replace")
     if _IRI.fullmatch(identifier) is None:
-        raise GraphError(
-            f"'{identifier[:200]}' is no id.", "Ids are Wikidata's (Q42, P31), name:NAME, or whole IRIs (http://…)."
-        )
+        cause = f"'{identifier[:200]}' is no id."
+        raise GraphError(cause, "Ids are Wikidata's (Q42, P31), name:NAME, or whole IRIs (http://…).")
     return identifier
 
 

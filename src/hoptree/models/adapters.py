@@ -17,8 +17,7 @@ from hoptree.models.catalogue import Entry
 NO_ADAPTER = "none"
 PACKAGED = "hoptree"
 """The names of no adapter, and of the one that comes with hoptree-weights, where a file may be given."""
-CARD_KEY = "hoptree.card"
-"""The key of a GGUF file under which `align gguf` writes bases and templates, as JSON."""
+CARD_KEY = "hoptree.card"  # the key of a GGUF file under which `align gguf` writes bases and templates, as JSON
 # GGUF writes a key, the type "string" (8), the length and the text; tensors come after all keys.
 _TEXT = rb"\x08\0\0\0(.{8})"
 _CARD = re.compile(re.escape(CARD_KEY.encode()) + _TEXT, re.DOTALL)

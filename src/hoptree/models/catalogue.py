@@ -381,5 +381,4 @@ def _write_json(path: Path, data: dict[str, Any]) -> None:
 
 
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
-ADAPTER_CARD = "hoptree.json"
-"""Names the weights that an adapter trained by Hoptree belongs to."""
+ADAPTER_CARD = "hoptree.json"  # names the weights that an adapter trained by Hoptree belongs to

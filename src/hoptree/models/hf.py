@@ -133,9 +133,8 @@ class HFModel:
         """Answer one request; samples are separate rows with consecutive seeds."""
         engine = self._open()
         if request.json_schema:
-            raise EndpointError(
-                f"{self.name} cannot be held to a JSON schema.", "Use a local/… or openai/… model.", exit_code=2
-            )
+            cause = f"{self.name} cannot be held to a JSON schema."
+            raise EndpointError(cause, "Use a local/… or openai/… model.", exit_code=2)
         loop = asyncio.get_running_loop()
         ready = await loop.run_in_executor(engine.pool, engine.ready)
         if ready.loaded.model.config.is_encoder_decoder and (request.attention_of or request.signals - {"entropy"}):
@@ -206,16 +205,17 @@ class _Engine(SharedEngine):
         from hoptree.models.batching import Batcher
         from hoptree.models.batching.decoder import DecoderOnly
         from hoptree.models.batching.encoder_decoder import EncoderDecoder
-        from hoptree.models.batching.rows import Passes
-        from hoptree.models.hf_text import DecoderPrompts, EncoderDecoderPrompts, Prompts, Text
+        from hoptree.models.hf_text import DecoderPrompts, EncoderDecoderPrompts, Text
         from hoptree.models.hf_weights import end_tokens, load, start_tokens
 
         chosen = self._settings
         loaded = load(chosen.source, dtype=_DTYPES[chosen.dtype], device=chosen.device, adapter=chosen.adapter)
         if loaded.model.config.is_encoder_decoder:
             start = start_tokens(loaded.model)
-            prompts: Prompts = EncoderDecoderPrompts(loaded.tokenizer, loaded.context, start)
-            passes: Passes = EncoderDecoder(loaded.model, chosen.device)
+            prompts: DecoderPrompts | EncoderDecoderPrompts = EncoderDecoderPrompts(
+                loaded.tokenizer, loaded.context, start
+            )
+            passes: DecoderOnly | EncoderDecoder = EncoderDecoder(loaded.model, chosen.device)
         else:
             prompts = DecoderPrompts(loaded.tokenizer, loaded.context)
             passes = DecoderOnly(loaded.model, chosen.device, _MAX_ROWS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from hoptree.core.errors import EndpointError, RequestTooLong
 from hoptree.core.values import Attended, Token
@@ -31,15 +31,6 @@ class Opening:
     spans: list[tuple[int, int]] = field(default_factory=list)
 
 
-class Prompts(Protocol):
-    """Turns requests into the tokens that a model reads."""
-
-    def opening(self, request: Request) -> Opening: ...
-
-    def leaves_thinking(self, request: Request) -> bool:
-        """Whether the opening ends in reasoning, so that the reply begins with it."""
-
-
 class DecoderPrompts:
     """Prompts of a decoder-only model with a chat template and `context` positions.
 
@@ -47,11 +38,11 @@ class DecoderPrompts:
     """
 
     def __init__(self, tokenizer: Any, context: int) -> None:
-        self._tokenizer = tokenizer
-        self._context = context
+        self._tokenizer, self._context = tokenizer, context
         self._opens_thought: bool | None = None
 
     def leaves_thinking(self, request: Request) -> bool:
+        """Whether the opening ends in reasoning, so that the reply begins with it."""
         if self._opens_thought is None:  # a template does so whatever the messages are
             self._opens_thought = opens_thought(_apply_template(self._tokenizer, request.messages))
         return self._opens_thought and not _starts_visible(request)
@@ -76,8 +67,7 @@ class EncoderDecoderPrompts:
     """Prompts that the encoder reads; the decoder begins with `start`."""
 
     def __init__(self, tokenizer: Any, context: int, start: Sequence[int]) -> None:
-        self._tokenizer = tokenizer
-        self._context = context
+        self._tokenizer, self._context = tokenizer, context
         self._start = list(start)
 
     def leaves_thinking(self, request: Request) -> bool:
@@ -134,10 +124,8 @@ def _check_length(tokens: int, context: int, room: int = 0) -> None:
 class Text:
     """A tokenizer with the prompts of its model, which knows the tokens below `known`."""
 
-    def __init__(self, tokenizer: Any, prompts: Prompts, known: int) -> None:
-        self._tokenizer = tokenizer
-        self._known = known
-        self._prompts = prompts
+    def __init__(self, tokenizer: Any, prompts: DecoderPrompts | EncoderDecoderPrompts, known: int) -> None:
+        self._tokenizer, self._known, self._prompts = tokenizer, known, prompts
         self._pieces: dict[int, str] = {}
 
     def rows(self, request: Request) -> list[Row]:

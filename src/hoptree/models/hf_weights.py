@@ -69,9 +69,8 @@ def resolve_source(name: str, folder: Path | None = None) -> Source:
             raise ConfigError(f"{path} holds no config.json.", "Give a folder that transformers saved a model in.")
         return Source(name, folder=path.resolve())
     if path.is_file() or name.startswith((".", "~", os.sep)) or name.count("/") > 1:
-        raise MissingModel(
-            f"{name} is no folder.", "Give a folder that transformers saved a model in, or a .gguf file."
-        )
+        cause = f"{name} is no folder."
+        raise MissingModel(cause, "Give a folder that transformers saved a model in, or a .gguf file.")
     return Source(name)
 
 
@@ -113,9 +112,8 @@ def weights_digest(source: Source) -> str:
 def _folder_digest(folder: Path) -> str:
     weights = sorted(folder.glob(f"*{_WEIGHTS_SUFFIX}"))
     if not weights:
-        raise ConfigError(
-            f"{folder} holds no {_WEIGHTS_SUFFIX} file.", "Save the model again: save_pretrained writes them."
-        )
+        cause = f"{folder} holds no {_WEIGHTS_SUFFIX} file."
+        raise ConfigError(cause, "Save the model again: save_pretrained writes them.")
     digest = hashlib.sha256()
     for path in weights:
         digest.update(f"{path.name}:{file_digest(path)}\n".encode())
@@ -181,9 +179,8 @@ def _read_card(adapter: Path) -> dict[str, Any] | None:
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         card["base"] = {name: str(card["base"][name]) for name in ("name", "digest")}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(
-            f"{path} does not name the base of the adapter.", "Take the folder from where it was trained once more."
-        ) from error
+        cause = f"{path} does not name the base of the adapter."
+        raise ConfigError(cause, "Take the folder from where it was trained once more.") from error
     return card
 
 
@@ -241,9 +238,8 @@ def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None
         config = transformers.AutoConfig.from_pretrained(where, **options)
         tokenizer = transformers.AutoTokenizer.from_pretrained(where, **options)
         if not (tokenizer.chat_template or config.is_encoder_decoder):
-            raise ConfigError(
-                f"{source.name} has no chat template.", "Choose a model that was trained to follow instructions."
-            )
+            cause = f"{source.name} has no chat template."
+            raise ConfigError(cause, "Choose a model that was trained to follow instructions.")
         known = getattr(config.get_text_config(decoder=True), "vocab_size", None)
         if isinstance(known, int) and tokenizer.vocab_size > known:  # added tokens may never be used
             cause = f"The tokenizer of {source.name} has {tokenizer.vocab_size} tokens and the model knows {known}."

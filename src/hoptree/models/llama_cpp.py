@@ -128,9 +128,8 @@ def progress_of_chunks(clock: Callable[[], float] = time.monotonic) -> Callable[
 def refusal_error(chunk: dict[str, Any]) -> ModelError:
     detail = chunk.get("error")
     if not isinstance(detail, dict):
-        return UnusableReply(
-            f"llama.cpp answered with something else than a completion: {str(chunk)[:200]}.", "Try again."
-        )
+        cause = f"llama.cpp answered with something else than a completion: {str(chunk)[:200]}."
+        return UnusableReply(cause, "Try again.")
     status = detail.get("code") if isinstance(detail.get("code"), int) else None
     if detail.get("type") == "exceed_context_size_error":
         cause = f"The prompt has {detail.get('n_prompt_tokens')} tokens and the model's context {detail.get('n_ctx')}."
@@ -204,10 +203,8 @@ class SlotPool:
 
 
 MAX_FOLDER_BYTES = 512 * 2**20
-_MIN_OPENING_CHARS = 80
-"""Shorter beginnings are read again as quickly as a file."""
-_TIMEOUT_S = 600.0
-"""A state is saved and restored between the batches of other calls, which may be long ones."""
+_MIN_OPENING_CHARS = 80  # shorter beginnings are read again as quickly as a file
+_TIMEOUT_S = 600.0  # a state is saved and restored between the batches of other calls, which may be long ones
 _SUFFIX, _PART_SUFFIX = ".state", ".part"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 

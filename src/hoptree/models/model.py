@@ -22,8 +22,7 @@ from hoptree.core.values import Attended, Token
 Capability = Literal[
     "logprobs", "entropy", "attention", "hidden_states", "prefix", "n_samples", "json_schema", "top_p", "top_k"
 ]
-MAX_TOP_LOGPROBS = 20
-"""Alternatives that can be requested for a token; endpoints give no more."""
+MAX_TOP_LOGPROBS = 20  # alternatives that can be requested for a token; endpoints give no more
 Signal = Literal["entropy", "attention", "hidden", "end"]
 """Internal signals of a model; the capabilities are entropy, attention and hidden_states.
 
@@ -37,8 +36,7 @@ class Message:
     content: str
 
 
-FOLLOW_UP = "+again"
-"""The end of the name of a prompt that asks once more, after a reply that could not be used."""
+FOLLOW_UP = "+again"  # the end of the name of a prompt that asks once more, after a reply that could not be used
 
 
 @dataclass(frozen=True, slots=True)

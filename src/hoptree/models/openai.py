@@ -26,13 +26,11 @@ from hoptree.models.model import (
 )
 
 DEFAULT_URL = "https://api.openai.com/v1"
-_TIMEOUT_S, _LOCAL_TIMEOUT_S = 120.0, 1800.0
-"""Seconds for one reply, unless the model's name says another number."""
+_TIMEOUT_S, _LOCAL_TIMEOUT_S = 120.0, 1800.0  # seconds for one reply, unless the model's name says another number
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _OPTIONAL = ("temperature", "seed", "stop", "top_p")
 _LOGPROBS = ("logprobs", "top_logprobs")
-_FALLBACK_LOGPROBS = (5, 1)
-"""Alternatives a token to request if an endpoint refuses more without naming its limit."""
+_FALLBACK_LOGPROBS = (5, 1)  # alternatives a token to request if an endpoint refuses more without naming its limit
 _HTML = lazy_re(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 
 
@@ -63,8 +61,7 @@ class OpenAIModel:
         self.name = f"{kind}/{name}"
         self.identity = f"openai:{url}:{name}"
         self.endpoint = url
-        self.slots = slots
-        self._model = name
+        self.slots, self._model = slots, name
         self._refused: set[str] = set()
         self._max_logprobs: int | None = None
 
@@ -118,9 +115,8 @@ class OpenAIModel:
         try:
             data = json.loads(body)
             if "choices" not in data and (message := error_text(body)):
-                raise EndpointError(
-                    f"{self._http.shown} answered with an error: {message[:300]}.", "Check model and options."
-                )
+                cause = f"{self._http.shown} answered with an error: {message[:300]}."
+                raise EndpointError(cause, "Check model and options.")
             choices = tuple(_read_choice(choice) for choice in data["choices"])
             if not choices:
                 raise KeyError("choices")
@@ -179,9 +175,8 @@ async def list_models(base_url: str = "", *, timeout: float = 10.0) -> list[str]
     try:
         status, headers, body = await client.send("GET", "/models")
         if status in (401, 403):
-            raise EndpointError(
-                f"{client.shown} refused the key (HTTP {status}).", "Set OPENAI_API_KEY to a valid key.", exit_code=2
-            )
+            cause = f"{client.shown} refused the key (HTTP {status})."
+            raise EndpointError(cause, "Set OPENAI_API_KEY to a valid key.", exit_code=2)
         if status != 200:
             raise client.failure(status, headers, body)
         return [str(model["id"]) for model in json.loads(body)["data"]]

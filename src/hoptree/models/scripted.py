@@ -189,9 +189,8 @@ def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], floa
                     raise ValueError(rule_text)
         return rules, float(data.get("latency", latency))
     except (ValueError, TypeError, re.error, RecursionError) as error:
-        raise InputError(
-            f"The script {path} cannot be used: {error}.", 'It is {"replies": [{"step": …, "reply": …}]}.'
-        ) from error
+        cause = f"The script {path} cannot be used: {error}."
+        raise InputError(cause, 'It is {"replies": [{"step": …, "reply": …}]}.') from error
 
 
 def _is_numbers(value: object) -> bool:

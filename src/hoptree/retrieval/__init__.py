@@ -1,4 +1,3 @@
 """Finding passages: one small Protocol, and what implements it."""
 
-DEFAULT_RETRIEVER = "auto"
-"""Along links where there are some, else by words: what an index can do."""
+DEFAULT_RETRIEVER = "auto"  # along links where there are some, else by words: what an index can do

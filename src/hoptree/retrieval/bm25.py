@@ -17,8 +17,7 @@ from hoptree.retrieval.index.tantivy_files import (
 )
 from hoptree.text.names import sentences
 
-_K1, _B = 1.2, 0.75
-"""Those of tantivy."""
+_K1, _B = 1.2, 0.75  # those of tantivy
 _TITLE_WEIGHT = 3
 _DECIMALS = 4
 

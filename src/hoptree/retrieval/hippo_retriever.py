@@ -6,27 +6,18 @@ import asyncio
 import hashlib
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property, partial
+from typing import Any
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.lazy import import_optional
+from hoptree.core.lazy import lazy_import
 from hoptree.core.values import Fact, Passage
 from hoptree.retrieval.bm25 import Analysis, term_score
-from hoptree.retrieval.encoder import Encoder, query_window
-from hoptree.retrieval.hippo_store import (
-    FOLDER,
-    FactStore,
-    current,
-    fact_key,
-    fact_text,
-    facts_damaged,
-    phrase_key,
-    phrase_of,
-)
+from hoptree.retrieval.encoder import Encoder, FloatArray, query_window
+from hoptree.retrieval.hippo_store import FOLDER, FactStore, current, fact_key, fact_text, facts_damaged, phrase_of
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.tantivy_files import inverse_document_frequency, key_of
 from hoptree.retrieval.open_encoder import open_encoder
@@ -34,17 +25,11 @@ from hoptree.retrieval.rerank import normalise_scores
 from hoptree.retrieval.retriever import PassageStore, Retriever, fits
 from hoptree.retrieval.vectors import Vectors
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-
-_FEATURE = "Retrieval along facts"
+rustworkx = lazy_import("rustworkx", "Retrieval along facts", "graph")
 _TOLERANCE, _MAX_ITERATIONS = 1e-9, 1_000
 _FACT_DECIMALS, _DECIMALS = 6, 9
 _FETCH_AT_ONCE = 64
-_MIN_SHARE = 1e-3
-"""Of the last passage of the first ranking, so that a walk starts from it at all."""
+_MIN_SHARE = 1e-3  # of the last passage of the first ranking, so that a walk starts from it at all
 
 
 class PhraseGraph:
@@ -68,12 +53,12 @@ class PhraseGraph:
         self._held_by = Counter(phrase for _, phrase in held)
         self._stated = array("I", (number for pair, stated in held.items() for number in (*pair, stated)))
         weights: dict[tuple[int, int], float] = {**ties, **dict.fromkeys(held, 1.0)}
-        numbers = {phrase_key(phrase): node for phrase, node in self._phrases.items()}
+        numbers = {key_of(phrase): node for phrase, node in self._phrases.items()}
         for *keys, cosine in synonyms:
             nodes = sorted(numbers[key] for key in keys if key in numbers)
             if len(nodes) == 2:
                 weights[nodes[0], nodes[1]] = weights.get((nodes[0], nodes[1]), 0.0) + cosine
-        self._graph = import_optional("rustworkx", _FEATURE, "graph").PyDiGraph()
+        self._graph = rustworkx.PyDiGraph()
         self._graph.add_nodes_from([None] * self._count)
         self._graph.add_edges_from([(source, target, float(weight)) for (source, target), weight in weights.items()])
         self._graph.add_edges_from([(target, source, float(weight)) for (source, target), weight in weights.items()])
@@ -93,7 +78,7 @@ class PhraseGraph:
     @cached_property
     def names(self) -> dict[int, str]:
         """The phrases by the keys of their vectors."""
-        return {phrase_key(phrase): phrase for phrase in self._phrases}
+        return {key_of(phrase): phrase for phrase in self._phrases}
 
     def spread_of(self, phrase: str) -> int:
         """Count the passages that state something of a phrase; 0 for one that is no node."""
@@ -125,7 +110,7 @@ class PhraseGraph:
         return {key: shares[node] for key, node in self._passages.items()}
 
     def _rank(self, graph: Any, starts: Mapping[int, float], damping: float) -> Any:
-        return import_optional("rustworkx", _FEATURE, "graph").pagerank(
+        return rustworkx.pagerank(
             graph,
             alpha=damping,
             weight_fn=float,
@@ -134,18 +119,6 @@ class PhraseGraph:
             tol=_TOLERANCE / self._count,  # it is compared with the mean change of a node
             max_iter=_MAX_ITERATIONS,
         )
-
-
-class NearestFacts(Protocol):
-    """Finds keys of facts with their nearness, best first, ties by key."""
-
-    identity: str
-    remote: bool
-    by_meaning: bool
-
-    async def nearest(self, query: str, k: int) -> list[tuple[int, float]]: ...
-
-    async def aclose(self) -> None: ...
 
 
 class ByVectors:
@@ -159,6 +132,7 @@ class ByVectors:
         self._encode = query_window(encoder)
 
     async def nearest(self, query: str, k: int) -> list[tuple[int, float]]:
+        """Return keys of facts with their nearness, best first, ties by key."""
         if k <= 0 or not query.strip():
             return []
         vector = await self._encode(query)
@@ -167,7 +141,7 @@ class ByVectors:
     async def aclose(self) -> None:
         await self._encoder.aclose()
 
-    def _nearest(self, vector: NDArray[np.float32], k: int) -> list[tuple[int, float]]:
+    def _nearest(self, vector: FloatArray, k: int) -> list[tuple[int, float]]:
         """Look further until k of the hits count."""
         wanted = k
         while True:
@@ -209,20 +183,18 @@ class ByWords:
         return None
 
 
+NearestFacts = ByVectors | ByWords
+
+
 @dataclass(frozen=True, slots=True)
 class Walk:
     """The parameters of a walk; the values are those of HippoRAG 2."""
 
-    facts: int = 5
-    """Facts nearest to a query."""
-    phrases: int = 5
-    """Phrases of these facts that a walk starts from, those of most weight."""
-    passages: int = 200
-    """Passages by the first ranking that it starts from, too."""
-    passage_weight: float = 0.05
-    """What the best of these passages counts beside a phrase."""
-    damping: float = 0.5
-    """The chance to go on from a node, and not to start anew."""
+    facts: int = 5  # facts nearest to a query
+    phrases: int = 5  # phrases of these facts that a walk starts from, those of most weight
+    passages: int = 200  # passages by the first ranking that it starts from, too
+    passage_weight: float = 0.05  # what the best of these passages counts beside a phrase
+    damping: float = 0.5  # the chance to go on from a node, and not to start anew
 
 
 class Hippo:
@@ -258,10 +230,11 @@ class Hippo:
         return tuple(replace(self._facts[key], confidence=score) for key, score in near if key in self._facts)
 
     def guided(self, facts: Sequence[Fact]) -> Retriever:
-        return _Guided(self, tuple(facts))
+        chosen = ",".join(f"{fact_key(f)}:{f.confidence:.6f}" for f in facts)
+        return _Started(self, _digest(chosen), partial(self.search_from, facts=tuple(facts)))
 
     def named(self, names: Sequence[str]) -> Retriever:
-        return _Named(self, tuple(names))
+        return _Started(self, f"names:{_digest(repr(tuple(names)))}", partial(self.search_from_names, names=names))
 
     @cached_property
     def _phrases(self) -> NearestFacts:
@@ -296,10 +269,8 @@ class Hippo:
         if not starts:
             return await self._first.search(query, k=k, where=where)
 
-        def rank() -> tuple[Passage, ...]:
-            return self._best(self._graph.walk_phrases(starts, damping=self._walk.damping), {}, k, where or {})
-
-        return await asyncio.to_thread(rank)
+        visits = await asyncio.to_thread(self._graph.walk_phrases, starts, damping=self._walk.damping)
+        return await asyncio.to_thread(self._best, visits, {}, k, where or {})
 
     async def aclose(self) -> None:
         await self._nearest.aclose()
@@ -347,39 +318,23 @@ class Hippo:
         return tuple(best[:k])
 
 
-class _Guided:
-    """A retriever whose searches start from given facts."""
+class _Started:
+    """The same retriever with every search starting from given facts or names."""
 
     kind = "hippo"
 
-    def __init__(self, hippo: Hippo, facts: tuple[Fact, ...]) -> None:
-        self._hippo, self._facts = hippo, facts
-        chosen = ",".join(f"{fact_key(f.subject, f.relation, f.object)}:{f.confidence:.6f}" for f in facts)
-        self.identity = f"{hippo.identity}:{hashlib.sha256(chosen.encode()).hexdigest()[:16]}"
-        self.remote = hippo.remote
+    def __init__(self, hippo: Hippo, start: str, search: Callable[..., Awaitable[tuple[Passage, ...]]]) -> None:
+        self.identity, self.remote, self._search = f"{hippo.identity}:{start}", hippo.remote, search
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        return await self._hippo.search_from(query, self._facts, k=k, where=where)
+        return await self._search(query, k=k, where=where)
 
     async def aclose(self) -> None:
         return None
 
 
-class _Named:
-    """A retriever whose searches start from given names."""
-
-    kind = "hippo"
-
-    def __init__(self, hippo: Hippo, names: tuple[str, ...]) -> None:
-        self._hippo, self._names = hippo, names
-        self.identity = f"{hippo.identity}:names:{hashlib.sha256(repr(names).encode()).hexdigest()[:16]}"
-        self.remote = hippo.remote
-
-    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        return await self._hippo.search_from_names(query, self._names, k=k, where=where)
-
-    async def aclose(self) -> None:
-        return None
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,18 +366,15 @@ def open_hippo(index: Index, first: Retriever) -> Hippo:
         unchanged = set(current(store, ledger))
         rows = [row for row in store.facts() if row[1] in unchanged]
         if not rows:
-            raise CorpusError(
-                f"No fact of the index {index.folder} is of a passage that it still holds unchanged.",
-                f"Extract them again, then: hoptree index facts FOLDER --out {index.folder}",
-            )
+            cause = f"No fact of the index {index.folder} is of a passage that it still holds unchanged."
+            raise CorpusError(cause, f"Extract them again, then: hoptree index facts FOLDER --out {index.folder}")
         facts: dict[int, Fact] = {}
         for key, _, fact in rows:
             facts.setdefault(key, fact)
         graph = PhraseGraph(rows, store.synonyms())
         nearest, phrases = _nearest(store, index, facts)
-    stated = hashlib.sha256(b"".join(b"%d %d\n" % (key, passage) for key, passage, _ in rows)).hexdigest()[:16]
-    digest = f"{index.identity}:{stated}"
-    return Hippo(index.texts, graph, facts, nearest, first, digest=digest, phrases=phrases)
+    stated = _digest("".join(f"{key} {passage}\n" for key, passage, _ in rows))
+    return Hippo(index.texts, graph, facts, nearest, first, digest=f"{index.identity}:{stated}", phrases=phrases)
 
 
 def _nearest(
@@ -431,15 +383,13 @@ def _nearest(
     """Return what finds facts, which is to be closed, and how to open what finds phrases in the same way."""
     spec = store.about("encoder")
     if not spec:
-        texts = {key: fact_text(fact.subject, fact.relation, fact.object) for key, fact in facts.items()}
+        texts = {key: fact_text(fact) for key, fact in facts.items()}
         language = index.manifest.settings.language
         return ByWords(texts, language), lambda names: ByWords(names, language)
     encoder = open_encoder(spec)
     if store.about("encoder identity") != encoder.identity:
-        raise CorpusError(
-            f"The facts of {index.folder} were encoded by another encoder than {spec} is now.",
-            f"Take them in again: hoptree index facts FOLDER --out {index.folder} --encoder {spec}",
-        )
+        remedy = f"Take them in again: hoptree index facts FOLDER --out {index.folder} --encoder {spec}"
+        raise CorpusError(f"The facts of {index.folder} were encoded by another encoder than {spec} is now.", remedy)
     try:
         vectors = Vectors(store.folder / "facts")
     except CorpusError as error:

@@ -18,25 +18,20 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hoptree.core.errors import CorpusError, InputError
 from hoptree.core.files import batched
-from hoptree.core.lazy import import_optional
 from hoptree.core.values import Fact
 from hoptree.corpus.files import open_bytes
-from hoptree.retrieval.encoder import Encoder
+from hoptree.retrieval.encoder import FloatArray, np
 from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.ledger import Ledger, SqliteFile
 from hoptree.retrieval.index.links import folded
 from hoptree.retrieval.index.tantivy_files import composed, key_of
 from hoptree.retrieval.open_encoder import open_encoder
-from hoptree.retrieval.vector_files import FEATURE, open_files
+from hoptree.retrieval.vector_files import open_files
 from hoptree.retrieval.vectors import VectorWriter, encode_missing
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 def phrase_of(name: str) -> str:
@@ -45,19 +40,14 @@ def phrase_of(name: str) -> str:
     return folded(plain) or plain.strip()  # punctuation alone is a name, too
 
 
-def phrase_key(phrase: str) -> int:
-    """Return the key of a phrase's vector."""
-    return key_of(phrase)
-
-
-def fact_text(subject: str, relation: str, object_: str) -> str:
+def fact_text(fact: Fact) -> str:
     """Return a fact as an encoder and a model read it."""
-    return " ".join(" ".join((subject, relation, object_)).split())
+    return " ".join(f"{fact.subject} {fact.relation} {fact.object}".split())
 
 
-def fact_key(subject: str, relation: str, object_: str) -> int:
+def fact_key(fact: Fact) -> int:
     """Return the key of a fact's vector; passages that state the same share it."""
-    return key_of("\0".join((phrase_of(subject), phrase_of(relation), phrase_of(object_))))
+    return key_of("\0".join(map(phrase_of, (fact.subject, fact.relation, fact.object))))
 
 
 FOLDER, FILE = "facts", "facts.sqlite"
@@ -74,10 +64,8 @@ create table if not exists compared (phrase integer primary key);
 
 
 def facts_damaged(index: Path, why: object) -> CorpusError:
-    return CorpusError(
-        f"The facts of the index {index} are damaged: {why}.",
-        f"Take them in again: hoptree index facts FOLDER --out {index}",
-    )
+    cause = f"The facts of the index {index} are damaged: {why}."
+    return CorpusError(cause, f"Take them in again: hoptree index facts FOLDER --out {index}")
 
 
 class FactStore(SqliteFile):
@@ -105,8 +93,6 @@ class FactStore(SqliteFile):
         except sqlite3.Error as error:
             raise facts_damaged(index, error) from error
 
-    # Settings
-
     def about(self, name: str) -> str:
         row = self._db.execute("select value from about where name = ?", (name,)).fetchone()
         return str(row[0]) if row else ""
@@ -114,13 +100,11 @@ class FactStore(SqliteFile):
     def set_about(self, name: str, value: str) -> None:
         self._db.execute("insert or replace into about values (?, ?)", (name, value))
 
-    # Facts by passage
-
     def put(self, key: int, passage_id: str, content: bytes, facts: Sequence[Fact]) -> None:
         """Replace the facts of a passage."""
         self.drop([key])
         self._db.execute("insert into passages values (?, ?, ?)", (key, passage_id, content))
-        rows = ((fact_key(f.subject, f.relation, f.object), key, f.subject, f.relation, f.object) for f in facts)
+        rows = ((fact_key(f), key, f.subject, f.relation, f.object) for f in facts)
         self._db.executemany("insert or ignore into facts values (?, ?, ?, ?, ?)", rows)
 
     def drop(self, passages: Iterable[int]) -> None:
@@ -140,8 +124,6 @@ class FactStore(SqliteFile):
         )
         for key, passage, subject, relation, object_, name in rows:
             yield key, passage, Fact(subject, relation, object_, passage_id=name)
-
-    # Synonyms
 
     def synonyms(self) -> Iterator[tuple[int, int, float]]:
         return self._all("select one, other, cosine from synonyms order by one, other")
@@ -166,8 +148,6 @@ class FactStore(SqliteFile):
     def forget_synonyms(self) -> None:
         self._db.execute("delete from synonyms")
         self._db.execute("delete from compared")
-
-    # The file
 
     def check(self) -> None:
         """Raise an error if the file is damaged anywhere."""
@@ -225,11 +205,9 @@ def _text(row: dict[str, Any], names: tuple[str, ...]) -> str:
     return " ".join(value.split())
 
 
-SYNONYM_COSINE = 0.8
-"""The least cosine of two phrases that count as synonyms."""
+SYNONYM_COSINE = 0.8  # the least cosine of two phrases that count as synonyms
 _MAX_SYNONYMS = 100
-_MAX_INITIALS = 2
-"""A phrase with no more letters and digits has no synonyms: initials are near to everything."""
+_MAX_INITIALS = 2  # a phrase with no more letters and digits has no synonyms: initials are near to everything
 _COMPARE_AT_ONCE = 512
 _LOOK_UP_AT_ONCE = 500
 _DECIMALS = 6
@@ -243,7 +221,6 @@ def synonyms_of(
 
     Phrases with different numbers in them ("1912", "12 May 1913") are near to each other, but no synonyms.
     """
-    np = import_optional("numpy", FEATURE, "dense")
     keys, rows = _all_vectors(folder)
     place = {key: number for number, key in enumerate(keys)}
     wanted = [key for key in sorted(fresh) if key in place and _may_have(fresh[key])]
@@ -253,7 +230,8 @@ def synonyms_of(
         cosines = rows[[place[key] for key in batch]] @ rows.T
         pairs = []
         for key, row in zip(batch, cosines, strict=True):
-            for number in _nearest(row, others):
+            near = np.flatnonzero((row >= SYNONYM_COSINE) & others)
+            for number in near[np.argsort(-row[near], kind="stable")][: _MAX_SYNONYMS + 1].tolist():
                 other = keys[number]
                 if other != key and _NUMBER.findall(phrases[other]) == _NUMBER.findall(phrases[key]):
                     pairs.append((min(key, other), max(key, other), round(min(float(row[number]), 1.0), _DECIMALS)))
@@ -261,20 +239,12 @@ def synonyms_of(
     yield [key for key in fresh if key not in set(wanted)], []
 
 
-def _nearest(row: NDArray[np.float32], others: NDArray[np.bool_]) -> list[int]:
-    np = import_optional("numpy", FEATURE, "dense")
-    near = np.flatnonzero((row >= SYNONYM_COSINE) & others)
-    best: list[int] = near[np.argsort(-row[near], kind="stable")][: _MAX_SYNONYMS + 1].tolist()
-    return best
-
-
 def _may_have(phrase: str) -> bool:
     return sum(letter.isalnum() for letter in phrase) > _MAX_INITIALS
 
 
-def _all_vectors(folder: Path) -> tuple[list[int], NDArray[np.float32]]:
+def _all_vectors(folder: Path) -> tuple[list[int], FloatArray]:
     """Return the keys of a folder of vectors in ascending order, and their rows at length one."""
-    np = import_optional("numpy", FEATURE, "dense")
     header, base, newer = open_files(folder)
     keys: list[Any] = []
     rows: list[Any] = []
@@ -294,8 +264,7 @@ def _all_vectors(folder: Path) -> tuple[list[int], NDArray[np.float32]]:
     return np.concatenate(keys)[order].tolist(), vectors / np.where(lengths == 0, 1, lengths)
 
 
-OnProgress = Callable[[str, int, int], None]
-"""Called with the stage, what is done, and the total."""
+OnProgress = Callable[[str, int, int], None]  # called with the stage, what is done, and the total
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,8 +296,8 @@ async def add_facts_to(
         rows = list(store.facts())
         if not rows:
             raise CorpusError("No fact would be left in the index.", "Give facts of passages that it holds.")
-        texts = {key: fact_text(fact.subject, fact.relation, fact.object) for key, _, fact in rows}
-        names = {phrase_key(name): name for _, _, fact in rows for name in map(phrase_of, (fact.subject, fact.object))}
+        texts = {key: fact_text(fact) for key, _, fact in rows}
+        names = {key_of(name): name for _, _, fact in rows for name in map(phrase_of, (fact.subject, fact.object))}
         await _encode_all(store, spec, texts, names, on_progress)
         count = sum(1 for _ in store.synonyms())
         after = {(key, passage) for key, passage, _ in rows}
@@ -401,25 +370,23 @@ async def _encode_all(
         if encoder is None:
             return
         for folder, wanted, what in zip(folders, (texts, names), ("facts", "phrases"), strict=True):
-            await _encode(folder, wanted, encoder, partial(on_progress, f"encoding {what}"))
+            writer = await VectorWriter.open_for(folder, encoder, expected=len(wanted))
+            fresh = [(key, wanted[key]) for key in writer.missing(sorted(wanted))]
+            # Vectors that nothing asks for any more stay, and are not found.
+            await encode_missing(writer, encoder, fresh, partial(_report, on_progress, f"encoding {what}", len(fresh)))
     finally:
         if encoder is not None:
             await encoder.aclose()
     known = store.compared()
     store.forget_phrases(known - names.keys())
-    fresh = {key: name for key, name in names.items() if key not in known}
+    new = {key: name for key, name in names.items() if key not in known}
     done = 0
-    for batch, pairs in synonyms_of(folders[1], fresh, names):
+    for batch, pairs in synonyms_of(folders[1], new, names):
         store.add_synonyms(batch, pairs)
         done += len(batch)
-        on_progress("comparing phrases", done, len(fresh))
+        on_progress("comparing phrases", done, len(new))
     store.commit()
 
 
-async def _encode(
-    folder: Path, wanted: Mapping[int, str], encoder: Encoder, on_done: Callable[[int, int], None]
-) -> None:
-    """Encode each text that has no vector; vectors that nothing asks for any more stay, and are not found."""
-    writer = await VectorWriter.open_for(folder, encoder, expected=len(wanted))
-    fresh = [(key, wanted[key]) for key in writer.missing(sorted(wanted))]
-    await encode_missing(writer, encoder, fresh, lambda done: on_done(done, len(fresh)))
+def _report(on_progress: OnProgress, stage: str, total: int, done: int) -> None:
+    on_progress(stage, done, total)

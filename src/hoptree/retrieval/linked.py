@@ -27,11 +27,9 @@ from hoptree.retrieval.index.links import Links, folded, names_of
 from hoptree.retrieval.index.tantivy_files import composed
 from hoptree.retrieval.retriever import fits
 
-_WORTH_A_THREAD = 50_000
-"""Passages of an index: below that a search takes less time than handing it to a thread."""
+_WORTH_A_THREAD = 50_000  # passages of an index: below that a search takes less time than handing it to a thread
 _MAX_NAME_WORDS = 12
-_MAX_NAME_CHARS = 360
-"""No title of more than 120 is a name, and folding may make three characters of one."""
+_MAX_NAME_CHARS = 360  # no title of more than 120 is a name, and folding may make three characters of one
 _DECIMALS = 6
 _TOP = 5
 _KEPT, _KEPT_UNNAMED = 2, 4
@@ -87,26 +85,16 @@ class LinkWeights:
     Tuned on half of the questions of nine collections (`hoptree eval retrieval --half first`); near values do as well.
     """
 
-    seeds: int = 5
-    """Passages BM25 ranks first, from which links are followed."""
-    named: float = 0.7
-    """A passage whose name is in the question."""
-    rare_named: float = 0.3
-    """Discount of such a name by how many passages mention it (a factor of the logarithm)."""
-    link: float = 1.2
-    """A passage whose name a seed mentions."""
-    back: float = 0.2
-    """A passage that mentions a seed's name."""
-    together: float = 0.5
-    """A passage that mentions the same name as a seed."""
-    rare: float = 0.5
-    """Discount of a mentioned name by how many passages mention it (a factor of the logarithm)."""
-    spread: float = 0.3
-    """Discount of a seed's links by their number (an exponent)."""
-    bearers: int = 2
-    """A name that more documents bear is ambiguous, and not followed."""
-    mentioners: int = 8
-    """A name that more passages mention does not tie them together."""
+    seeds: int = 5  # passages BM25 ranks first, from which links are followed
+    named: float = 0.7  # a passage whose name is in the question
+    rare_named: float = 0.3  # discount of such a name by how many passages mention it (a factor of the logarithm)
+    link: float = 1.2  # a passage whose name a seed mentions
+    back: float = 0.2  # a passage that mentions a seed's name
+    together: float = 0.5  # a passage that mentions the same name as a seed
+    rare: float = 0.5  # discount of a mentioned name by how many passages mention it (a factor of the logarithm)
+    spread: float = 0.3  # discount of a seed's links by their number (an exponent)
+    bearers: int = 2  # a name that more documents bear is ambiguous, and not followed
+    mentioners: int = 8  # a name that more passages mention does not tie them together
     near: float = 0.95
     """Cap of a linked passage, as a share of the score of the passage that leads to it: it is no surer than that."""
     doubt: float = 0.075
@@ -126,10 +114,8 @@ class Linked(BM25):
 
     def __init__(self, index: Index, weights: LinkWeights | None = None) -> None:
         if not index.manifest.settings.links:
-            raise CorpusError(
-                f"The index {index.folder} has no links.",
-                f"Build it with them: hoptree index … --out {index.folder} --links",
-            )
+            cause = f"The index {index.folder} has no links."
+            raise CorpusError(cause, f"Build it with them: hoptree index … --out {index.folder} --links")
         super().__init__(index)
         self._links = index.open_links()
         self._weights = weights or LinkWeights()
@@ -257,7 +243,11 @@ class Linked(BM25):
     def _firm(self, folded_query: str, first: Mapping[int, Passage], total: Mapping[int, float]) -> set[int]:
         """Return those of the first by words that no other passage beats by the margin."""
         pages = Counter(map(_page, first.values()))
-        candidates = {key for key, hit in first.items() if pages[_page(hit)] > 1 or _is_named(hit, folded_query)}
+        candidates = {
+            key
+            for key, hit in first.items()
+            if pages[_page(hit)] > 1 or any(f" {name} " in folded_query for name in _names(hit.title, hit.aliases))
+        }
         if not candidates:
             return candidates
         held = {key: score + self._weights.firm if key in candidates else score for key, score in total.items()}
@@ -312,10 +302,6 @@ def _keep(total: dict[int, float], best: Sequence[int]) -> None:
 def _page(passage: Passage) -> str:
     """Return what identifies the page of a passage, whether or not it was indexed as one document."""
     return passage.title.split(" › ")[0] or passage.document
-
-
-def _is_named(passage: Passage, folded_query: str) -> bool:
-    return any(f" {name} " in folded_query for name in _names(passage.title, passage.aliases))
 
 
 @lru_cache(_NAMES_KEPT)

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl
 
-from hoptree.core.errors import ConfigError, UnusableReply
+from hoptree.core.errors import ConfigError, UnusableReply, closest
 from hoptree.core.files import batched
 from hoptree.core.http_client import HttpClient
-from hoptree.core.lazy import import_optional
-from hoptree.retrieval.encoder import Encoder, Prefixes, Role, unit_rows
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+from hoptree.retrieval.encoder import Encoder, FloatArray, Prefixes, Role, np, unit_rows
 
 _KINDS = ("minilm", "static", "onnx", "st", "openai")
 _USAGE = "Use minilm, static/FOLDER, onnx/FOLDER, st/NAME or openai/NAME."
-_SETTINGS = ("query", "passage")
+_WRITE_PREFIXES = "Write ?query=PREFIX&passage=PREFIX."
 _DEFAULT_URL = "https://api.openai.com/v1"
 _TEXTS_PER_REQUEST = 64
 _MAX_REQUESTS = 4
@@ -46,7 +39,18 @@ def open_encoder(spec: str, *, base_url: str = "") -> Encoder:
     kind, name, prefixes = _parse(spec)
     if base_url and kind != "openai":
         raise ConfigError(f"The encoder '{spec}' runs here and takes no base URL.", "Leave it out, or use openai/NAME.")
-    return _open(kind, name, prefixes, base_url)
+    if kind == "openai":
+        return EndpointEncoder(name, base_url=base_url, prefixes=prefixes)
+    from hoptree.retrieval import encoder_backends as backends
+
+    if kind == "static":
+        return backends.StaticEncoder(Path(name), prefixes=prefixes)
+    if kind == "st":
+        return backends.TransformerEncoder(name, prefixes=prefixes)
+    if kind == "minilm":
+        return backends.OnnxEncoder("minilm", backends.minilm_files(), prefixes=prefixes or Prefixes())
+    files = backends.folder_files(Path(name))
+    return backends.OnnxEncoder(f"onnx/{Path(name).resolve().name}", files, prefixes=prefixes)
 
 
 def check_encoder(spec: str) -> None:
@@ -56,48 +60,20 @@ def check_encoder(spec: str) -> None:
 
 def _parse(spec: str) -> tuple[str, str, Prefixes | None]:
     """Split a name into the kind of encoder, the model's name and its prefixes."""
-    spec, prefixes = _with_prefixes(spec)
+    spec, mark, query = spec.partition("?")
+    try:
+        given = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(mark)))
+    except ValueError as error:
+        raise ConfigError(f"'{query}' are no settings of an encoder.", _WRITE_PREFIXES) from error
+    if unknown := sorted(given.keys() - {"query", "passage"}):
+        raise ConfigError(f"An encoder has no setting '{unknown[0]}'.", _WRITE_PREFIXES)
     kind, slash, name = spec.partition("/")
-    if kind not in _KINDS:
-        near = difflib.get_close_matches(kind, _KINDS, 1)
-        raise ConfigError(f"There is no encoder '{spec}'.", f"Did you mean {near[0]}? {_USAGE}" if near else _USAGE)
+    if kind not in _KINDS or (kind == "minilm" and slash):
+        near = closest(kind, _KINDS) if kind not in _KINDS else ""
+        raise ConfigError(f"There is no encoder '{spec}'.", f"Did you mean {near}? {_USAGE}" if near else _USAGE)
     if kind != "minilm" and not name:
         raise ConfigError(f"The encoder '{spec}' names no model.", _USAGE)
-    if kind == "minilm" and slash:
-        raise ConfigError(f"There is no encoder '{spec}'.", _USAGE)
-    return kind, name, prefixes
-
-
-def _open(kind: str, name: str, prefixes: Prefixes | None, base_url: str) -> Encoder:
-    if kind == "openai":
-        return EndpointEncoder(name, base_url=base_url, prefixes=prefixes)
-    if kind == "static":
-        from hoptree.retrieval.encoder_backends import StaticEncoder
-
-        return StaticEncoder(Path(name), prefixes=prefixes)
-    if kind == "st":
-        from hoptree.retrieval.encoder_backends import TransformerEncoder
-
-        return TransformerEncoder(name, prefixes=prefixes)
-    from hoptree.retrieval.encoder_backends import OnnxEncoder, folder_files, minilm_files
-
-    if kind == "minilm":
-        return OnnxEncoder("minilm", minilm_files(), prefixes=prefixes or Prefixes())
-    folder = Path(name)
-    return OnnxEncoder(f"onnx/{folder.resolve().name}", folder_files(folder), prefixes=prefixes)
-
-
-def _with_prefixes(spec: str) -> tuple[str, Prefixes | None]:
-    name, mark, query = spec.partition("?")
-    if not mark:
-        return spec, None
-    try:
-        given = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True))
-    except ValueError as error:
-        raise ConfigError(f"'{query}' are no settings of an encoder.", "Write ?query=PREFIX&passage=PREFIX.") from error
-    if unknown := sorted(set(given) - set(_SETTINGS)):
-        raise ConfigError(f"An encoder has no setting '{unknown[0]}'.", "Write ?query=PREFIX&passage=PREFIX.")
-    return name, Prefixes(given.get("query", ""), given.get("passage", ""))
+    return kind, name, Prefixes(given.get("query", ""), given.get("passage", "")) if mark else None
 
 
 class EndpointEncoder:
@@ -111,10 +87,8 @@ class EndpointEncoder:
         if not key.isascii() or not key.isprintable():
             raise ConfigError("The key holds a character that no key has.", "Copy OPENAI_API_KEY again.")
         if url == _DEFAULT_URL and not key:
-            raise ConfigError(
-                f"The encoder openai/{model} needs a key.",
-                "Set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint.",
-            )
+            cause = f"The encoder openai/{model} needs a key."
+            raise ConfigError(cause, "Set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint.")
         self._http = HttpClient(url, headers={"Authorization": f"Bearer {key}"} if key else None)
         self._prefixes = Prefixes.of_name(model) if prefixes is None else prefixes
         self._model = model
@@ -123,8 +97,7 @@ class EndpointEncoder:
         self.identity = f"{self.name}:{self._http.shown}{self._prefixes}"
         self.dimensions = 0
 
-    async def encode(self, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]:
-        np = import_optional("numpy", "Dense retrieval", "dense")
+    async def encode(self, texts: Sequence[str], *, role: Role) -> FloatArray:
         if not texts:
             return unit_rows(np.zeros((0, self.dimensions)))
         batches = batched(self._prefixes.before(texts, role), _TEXTS_PER_REQUEST)
@@ -134,7 +107,7 @@ class EndpointEncoder:
         except ValueError as error:
             raise self._unusable("vectors of different lengths") from error
 
-    async def _encode(self, texts: list[str]) -> NDArray[Any]:
+    async def _encode(self, texts: list[str]) -> Any:
         async with self._slots:
             reply = await self._http.json("POST", "/embeddings", {"model": self._model, "input": texts})
         rows = self._read(reply, len(texts))
@@ -143,9 +116,8 @@ class EndpointEncoder:
         self.dimensions = int(rows.shape[1])
         return rows
 
-    def _read(self, reply: Any, count: int) -> NDArray[Any]:
+    def _read(self, reply: Any, count: int) -> Any:
         """Order the vectors by the index each of them carries; endpoints may send them in any order."""
-        np = import_optional("numpy", "Dense retrieval", "dense")
         entries = reply.get("data") if isinstance(reply, dict) else None
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise self._unusable("something that is no list of vectors")
@@ -153,7 +125,7 @@ class EndpointEncoder:
         if set(by_index) != set(range(count)) or len(entries) != count:
             raise self._unusable(f"{len(entries)} vectors for {count} texts")
         try:
-            rows: NDArray[Any] = np.asarray([by_index[place] for place in range(count)], dtype=np.float32)
+            rows = np.asarray([by_index[place] for place in range(count)], dtype=np.float32)
         except (ValueError, TypeError) as error:
             raise self._unusable("something that is no list of vectors") from error
         if rows.ndim != 2 or not rows.shape[1] or not np.isfinite(rows).all():
@@ -161,10 +133,8 @@ class EndpointEncoder:
         return rows
 
     def _unusable(self, what: str) -> UnusableReply:
-        return UnusableReply(
-            f"{self._http.shown} answered a request for embeddings with {what}.",
-            f"Check that '{self._model}' is an embedding model there.",
-        )
+        cause = f"{self._http.shown} answered a request for embeddings with {what}."
+        return UnusableReply(cause, f"Check that '{self._model}' is an embedding model there.")
 
     async def aclose(self) -> None:
         await self._http.aclose()

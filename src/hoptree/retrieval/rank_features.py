@@ -9,25 +9,20 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hoptree.core.lazy import lazy_import
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.links import DIGIT, YEAR, PassageReader, folded
 from hoptree.text.names import name_spans
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-_SEEDS = 10
-"""Best passages by the first search: their links count among the features of a passage alone."""
-_CHOSEN = 9
-"""Best passages by their features alone: each is tried as the one already chosen."""
-_MAX_SHARERS = 20
-"""A name that more candidates mention tells nothing."""
-_ANY = 0.2
-"""What a shared name is worth where the sentence with it has no further word of the question."""
-_DECIMALS = 6
-"""Of a feature: further ones depend on the processor."""
+np = lazy_import("numpy", "A ranker", "eval")
+Array = Any
+_SEEDS = 10  # best passages by the first search: their links count among the features of a passage alone
+_CHOSEN = 9  # best passages by their features alone: each is tried as the one already chosen
+_MAX_SHARERS = 20  # a name that more candidates mention tells nothing
+_ANY = 0.2  # what a shared name is worth where the sentence with it has no further word of the question
+_DECIMALS = 6  # of a feature: further ones depend on the processor
 _COMPARISON = re.compile(
     r"\b(?:both|same|first|earlier|later|older|younger|more|longer|larger|bigger|higher|or|between|than|also|common)\b",
     re.IGNORECASE,
@@ -53,8 +48,7 @@ AFTER = (
     *("shared", "shared_count", "shared_new", "shared_sentence", "bridge", "bridge_title", "bridge_first"),
     *("same_title", "alike", "title_terms", "expanded"),
 )
-_OPEN = 6
-"""The first features of AFTER say what is new: their least over the best chosen passages counts too."""
+_OPEN = 6  # the first features of AFTER say what is new: their least over the best chosen passages counts too
 CHAINED = (
     *ALONE,
     *("first", "first_gap", "first_rank"),
@@ -65,20 +59,9 @@ CHAINED = (
 )
 
 SENTENCE = (
-    *(
-        "covered",
-        "covered_text",
-        "relation",
-        "beyond_title",
-        "relative",
-        "before",
-        "behind",
-        "place",
-        "from_end",
-        "terms",
-    ),
-    *("names_other", "named_by", "asked_name", "new_names", "dates", "numbers", "title_asked", "passage_covered"),
-    *("q_terms", "q_comparison", "q_yes_no"),
+    *("covered", "covered_text", "relation", "beyond_title", "relative", "before", "behind", "place", "from_end"),
+    *("terms", "names_other", "named_by", "asked_name", "new_names", "dates", "numbers", "title_asked"),
+    *("passage_covered", "q_terms", "q_comparison", "q_yes_no"),
 )
 
 
@@ -95,9 +78,7 @@ class Features:
         candidates: Sequence[Passage],
         expanded: Mapping[str, Mapping[str, int]],
     ) -> None:
-        import numpy as np
-
-        self._np, self._reader, self._query = np, reader, query
+        self._reader, self._query = reader, query
         self.candidates, self._expanded = candidates, expanded
         self._views = views = [reader.view(passage) for passage in candidates]
         self._place = {passage.id: place for place, passage in enumerate(candidates)}
@@ -125,9 +106,9 @@ class Features:
         self._meant = np.logical_or.reduceat(self._meant_sentence, self._starts, axis=0)
         self._mentions: dict[tuple[int, int], int] = {}
 
-    def _matrix(self, terms: Sequence[str], held: Sequence[frozenset[str]]) -> NDArray[Any]:
+    def _matrix(self, terms: Sequence[str], held: Sequence[frozenset[str]]) -> Array:
         rows = [[term in each for term in terms] for each in held]
-        return self._np.array(rows, dtype=bool).reshape(len(held), len(terms))
+        return np.array(rows, dtype=bool).reshape(len(held), len(terms))
 
     def _mention(self, source: int, to: int) -> int:
         """Return the sentence of one candidate that names another; -1 if none does."""
@@ -141,16 +122,16 @@ class Features:
             self._mentions[source, to] = place
         return self._mentions[source, to]
 
-    def _links(self, chosen: Iterable[int]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _links(self, chosen: Iterable[int]) -> tuple[Array, Array]:
         """Return which sentence of a chosen passage names each candidate, and which of a candidate names it."""
         places = range(len(self._views))
         to = [[self._mention(source, place) for place in places] for source in chosen]
         back = [[self._mention(place, source) for place in places] for source in chosen]
-        return self._np.array(to), self._np.array(back)
+        return np.array(to), np.array(back)
 
-    def alone(self) -> NDArray[Any]:
+    def alone(self) -> Array:
         """Return a row of features for each candidate."""
-        np, weights, count = self._np, self._weights, len(self._views)
+        weights, count = self._weights, len(self._views)
         names, relation = np.where(self._is_name, weights, 0.0), np.where(self._is_name, 0.0, weights)
         covered = self._has @ weights
         in_sentence = self._with_title @ weights
@@ -211,12 +192,12 @@ class Features:
             self._best((self._meant_sentence & ~self._in_title[self._owners]) @ weights),
             *(np.full(count, value, dtype=float) for value in self._question(asked.sum(), covered.max())),
         ]
-        return self._rounded(np.stack([np.asarray(column, dtype=float) for column in columns], axis=1))
+        return _table(columns, axis=1)
 
-    def _titles_asked(self) -> NDArray[Any]:
+    def _titles_asked(self) -> Array:
         """Return 1 for each candidate whose name is in the question."""
         asked = [any(f" {name} " in self._folded for name in view.names) for view in self._views]
-        return self._np.array(asked, dtype=float)
+        return np.array(asked, dtype=float)
 
     def _asked_kind(self) -> tuple[float, bool, bool]:
         """Return how many words the question has, and if it compares or asks for yes or no."""
@@ -238,25 +219,18 @@ class Features:
             *(word in lowered for word in _QUESTION_WORDS),
         ]
 
-    def _best(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _best(self, values: Array) -> Array:
         """Return the highest value of each passage's sentences."""
-        best: NDArray[Any] = self._np.maximum.reduceat(values, self._starts)
-        return best
+        return np.maximum.reduceat(values, self._starts)
 
-    def _rounded(self, values: NDArray[Any]) -> NDArray[Any]:
-        rounded: NDArray[Any] = self._np.round(values, _DECIMALS)
-        return rounded
-
-    def _title_known(self) -> NDArray[Any]:
+    def _title_known(self) -> Array:
         """Return the share of each title's words that the question has."""
         known = (self._in_title * self._weights).sum(axis=1) * self._total
         totals = [sum(self._reader.texts.rarity(sorted(view.title_terms)).values()) for view in self._views]
-        share: NDArray[Any] = known / self._np.maximum(totals, 1e-9)
-        return share
+        return known / np.maximum(totals, 1e-9)
 
-    def _same_titles(self, covered: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _same_titles(self, covered: Array) -> tuple[Array, Array]:
         """Return how many candidates share a passage's title, and its place among them by coverage."""
-        np = self._np
         groups: dict[str, list[int]] = defaultdict(list)
         for place in np.argsort(-covered, kind="stable"):
             groups[self.candidates[place].title].append(int(place))
@@ -265,15 +239,14 @@ class Features:
             sizes[group], ranks[group] = len(group), range(len(group))
         return sizes, ranks
 
-    def _shared(self, chosen: NDArray[Any]) -> NDArray[Any]:
+    def _shared(self, chosen: Array) -> Array:
         """Return, for names that a chosen passage and a candidate mention and the question does not:
 
         the rarest; how many; what is new in the candidate's sentence with one; what the chosen one's sentence covers;
         both together; and the latter for names in the candidate's title, and in its first sentence.
         """
-        np = self._np
         rows = {int(place): row for row, place in enumerate(chosen)}
-        shared: NDArray[Any] = np.zeros((7, len(rows), len(self._views)))
+        shared = np.zeros((7, len(rows), len(self._views)))
         by_name: dict[str, list[int]] = defaultdict(list)
         for place, view in enumerate(self._views):
             for name in view.mentions:
@@ -281,6 +254,7 @@ class Features:
         covered = self._meant_sentence @ self._weights
         new = np.where(self._meant[chosen], 0.0, self._weights) @ self._meant_sentence.T.astype(float)
         titles = [f" {' '.join(view.names)} " for view in self._views]
+        maximum = np.maximum
         for name, holders in by_name.items():
             spaced = f" {name} "
             sources = [place for place in holders if place in rows]
@@ -299,7 +273,7 @@ class Features:
                     first = here if self._starts[to] in places[to] else 0.0
                     cell = shared[:, row, to]
                     count = cell[1] + 1
-                    np.maximum(cell, (*values, here if spaced in titles[to] else 0.0, first), out=cell)
+                    maximum(cell, (*values, here if spaced in titles[to] else 0.0, first), out=cell)
                     cell[1] = count
         return shared
 
@@ -307,9 +281,9 @@ class Features:
         start = int(self._starts[place])
         return [start + at for at, text in enumerate(self._views[place].folded_sentences) if spaced in text]
 
-    def after(self, chosen: NDArray[Any]) -> NDArray[Any]:
+    def after(self, chosen: Array) -> Array:
         """Return a row of features for each candidate after each chosen passage."""
-        np, weights, count = self._np, self._weights, len(self._views)
+        weights, count = self._weights, len(self._views)
         has, open_terms = self._has.astype(float), np.where(self._has[chosen], 0.0, weights)
         new, left = open_terms @ has.T, open_terms.sum(axis=1)
         fresh = open_terms @ self._with_title.T.astype(float)
@@ -349,9 +323,9 @@ class Features:
             np.array(overlap),
             expanded,
         ]
-        return self._rounded(np.stack([np.asarray(column, dtype=float) for column in columns], axis=2))
+        return _table(columns, axis=2)
 
-    def _alike(self, chosen: NDArray[Any]) -> list[list[float]]:
+    def _alike(self, chosen: Array) -> list[list[float]]:
         """Return the cosine of each candidate's words with each chosen passage's words."""
         terms = [view.terms for view in self._views]
         squares = {term: value**2 for term, value in self._reader.texts.rarity(tuple(set().union(*terms))).items()}
@@ -364,9 +338,9 @@ class Features:
             for place in chosen
         ]
 
-    def chained(self, alone: NDArray[Any], first: NDArray[Any]) -> NDArray[Any]:
+    def chained(self, alone: Array, first: Array) -> Array:
         """Return features of each candidate after the best others, by the scores that their features alone gave."""
-        np, count = self._np, len(first)
+        count = len(first)
         order = np.argsort(-first, kind="stable")
         rank = np.empty(count)
         rank[order] = np.arange(count)
@@ -382,11 +356,11 @@ class Features:
         for place in range(2):  # the best and the second best other one
             row = np.minimum(np.where(rank <= place, place + 1, place), len(chosen) - 1).astype(int)
             columns += [after[row, np.arange(count)], (first[chosen[row]] - first)[:, None]]
-        return self._rounded(np.concatenate(columns, axis=1))
+        return np.round(np.concatenate(columns, axis=1), _DECIMALS)
 
-    def of_sentences(self) -> NDArray[Any]:
+    def of_sentences(self) -> Array:
         """Return a row of features for each sentence of each candidate, the candidates being read together."""
-        np, weights = self._np, self._weights
+        weights = self._weights
         relation = np.where(self._is_name, 0.0, weights)
         covered, in_text = self._with_title @ weights, self._in_sentence @ weights
         count = self._counts[self._owners]
@@ -425,20 +399,24 @@ class Features:
             (self._has @ weights)[self._owners],
             *(np.full(len(texts), value, dtype=float) for value in self._asked_kind()),
         ]
-        return self._rounded(np.stack([np.asarray(column, dtype=float) for column in columns], axis=1))
+        return _table(columns, axis=1)
 
-    def by_passage(self, values: NDArray[Any]) -> list[list[float]]:
+    def by_passage(self, values: Array) -> list[list[float]]:
         """Split values of sentences into lists, one for each candidate."""
-        return [part.tolist() for part in self._np.split(values, self._starts[1:])]
+        return [part.tolist() for part in np.split(values, self._starts[1:])]
 
     def of(self, passages: Sequence[Passage]) -> Features:
         """Return the features of other passages for the same question."""
         return Features(self._reader, self._query, passages, {})
 
-    def sentences_with(self, texts: Iterable[str]) -> NDArray[Any]:
+    def sentences_with(self, texts: Iterable[str]) -> Array:
         """Tell of each sentence of each candidate whether it has any of these texts, or the name of another one."""
         sought = [f" {folded(text)} " for text in texts]
         names = [[f" {name} " for name in view.names] for view in self._views]
         others = [sum((each for at, each in enumerate(names) if at != owner), sought) for owner in range(len(names))]
         pairs = [(text, others[owner]) for owner, view in enumerate(self._views) for text in view.folded_sentences]
-        return self._np.array([any(name in text for name in each) for text, each in pairs], dtype=bool)
+        return np.array([any(name in text for name in each) for text, each in pairs], dtype=bool)
+
+
+def _table(columns: Sequence[Array], axis: int) -> Array:
+    return np.round(np.stack([np.asarray(column, dtype=float) for column in columns], axis=axis), _DECIMALS)

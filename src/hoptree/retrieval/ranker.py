@@ -11,67 +11,53 @@ import hashlib
 import importlib.util
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.files import find_weights, without_sum
-from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import PassageReader, folded
 from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.linked import Linked, with_score
-from hoptree.retrieval.rank_features import ALONE, CHAINED, SENTENCE, Features
+from hoptree.retrieval.rank_features import ALONE, CHAINED, SENTENCE, Array, Features, np
 from hoptree.text.names import sentences
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 FORMAT = "hoptree-ranker-1"
 FILE = "ranker.json"
 PARTS = {"alone": ALONE, "chained": CHAINED, "sentence": SENTENCE}
 """The trees of a ranker, and the features they are over."""
 _REMEDY = "Install it anew (pip install --force-reinstall hoptree-weights), or search with --retriever linked."
-_FIRST = 30
-"""Passages of linked retrieval that are ranked."""
+_FIRST = 30  # passages of linked retrieval that are ranked
 _SEEDS, _PER_SEED = 5, 12
 """Passages from which a further search starts, for the question and the names in them; and its passages."""
 _MAX_NAMES = 20
 _CANDIDATES = 60
 _MAX_BYTES = 8 * 2**20
 _MAX_DEPTH = 12
-LEAF_DECIMALS, THRESHOLD_DIGITS = 6, 7
-"""Precision of the numbers in a file."""
+LEAF_DECIMALS, THRESHOLD_DIGITS = 6, 7  # precision of the numbers in a file
 
 
 @dataclass(frozen=True, slots=True)
 class Trees:
     """Symmetric trees: every level asks one thing of all its nodes; `leaves` has a value for each way to answer."""
 
-    features: NDArray[np.int64]
-    thresholds: NDArray[np.float64]
-    leaves: NDArray[np.float64]
+    features: Array
+    thresholds: Array
+    leaves: Array
 
-    def score(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def score(self, rows: Array) -> Array:
         """Return the sum of all trees for each row."""
-        np = import_optional("numpy", "A ranker", "eval")
         bits = 1 << np.arange(self.features.shape[1])
         leaf = ((rows.astype(np.float32)[:, self.features] > self.thresholds) * bits).sum(axis=2)  # as in training
-        scores: NDArray[Any] = self.leaves[np.arange(len(self.leaves)), leaf].sum(axis=1)
-        return scores
+        return self.leaves[np.arange(len(self.leaves)), leaf].sum(axis=1)
 
     def as_dict(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the numbers of these trees and the names of their features."""
-        return {
-            "names": list(names),
-            "features": self.features.tolist(),
-            "thresholds": self.thresholds.tolist(),
-            "leaves": self.leaves.tolist(),
-        }
+        return {"names": list(names)} | {field.name: getattr(self, field.name).tolist() for field in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +69,7 @@ class Ranker:
     sentence: Trees
     digest: str
 
-    def scores(self, features: Features) -> NDArray[np.float64]:
+    def scores(self, features: Features) -> Array:
         """Score every candidate."""
         alone = features.alone()
         return self.chained.score(features.chained(alone, self.alone.score(alone)))
@@ -114,7 +100,6 @@ def read_ranker(path: Path) -> Ranker:
 
 def read_trees(data: Any, names: Sequence[str]) -> Trees:
     """Read trees over features of these names; raises a ValueError, TypeError or KeyError if they are none."""
-    np = import_optional("numpy", "A ranker", "eval")
     if not isinstance(data, dict) or data.get("names") != list(names):
         raise ValueError("its features are those of another version")
     features = np.array(data["features"], dtype=np.int64)

@@ -11,25 +11,19 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
 from hoptree.core.http_client import HttpClient
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
-from hoptree.retrieval.encoder import Encoder, query_window, weights_digest
+from hoptree.retrieval.encoder import Encoder, FloatArray, query_window, weights_digest
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.retriever import Retriever, cache_lifetime
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-
 _WORD = re.compile(r"\w+")
 _SHINGLE_WORDS = 3
-_EXTRA = 8
-"""Passages fetched beyond k in place of duplicates; twice as many each time they are too few."""
+_EXTRA = 8  # passages fetched beyond k in place of duplicates; twice as many each time they are too few
 
 
 class Fused:
@@ -61,14 +55,9 @@ class Fused:
             raise ConfigError(f"There is no fusion '{how}'.", "Use rrf or weighted.")
         if depth < 1 or c < 0:
             raise ConfigError("The depth of a fusion is at least 1 and its constant at least 0.", "Raise it.")
-        self._retrievers = tuple(retrievers)
-        self._weights = weights
-        self._how = how
-        self._depth = depth
-        self._c = c
-        parts = ",".join(
-            f"{weight:g}*{retriever.identity}" for weight, retriever in zip(weights, retrievers, strict=True)
-        )
+        self._retrievers, self._weights = tuple(retrievers), weights
+        self._how, self._depth, self._c = how, depth, c
+        parts = ",".join(f"{weight:g}*{each.identity}" for weight, each in zip(weights, retrievers, strict=True))
         self.identity = f"fused:{how}:{depth}:{c}:({parts})"
         self.remote = any(retriever.remote for retriever in retrievers)
         self.lasts = min(map(cache_lifetime, retrievers))
@@ -130,8 +119,7 @@ class Distinct:
         self.identity = f"distinct:{threshold:g}:({retriever.identity})"
         self.remote = retriever.remote
         self.lasts = cache_lifetime(retriever)
-        self._retriever = retriever
-        self._threshold = threshold
+        self._retriever, self._threshold = retriever, threshold
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0:
@@ -160,10 +148,9 @@ def drop_duplicates(passages: Sequence[Passage], threshold: float, most: int) ->
         if len(kept) >= most:
             break
         shingles = _shingles(passage.text) or _shingles(passage.title)
-        if any(_alike(shingles, other, threshold) for other in seen):
-            continue
-        kept.append(passage)
-        seen.append(shingles)
+        if not any(_alike(shingles, other, threshold) for other in seen):
+            kept.append(passage)
+            seen.append(shingles)
     return tuple(kept)
 
 
@@ -213,9 +200,7 @@ class Reranked:
     def __init__(self, retriever: Retriever, reranker: Reranker, depth: int = 100) -> None:
         if depth < 1:
             raise ConfigError(f"Reranking {depth} passages does nothing.", "Give a depth of 1 or more.")
-        self._retriever = retriever
-        self._reranker = reranker
-        self._depth = depth
+        self._retriever, self._reranker, self._depth = retriever, reranker, depth
         self.identity = f"reranked:{depth}:{reranker.identity}:({retriever.identity})"
         self.remote = retriever.remote or reranker.remote
         self.lasts = cache_lifetime(retriever)
@@ -247,10 +232,8 @@ class EmbeddingReranker:
             raise ConfigError(f"The first search cannot count {mix} times.", "Give a mix from 0 up.")
         self.identity = f"embed:{encoder.identity}:{mix:g}"
         self.remote = encoder.remote
-        self._encoder = encoder
-        self._mix = mix
-        self._query = query_window(encoder)
-        self._kept: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._encoder, self._mix, self._query = encoder, mix, query_window(encoder)
+        self._kept: OrderedDict[str, FloatArray] = OrderedDict()
 
     async def score(self, query: str, passages: Sequence[Passage]) -> list[float]:
         if not passages:
@@ -262,7 +245,7 @@ class EmbeddingReranker:
     async def aclose(self) -> None:
         await self._encoder.aclose()
 
-    async def _rows(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+    async def _rows(self, texts: Sequence[str]) -> list[FloatArray]:
         known = {text: self._kept[text] for text in texts if text in self._kept}
         new = [text for text in dict.fromkeys(texts) if text not in known]
         if new:
@@ -286,8 +269,7 @@ class EndpointReranker:
     def __init__(self, url: str, model: str) -> None:
         key = os.environ.get("HOPTREE_RERANK_KEY", "").strip()
         self._http = HttpClient(url, headers={"Authorization": f"Bearer {key}"} if key.isascii() and key else None)
-        self._model = model
-        self._is_tei = False
+        self._model, self._is_tei = model, False
         self.identity = f"endpoint:{model}@{self._http.shown}"
 
     async def score(self, query: str, passages: Sequence[Passage]) -> list[float]:
@@ -315,10 +297,8 @@ class EndpointReranker:
             if isinstance(place, int) and isinstance(score, int | float) and math.isfinite(score):
                 scores[place] = float(score)
         if set(scores) != set(range(count)):
-            raise UnusableReply(
-                f"{self._http.shown} gave {len(scores)} scores for {count} passages.",
-                f"Check that '{self._model}' is a reranker there.",
-            )
+            cause = f"{self._http.shown} gave {len(scores)} scores for {count} passages."
+            raise UnusableReply(cause, f"Check that '{self._model}' is a reranker there.")
         return [scores[place] for place in range(count)]
 
     async def aclose(self) -> None:
@@ -350,10 +330,8 @@ class CrossEncoderReranker:
                 try:
                     self._model = module.CrossEncoder(self._folder, trust_remote_code=False)
                 except (OSError, ValueError, RuntimeError) as error:
-                    raise ConfigError(
-                        f"The cross-encoder '{self._folder}' cannot be loaded ({str(error)[:200]}).",
-                        "Give the folder of one.",
-                    ) from error
+                    cause = f"The cross-encoder '{self._folder}' cannot be loaded ({str(error)[:200]})."
+                    raise ConfigError(cause, "Give the folder of one.") from error
             return [float(score) for score in self._model.predict(pairs, show_progress_bar=False)]
 
     async def aclose(self) -> None:

@@ -98,10 +98,8 @@ class PassageStore(Protocol):
         ...
 
 
-DOCUMENT, TITLE = "document", "title"
-"""Names in a filter for fields of a passage, not for its metadata."""
-SECTION = " › "
-"""What stands between a page's title and that of a section."""
+DOCUMENT, TITLE = "document", "title"  # names in a filter for fields of a passage, not for its metadata
+SECTION = " › "  # what stands between a page's title and that of a section
 
 
 def fits(passage: Passage, where: Mapping[str, str] | None) -> bool:
@@ -125,8 +123,7 @@ def _composed(text: str) -> str:
 
 _LOG = logging.getLogger("hoptree.retrieval")
 _URL = lazy_re(r"[A-Za-z][A-Za-z0-9+.-]*://")
-WIKI = lazy_re(r"wikipedia(?::|\Z)|mediawiki\+")
-"""Names of wikis that are searched as they are now."""
+WIKI = lazy_re(r"wikipedia(?::|\Z)|mediawiki\+")  # names of wikis that are searched as they are now
 KINDS = {
     DEFAULT_RETRIEVER: "ranked, linked without hoptree-weights, or bm25 where there are no links to go along",
     "bm25": "the words of the query, weighed by how rare they are",
@@ -184,9 +181,8 @@ def _first_stage(corpus: str | Path, kind: str, cached: bool, facts: bool) -> Re
     check_kind(kind)
     if isinstance(corpus, str) and is_remote(corpus):
         if kind not in ("bm25", DEFAULT_RETRIEVER):
-            raise ConfigError(
-                f"'{kind}' needs an index folder.", "An engine or wiki is searched as it is: --retriever bm25."
-            )
+            cause = f"'{kind}' needs an index folder."
+            raise ConfigError(cause, "An engine or wiki is searched as it is: --retriever bm25.")
         from hoptree.retrieval.remote import open_remote
 
         return open_remote(corpus, cached=cached)
@@ -268,17 +264,13 @@ def _dense(index: Index) -> Retriever:
 
     spec = index.manifest.settings.encoder
     if not spec:
-        raise CorpusError(
-            f"The index {index.folder} has no vectors.",
-            f"Make them: hoptree index encode --out {index.folder} --encoder SPEC",
-        )
+        cause = f"The index {index.folder} has no vectors."
+        raise CorpusError(cause, f"Make them: hoptree index encode --out {index.folder} --encoder SPEC")
     encoder = open_encoder(spec)
     ledger = index.ledger()
     made_by = ledger.fact("encoder identity")
     ledger.close()
     if made_by != encoder.identity:
-        raise CorpusError(
-            f"The vectors of {index.folder} were made by another encoder than {spec} is now.",
-            f"Encode it again: hoptree index encode --out {index.folder} --encoder {spec}",
-        )
+        cause = f"The vectors of {index.folder} were made by another encoder than {spec} is now."
+        raise CorpusError(cause, f"Encode it again: hoptree index encode --out {index.folder} --encoder {spec}")
     return Dense(index.texts, index.open_vectors(), encoder)

@@ -12,13 +12,14 @@ from typing import Any
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import atomic_write
 from hoptree.core.lazy import import_optional
+from hoptree.retrieval.encoder import np
 
 FORMAT = 1
 HEADER = "vectors.json"
-FEATURE = "Dense retrieval"
 _NEIGHBOURS, _ADD_EXPANSION, _SEARCH_EXPANSION = 16, 96, 192
 _COPY_AT_ONCE = 10_000
 _BUILD_AGAIN = "Build the vectors again."
+_USEARCH = ("usearch.index", "Dense retrieval", "dense")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,7 @@ class Header:
 
 
 def new_index(header: Header) -> Any:
-    usearch = import_optional("usearch.index", FEATURE, "dense")
-    return usearch.Index(
+    return import_optional(*_USEARCH).Index(
         ndim=header.dimensions,
         metric="cos",
         dtype=header.dtype,
@@ -53,7 +53,6 @@ def new_index(header: Header) -> Any:
 
 def copy_vectors(source: Any, target: Any, dropped: Collection[int] = ()) -> None:
     """Add the vectors of one index to another, bit for bit, by ascending key: the same set gives the same links."""
-    np = import_optional("numpy", FEATURE, "dense")
     keys = np.sort(np.asarray(source.keys[:], dtype=np.uint64)) if len(source) else np.zeros(0, np.uint64)
     if dropped:
         keys = keys[~np.isin(keys, np.fromiter(dropped, np.uint64))]
@@ -71,8 +70,7 @@ def save_index(index: Any, path: Path) -> int:
 
 
 def restore(path: Path, *, mapped: bool) -> Any:
-    usearch = import_optional("usearch.index", FEATURE, "dense")
-    index = usearch.Index.restore(str(path), view=mapped)
+    index = import_optional(*_USEARCH).Index.restore(str(path), view=mapped)
     if index is None:
         raise ValueError("no index of usearch")
     index.expansion_search, index.expansion_add = _SEARCH_EXPANSION, _ADD_EXPANSION  # are not saved with it
@@ -90,7 +88,7 @@ def view(path: Path, count: int, size: int) -> Any:
 
 def open_files(folder: Path) -> tuple[Header, Any, Any]:
     """Open header, base and newer part; looks again when a writer has just replaced the files."""
-    import_optional("usearch.index", FEATURE, "dense")
+    import_optional(*_USEARCH)  # first: without it nothing is said of the files
     for last in (False, False, True):
         header = _read_header(folder)
         try:

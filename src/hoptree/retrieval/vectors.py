@@ -13,16 +13,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.files import batched
-from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
-from hoptree.retrieval.encoder import Encoder, query_window
+from hoptree.retrieval.encoder import Encoder, FloatArray, np, query_window
 from hoptree.retrieval.retriever import PassageStore, fits
 from hoptree.retrieval.vector_files import (
-    FEATURE,
     FORMAT,
     HEADER,
     Header,
@@ -36,10 +34,6 @@ from hoptree.retrieval.vector_files import (
     write_header,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 Dtype = Literal["f32", "i8"]
 
 _EXACT_UP_TO = 50_000
@@ -50,11 +44,9 @@ _TIE_ROOM = 10
 _MAX_TIES, _MAX_PASSAGE_TIES = 4_096, 10_000
 _FILTER_FACTOR = 4
 _ENCODE_AT_ONCE = 256
-_SAVE_INTERVAL_S = 300.0
-"""Saving costs a rewrite of what was added; losing it costs encoding it again."""
+_SAVE_INTERVAL_S = 300.0  # Saving costs a rewrite of what was added; losing it costs encoding it again
 _PASSAGE_TIE_ROOM = 8
-_DECIMALS = 6
-"""Of a similarity: further ones depend on the processor and on what was computed beside it."""
+_DECIMALS = 6  # of a similarity: further ones depend on the processor and on what was computed beside it
 
 
 def expected_bytes(count: int, dimensions: int, dtype: Literal["auto", "f32", "i8"] = "auto") -> int:
@@ -77,13 +69,11 @@ class Vectors:
     def __len__(self) -> int:
         return self._header.count
 
-    def search(self, vector: NDArray[np.float32], k: int) -> list[tuple[int, float]]:
+    def search(self, vector: FloatArray, k: int) -> list[tuple[int, float]]:
         """Return the k nearest keys with their cosine similarity, best first, ties by key."""
         if vector.shape != (self.dimensions,):
-            raise CorpusError(
-                f"The vectors have {self.dimensions} numbers, the query's has {vector.shape[-1]}.",
-                "Search with the encoder that the index was built with.",
-            )
+            cause = f"The vectors have {self.dimensions} numbers, the query's has {vector.shape[-1]}."
+            raise CorpusError(cause, "Search with the encoder that the index was built with.")
         if k <= 0:
             return []
         hits: list[tuple[int, float]] = []
@@ -95,7 +85,7 @@ class Vectors:
         hits.sort(key=lambda hit: (-hit[1], hit[0]))
         return hits[:k]
 
-    def _nearest(self, index: Any, vector: NDArray[Any], k: int, dropped: Collection[int]) -> list[tuple[int, float]]:
+    def _nearest(self, index: Any, vector: Any, k: int, dropped: Collection[int]) -> list[tuple[int, float]]:
         """Return at least the k best that are still there, with all that tie with the last of them (within limits)."""
         wanted = k + _TIE_ROOM
         while True:
@@ -113,10 +103,7 @@ class VectorWriter:
     """Adds and removes vectors, which others see after `save`; one at a time."""
 
     def __init__(self, folder: Path, header: Header, base: Any, newer: Any) -> None:
-        self._folder = folder
-        self._header = header
-        self._base = base
-        self._newer = newer
+        self._folder, self._header, self._base, self._newer = folder, header, base, newer
         self._removed = set(header.removed)
 
     @classmethod
@@ -164,9 +151,8 @@ class VectorWriter:
             if not is_newer and (not is_old or key in self._removed)
         ]
 
-    def add(self, keys: Sequence[int], vectors: NDArray[np.float32]) -> None:
+    def add(self, keys: Sequence[int], vectors: FloatArray) -> None:
         """Add one vector for each key; a key that had one gets the new one."""
-        np = import_optional("numpy", FEATURE, "dense")
         if vectors.shape != (len(keys), self._header.dimensions):
             raise CorpusError(
                 f"{len(keys)} vectors of {self._header.dimensions} numbers were due, not of the shape {vectors.shape}.",
@@ -183,7 +169,6 @@ class VectorWriter:
 
     def remove(self, keys: Sequence[int]) -> int:
         """Remove the vectors of these keys; returns how many there were."""
-        np = import_optional("numpy", FEATURE, "dense")
         keys = list(dict.fromkeys(keys))
         newer = [key for key, there in zip(keys, _holds(self._newer, keys), strict=True) if there]
         if newer:
@@ -199,9 +184,8 @@ class VectorWriter:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._write()
         except (OSError, RuntimeError, ValueError) as error:  # usearch raises the latter two when the disk is full
-            raise IndexUnavailable(
-                f"The vectors cannot be written to {self._folder} ({error}).", "Make room there, or allow writing."
-            ) from error
+            cause = f"The vectors cannot be written to {self._folder} ({error})."
+            raise IndexUnavailable(cause, "Make room there, or allow writing.") from error
 
     def _write(self) -> None:
         generation = self._header.generation + 1
@@ -230,7 +214,6 @@ class VectorWriter:
 
     def _merged(self) -> tuple[Any, bool]:
         """Return all vectors in one index, and whether it is linked; links are kept where there were some."""
-        np = import_optional("numpy", FEATURE, "dense")
         old = self._header
         graph = old.graph or len(self) > _EXACT_UP_TO
         if self._base is None and graph == old.graph:
@@ -270,23 +253,19 @@ def _choose_dtype(dtype: str, expected: int) -> Dtype:
     return "i8" if dtype == "i8" else "f32"
 
 
-def _stored(rows: NDArray[np.float32], dtype: str) -> NDArray[Any]:
+def _stored(rows: FloatArray, dtype: str) -> Any:
     """Return the rows as they are compared: bytes use their full range row by row, which leaves cosines as they are.
 
     usearch would scale all rows alike, so that the small numbers of a long unit vector would share a few values.
     """
-    np = import_optional("numpy", FEATURE, "dense")
     if dtype != "i8":
-        floats: NDArray[Any] = np.ascontiguousarray(rows, dtype=np.float32)
-        return floats
+        return np.ascontiguousarray(rows, dtype=np.float32)
     largest = np.abs(rows).max(axis=1, keepdims=True)
-    scaled: NDArray[Any] = np.rint(rows * (127 / np.where(largest == 0, 1, largest))).astype(np.int8)
-    return scaled
+    return np.rint(rows * (127 / np.where(largest == 0, 1, largest))).astype(np.int8)
 
 
 def _holds(index: Any, keys: Sequence[int]) -> list[bool]:
     """Tell for each of the keys whether an index, if there is one, holds it."""
-    np = import_optional("numpy", FEATURE, "dense")
     if index is None or not len(index) or not keys:
         return [False] * len(keys)
     held: list[bool] = np.atleast_1d(index.contains(np.asarray(keys, dtype=np.uint64))).tolist()
@@ -301,9 +280,7 @@ class Dense:
     def __init__(self, store: PassageStore, vectors: Vectors, encoder: Encoder) -> None:
         self.identity = f"dense:{store.digest}:{encoder.identity}:{vectors.dtype}"
         self.remote = encoder.remote
-        self._store = store
-        self._vectors = vectors
-        self._encoder = encoder
+        self._store, self._vectors, self._encoder = store, vectors, encoder
         self._encode = query_window(encoder)
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
@@ -315,7 +292,7 @@ class Dense:
     async def aclose(self) -> None:
         await self._encoder.aclose()
 
-    def _search(self, vector: NDArray[np.float32], k: int, where: Mapping[str, str]) -> tuple[Passage, ...]:
+    def _search(self, vector: FloatArray, k: int, where: Mapping[str, str]) -> tuple[Passage, ...]:
         """Fetch more until k of them pass the filter; ties at the cut are broken by id, not by key."""
         if not vector.any():
             return ()

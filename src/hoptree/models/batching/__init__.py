@@ -9,11 +9,15 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import InvalidStateError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import EndpointError, HoptreeError, ModelError, RequestTooLong
 from hoptree.models.batching.kv_cache import is_out_of_memory
-from hoptree.models.batching.rows import Passes, Row, next_tokens, note_scores
+from hoptree.models.batching.rows import Row, next_tokens, note_scores
+
+if TYPE_CHECKING:
+    from hoptree.models.batching.decoder import DecoderOnly
+    from hoptree.models.batching.encoder_decoder import EncoderDecoder
 
 torch: Any = importlib.import_module("torch")
 
@@ -42,10 +46,15 @@ class Batcher:
     have written, the youngest first.
     """
 
-    def __init__(self, passes: Passes, *, end_tokens: frozenset[int], max_batch_tokens: int, max_rows: int) -> None:
-        self._passes = passes
-        self._end_tokens = end_tokens
-        self._max_rows = max_rows
+    def __init__(
+        self,
+        passes: DecoderOnly | EncoderDecoder,
+        *,
+        end_tokens: frozenset[int],
+        max_batch_tokens: int,
+        max_rows: int,
+    ) -> None:
+        self._passes, self._end_tokens, self._max_rows = passes, end_tokens, max_rows
         self._allowed = self.max_batch_tokens = max_batch_tokens
         self._calm, self._calm_steps, self._grown = 0, CALM_STEPS, False
         self._alone: Row | None = None

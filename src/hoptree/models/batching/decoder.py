@@ -46,9 +46,7 @@ class DecoderOnly:
     """
 
     def __init__(self, model: Any, device: Any, max_rows: int) -> None:
-        self._model = model
-        self._device = device
-        self._max_rows = max_rows
+        self._model, self._device, self._max_rows = model, device, max_rows
         self._prefixes: OrderedDict[tuple[int, ...], Prefix] = OrderedDict()
         self._min_saved = 0 if str(device) == "cpu" else _MIN_SAVED_TOKENS
         self._portions = Portions(str(device))
@@ -62,6 +60,7 @@ class DecoderOnly:
 
     @property
     def held(self) -> int:
+        """The tokens that are (or were tried to be) allocated: rows times the longest of them."""
         return self._memory.places * self._memory.width
 
     def clear(self) -> None:
@@ -74,6 +73,7 @@ class DecoderOnly:
         self._portions.read_less()
 
     def join(self, joining: Sequence[Row], running: Sequence[Row], tokens: int) -> None:
+        """Read the prompts of rows that join the running ones, all within `tokens`."""
         everyone = [*running, *joining]
         rows, width = len(everyone), max(row.width for row in everyone)
         if rows > self._memory.places or width > self._memory.width:
@@ -94,6 +94,7 @@ class DecoderOnly:
             self._prefixes.popitem(last=False)  # the least recently used
 
     def make_room(self, rows: Sequence[Row], tokens: int) -> int:
+        """Make room for one more token a row; return how many rows, from the first on, fit."""
         if max(row.length for row in rows) <= self._memory.width:
             return len(rows)
         kept = rows[: count_fitting(rows, tokens)]
@@ -103,6 +104,7 @@ class DecoderOnly:
         return len(kept)
 
     def write(self, rows: Sequence[Row]) -> Any:
+        """Return the scores of every row's next token, in order; signals of the pass are noted in the rows."""
         self._move_together(rows)
         looking = [row for row in rows if "attention" in row.signals and len(row.output) > 1]
         asking = [row for row in rows if "hidden" in row.signals]
@@ -127,6 +129,7 @@ class DecoderOnly:
         return self._select_rows(rows, output.logits)
 
     def force(self, row: Row) -> Iterator[Any]:
+        """Yield the scores of each forced token of a row that has joined, in portions."""
         assert row.forced is not None
         fed = [*row.prompt[-1:], *row.forced]
         for start in range(0, len(fed), _FORCED_TOKENS_PER_PASS):

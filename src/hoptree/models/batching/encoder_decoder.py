@@ -15,15 +15,14 @@ Tensor = Any
 
 
 class EncoderDecoder:
-    """A model with the keys and values of every row's prompt and reply.
+    """A model with the keys and values of every row's prompt and reply; its methods are those of `DecoderOnly`.
 
     Replies end in the same column, and the columns before a shorter one are masked. Relative positions are not
     affected; a decoder with learned positions gets each row's own.
     """
 
     def __init__(self, model: Any, device: Any) -> None:
-        self._model = model
-        self._device = device
+        self._model, self._device = model, device
         self._encoder = model.get_encoder()
         self._portions = Portions(str(device))
         self._rows: Sequence[Row] = ()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 # Untyped, and only imported if a model of transformers is used.
 torch: Any = importlib.import_module("torch")
@@ -42,22 +42,6 @@ class Prefix:
     @property
     def length(self) -> int:
         return int(self.keys[0].shape[1])
-
-
-class Step(Protocol):
-    """How one pass stores its keys and values, and how it attends to them."""
-
-    def keep(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]: ...
-
-    def attend(
-        self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None, window: int | None
-    ) -> Tensor: ...
-
-
-class _Watcher(Protocol):
-    """Receives the queries and keys of every layer of a pass."""
-
-    def see(self, layer: int, query: Tensor, keys: Tensor, scaling: float | None, window: int | None) -> None: ...
 
 
 class KvCache:
@@ -197,6 +181,9 @@ class WritingStep:
         return out.reshape(rows, 1, heads, out.shape[3])
 
 
+Step = ReadingStep | WritingStep  # how one pass stores its keys and values, and how it attends to them
+
+
 def _index(numbers: Sequence[int], beside: Tensor) -> Tensor:
     return tensor_on(beside.device, numbers)
 
@@ -231,7 +218,7 @@ def _attend(
     scaling: float | None = None,
     sliding_window: int | None = None,
     hoptree_step: Step,
-    hoptree_watch: _Watcher | None = None,
+    hoptree_watch: Any = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     if hoptree_watch is not None:
@@ -321,12 +308,6 @@ class StepOutput:
     hidden: Tensor | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Recording:
-    graph: Any
-    output: StepOutput
-
-
 class Replays:
     """The steps of one model on CUDA, recorded by shape.
 
@@ -339,7 +320,7 @@ class Replays:
         self._tokens = torch.zeros(max_rows, dtype=torch.long, device=device)
         self._lengths = torch.zeros(max_rows, dtype=torch.long, device=device)
         self._seen: Counter[Shape] = Counter()
-        self._recorded: dict[Shape, _Recording] = {}
+        self._recorded: dict[Shape, tuple[Any, StepOutput]] = {}
         self._stream = torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()
         self._scores: Tensor | None = None
@@ -364,8 +345,9 @@ class Replays:
             if self._scores is None:
                 self._scores = output.logits.new_empty(len(self._tokens), output.logits.shape[1])
             return output
-        recording.graph.replay()
-        return recording.output
+        graph, output = recording
+        graph.replay()
+        return output
 
     def _drop(self) -> None:
         if self._recorded:
@@ -373,7 +355,7 @@ class Replays:
             # A pool takes no more recordings once its last one is gone.
             self._pool = torch.cuda.graph_pool_handle()
 
-    def _record(self, shape: Shape, fed: Tensor, at: Tensor) -> _Recording | None:
+    def _record(self, shape: Shape, fed: Tensor, at: Tensor) -> tuple[Any, StepOutput] | None:
         if len(self._recorded) >= _MAX_RECORDINGS:
             self._drop()
         graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
@@ -397,7 +379,7 @@ class Replays:
             torch.cuda.synchronize()
             return None
         current.wait_stream(self._stream)
-        self._recorded[shape] = _Recording(graph, output)
+        self._recorded[shape] = graph, output
         return self._recorded[shape]
 
     def _kept(self, output: StepOutput) -> StepOutput:

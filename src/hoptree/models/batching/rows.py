@@ -1,12 +1,12 @@
-"""Rows of a running batch, the choice of their next tokens, and the passes that a model offers."""
+"""Rows of a running batch, and the choice of their next tokens."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from hoptree.models.batching.kv_cache import align_columns, causal_mask
 from hoptree.models.model import Signal
@@ -320,32 +320,6 @@ _MAX_SEEN_PER_READ = 4
 # Padding may be one in so many tokens of a pass; on an accelerator so much is free.
 _MAX_PADDING_PART = 8
 _FREE_PADDING_TOKENS = 2048
-
-
-class Passes(Protocol):
-    """A model with the KV cache of its rows: one class for each architecture."""
-
-    @property
-    def held(self) -> int:
-        """The tokens that are (or were tried to be) allocated: rows times the longest of them."""
-
-    def join(self, joining: Sequence[Row], running: Sequence[Row], tokens: int) -> None:
-        """Read the prompts of rows that join the running ones, all within `tokens`."""
-
-    def make_room(self, rows: Sequence[Row], tokens: int) -> int:
-        """Make room for one more token a row; return how many rows, from the first on, fit."""
-
-    def write(self, rows: Sequence[Row]) -> Any:
-        """Return the scores of every row's next token, in order; signals of the pass are noted in the rows."""
-
-    def force(self, row: Row) -> Iterator[Any]:
-        """Yield the scores of each forced token of a row that has joined, in portions."""
-
-    def clear(self) -> None:
-        """Forget every row."""
-
-    def read_less(self) -> None:
-        """Read half as much at once from now on."""
 
 
 @dataclass(slots=True)

@@ -14,23 +14,14 @@ from types import TracebackType
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.files import Checksums, FolderLock, link_or_copy
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.folder import (
-    FORMAT,
-    Index,
-    Manifest,
-    Settings,
-    check_fit,
-    index_folder,
-    read_manifest,
-)
+from hoptree.retrieval.index.folder import FORMAT, Index, Manifest, Settings, check_fit, index_folder, read_manifest
 from hoptree.retrieval.index.ledger import Entry, Ledger
 from hoptree.retrieval.index.links import names_of
 from hoptree.retrieval.index.tantivy_files import ALLOW, failed_change, unwritable
 from hoptree.retrieval.index.text_index import Texts, TextWriter
 
 _INTENT = "intent.json"
-_WRITER_BYTES = 256 * 2**20
-"""What tantivy may collect in memory before it writes a segment."""
+_WRITER_BYTES = 256 * 2**20  # what tantivy may collect in memory before it writes a segment
 
 
 class Change:
@@ -126,8 +117,7 @@ class Change:
             self.ledger.commit()
             # Last: a part without an intent is incomplete, and is not resumed.
             _write_json(self.part / _INTENT, self._intent)
-        self.first_new = self.ledger.number("first new")
-        """The number of the first passage that this change adds."""
+        self.first_new = self.ledger.number("first new")  # the number of the first passage that this change adds
 
     def _copy_base(self) -> None:
         (self.part / "text").mkdir(parents=True)
@@ -228,10 +218,8 @@ class Change:
         if isinstance(error, OSError):
             raise failed_change(self.folder, error) from error
         if isinstance(error, sqlite3.Error):
-            raise IndexUnavailable(
-                f"The ledger of the index {self.folder} cannot be used: {error}.",
-                "Free some space and run the same command again; if that does not help, build the index again.",
-            ) from error
+            remedy = "Free some space and run the same command again; if that does not help, build the index again."
+            raise IndexUnavailable(f"The ledger of the index {self.folder} cannot be used: {error}.", remedy) from error
 
     def _abandon(self) -> None:
         """Close the files after an error; a change without a checkpoint leaves nothing behind."""

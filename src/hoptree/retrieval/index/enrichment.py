@@ -21,18 +21,14 @@ from hoptree.retrieval.rerank import full_text
 from hoptree.retrieval.vector_files import HEADER
 from hoptree.retrieval.vectors import Vectors, VectorWriter, encode_missing
 
-LINK_MEMORY_BYTES = 768 * 2**20
-"""What the search for names may take by default."""
-_AUTOMATON_BYTES_PER_CHAR = 48
-"""Of Aho-Corasick while it is built (measured with half a million names)."""
+LINK_MEMORY_BYTES = 768 * 2**20  # what the search for names may take by default
+_AUTOMATON_BYTES_PER_CHAR = 48  # of Aho-Corasick while it is built (measured with half a million names)
 _WRITER_BYTES = 64 * 2**20
-_FEW_PASSAGES = 50_000
-"""Passages whose words are worth collecting to leave out names that cannot occur in them."""
+_FEW_PASSAGES = 50_000  # passages whose words are worth collecting to leave out names that cannot occur in them
 _MAX_CANDIDATES = 300
 """Passages with all words of a name that are read to see whether they mention it; a name with more is too common."""
 _ENCODER_FACT = "encoder identity"
-_VECTORS_FACT = "vectors for"
-"""The digest of the passages of which no vector is out of date."""
+_VECTORS_FACT = "vectors for"  # the digest of the passages of which no vector is out of date
 _WORD = re.compile(r"\w+")
 
 
@@ -60,10 +56,8 @@ async def _encode(change: Change, encoder: Encoder, on_passage: Callable[[int], 
     texts, ledger, folder = change.staged(), change.ledger, change.part / "vectors"
     begun = (folder / HEADER).exists()
     if begun and ledger.fact(_ENCODER_FACT) != encoder.identity:
-        raise CorpusError(
-            f"The vectors of the index were made by another encoder than {encoder.name} is now.",
-            "Encode it again: hoptree index encode --encoder SPEC --out DIR",
-        )
+        cause = f"The vectors of the index were made by another encoder than {encoder.name} is now."
+        raise CorpusError(cause, "Encode it again: hoptree index encode --encoder SPEC --out DIR")
     if begun:
         open_vectors(folder, change.folder, change.settings.encoder)
     ledger.set_fact(_ENCODER_FACT, encoder.identity)

@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import Checksums, VersionedFolder, cache_dir, check_fields, is_busy, without_sum
 from hoptree.retrieval.index.links import LINK_AGAIN, Links
-from hoptree.retrieval.index.tantivy_files import (
-    ALLOW,
-    BUILD_AGAIN,
-    TantivyErrors,
-    check_present,
-)
+from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, TantivyErrors, check_present
 from hoptree.retrieval.index.text_index import Texts
 
 if TYPE_CHECKING:
@@ -28,6 +23,7 @@ if TYPE_CHECKING:
 
 FORMAT = 4
 MANIFEST = "hoptree-index.json"
+_ANY_GENERATION = "[0-9][0-9][0-9][0-9][0-9][0-9]/text"
 _MAX_WAIT_S = 30.0
 _POLL_S = 0.05
 _CHECKED_AT_ONCE_BYTES = 32 * 2**20
@@ -73,10 +69,8 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         data = index_folder(folder).read_manifest()
         if data.get("format") != FORMAT:
-            raise CorpusError(
-                f"The index {folder} is of format {data.get('format')}, not {FORMAT}.",
-                f"It was made by another version of Hoptree: build it again with {rebuild}",
-            )
+            cause = f"The index {folder} is of format {data.get('format')}, not {FORMAT}."
+            raise CorpusError(cause, f"It was made by another version of Hoptree: build it again with {rebuild}")
         data = without_sum(data)
         check_fields(data, Manifest, optional=("checksums",))
         data.setdefault("checksums", "")
@@ -93,11 +87,9 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _no_index(folder: Path) -> CorpusError:
     if folder.is_dir() and any(folder.glob("[0-9]*.part")):
-        return CorpusError(
-            f"{folder} is no index yet: it is being built, or that was cut off.",
-            "Wait, or repeat the command that built it: it goes on from there.",
-        )
-    if folder.is_dir() and any(folder.glob("[0-9][0-9][0-9][0-9][0-9][0-9]/text")):
+        cause = f"{folder} is no index yet: it is being built, or that was cut off."
+        return CorpusError(cause, "Wait, or repeat the command that built it: it goes on from there.")
+    if folder.is_dir() and any(folder.glob(_ANY_GENERATION)):
         rebuild = f"Build it again: hoptree index … --out {folder}"
         return CorpusError(f"The index {folder} has lost its file {MANIFEST}.", rebuild)
     if folder.is_file() and not holds_documents(folder):
@@ -135,7 +127,7 @@ class Index:
                 if not self.generation.is_dir():
                     raise CorpusError(f"The index {folder} is damaged: a folder of it is missing.", BUILD_AGAIN)
                 language, digest = self.manifest.settings.language, self.manifest.digest
-                with TantivyErrors(f"The index {folder} is damaged"):
+                with self.errors(""):
                     self.checksums = Checksums(self.generation, self.manifest.checksums)
                 self.verify("text/")
                 self.texts = Texts(self.generation / "text", language=language, digest=digest, damage=self._damage)
@@ -145,37 +137,33 @@ class Index:
                 if attempt == 2 or read_manifest(folder).generation == self.manifest.generation:
                     raise
         if len(self.texts) != self.manifest.passages:
-            raise CorpusError(
-                f"The index {folder} holds {len(self.texts):,} passages, not {self.manifest.passages:,}.", BUILD_AGAIN
-            )
+            cause = f"The index {folder} holds {len(self.texts):,} passages, not {self.manifest.passages:,}."
+            raise CorpusError(cause, BUILD_AGAIN)
         self.links, self.vectors = self.generation / "links", self.generation / "vectors"
         self.identity = f"{digest}:{language}"
         """What determines search results: the set of passages, and how words are compared."""
 
-    def _errors(self, part: str) -> TantivyErrors:
+    def errors(self, part: str) -> TantivyErrors:
         """Return what says that a part is damaged, and how it is mended."""
-        encoder, whose = shlex.quote(self.manifest.settings.encoder), f"of the index {self.folder} are damaged"
-        match part:
-            case "links/":
-                return TantivyErrors(f"The links {whose}", LINK_AGAIN)
-            case "vectors/":
-                again = f"Make them again: hoptree index encode --encoder {encoder} --out {self.folder}"
-                return TantivyErrors(f"The vectors {whose}", again)
-            case "facts/":
-                again = f"Extract them again, then: hoptree index facts FOLDER --out {self.folder}"
-                return TantivyErrors(f"The facts {whose}", again)
+        remedies = {
+            "links/": LINK_AGAIN,
+            "vectors/": _encode_again(self.folder, self.manifest.settings.encoder),
+            "facts/": f"Extract them again, then: hoptree index facts FOLDER --out {self.folder}",
+        }
+        if part in remedies:
+            return TantivyErrors(f"The {part[:-1]} of the index {self.folder} are damaged", remedies[part])
         return TantivyErrors(f"The index {self.folder} is damaged", BUILD_AGAIN)
 
     def verify(self, part: str) -> None:
         """Raise an error if a part is not what was written; what is big is read in the background."""
-        with self._errors(part):
+        with self.errors(part):
             later = self.checksums.check(part, at_once=_CHECKED_AT_ONCE_BYTES)
         if later:
             Thread(target=self._verify_later, args=(part, later), daemon=True).start()
 
     def _verify_later(self, part: str, names: list[str]) -> None:
         try:
-            with self._errors(part):
+            with self.errors(part):
                 for name in names:
                     self.checksums.check_file(name)
         except CorpusError as error:
@@ -187,7 +175,7 @@ class Index:
         """Read every file; an error names the first that is not what was written, and how to mend it."""
         for part in ("text/", "links/", "vectors/", "facts/", "ledger.sqlite"):
             if part != without:
-                with self._errors(part):
+                with self.errors(part):
                     self.checksums.check(part)
 
     def is_sound(self, part: str) -> bool:
@@ -207,16 +195,14 @@ class Index:
 
     def check_present(self) -> None:
         """Raise an error if a file of the texts or the links is missing."""
-        with TantivyErrors(f"The index {self.folder} is damaged"):
-            check_present(self.generation / "text")
-        if self.manifest.settings.links:
-            with TantivyErrors(f"The links of the index {self.folder} are damaged", LINK_AGAIN):
-                check_present(self.links)
+        for part in ("text/", "links/") if self.manifest.settings.links else ("text/",):
+            with self.errors(part):
+                check_present(self.generation / part)
 
     def ledger(self) -> Ledger:
         from hoptree.retrieval.index.ledger import Ledger
 
-        with self._errors(""):
+        with self.errors(""):
             self.checksums.check("ledger.sqlite")
         ledger = Ledger(self.generation / "ledger.sqlite")
         check_fit(ledger, self.manifest, self.folder)
@@ -235,10 +221,12 @@ def open_vectors(vectors: Path, index: Path, encoder: str) -> Vectors:
 
 def vectors_damaged(index: Path, encoder: str, why: str = "") -> CorpusError:
     """Return the error that says how vectors are made again."""
-    return CorpusError(
-        f"The vectors of the index {index} are damaged{f': {why}' if why else ''}.",
-        f"Make them again: hoptree index encode --encoder {shlex.quote(encoder)} --out {index}",
-    )
+    cause = f"The vectors of the index {index} are damaged{f': {why}' if why else ''}."
+    return CorpusError(cause, _encode_again(index, encoder))
+
+
+def _encode_again(index: Path, encoder: str) -> str:
+    return f"Make them again: hoptree index encode --encoder {shlex.quote(encoder)} --out {index}"
 
 
 def check_fit(ledger: Ledger, manifest: Manifest, folder: Path) -> None:
@@ -255,7 +243,7 @@ def holds_documents(corpus: Path) -> bool:
         return bool(suffix_of(corpus.name))
     if not corpus.is_dir() or (corpus / MANIFEST).exists():
         return False
-    return not any(corpus.glob("[0-9]*.part")) and not any(corpus.glob("[0-9][0-9][0-9][0-9][0-9][0-9]/text"))
+    return not any(corpus.glob("[0-9]*.part")) and not any(corpus.glob(_ANY_GENERATION))
 
 
 def sample_index() -> Path:

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
@@ -37,8 +38,7 @@ _MODULUS = 2**128
 _MAX_FILES_TO_SCAN = 20
 _ROWS_AT_ONCE = 10_000
 _PREFIX = "prefix "
-_OWN_FACTS = ("next", "passages", "digest", "first new")
-"""Facts that every ledger works out by itself."""
+_OWN_FACTS = ("next", "passages", "digest", "first new")  # facts that every ledger works out by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +257,7 @@ class Ledger(SqliteFile):
 
     def ids_of(self, source: str, name: str) -> list[int]:
         """Return the ids under which a file was read, or begun to be."""
-        rows = self._db.execute("select id from files where source = ? and name = ?", (source, name))
-        return [row[0] for row in rows]
+        return self._column("select id from files where source = ? and name = ?", source, name)
 
     def files_named(self, document: str) -> list[int]:
         """Return the files that have the name of a document behind the prefix of their source."""
@@ -289,8 +288,7 @@ class Ledger(SqliteFile):
     def gone(self, source: str) -> list[int]:
         """Return the files of a source that were not marked as present."""
         self.mark_present(())
-        query = "select id from files where source = ? and id not in (select id from present)"
-        return [row[0] for row in self._db.execute(query, (source,))]
+        return self._column("select id from files where source = ? and id not in (select id from present)", source)
 
     def files(self, source: str | None = None) -> list[tuple[int, str, str]]:
         """Return id, source and name of the files, of one source or of all."""
@@ -299,10 +297,8 @@ class Ledger(SqliteFile):
 
     def files_with_passages(self) -> set[int]:
         """Return the ids of the files that gave a passage, of their own or one that another file has too."""
-        files = {row[0] for row in self._db.execute("select distinct file from passages")}
-        if self._has_also():
-            files |= {row[0] for row in self._db.execute("select distinct file from also")}
-        return files
+        also = self._column("select distinct file from also") if self._has_also() else []
+        return {*self._column("select distinct file from passages"), *also}
 
     def _has_also(self) -> bool:
         """Tell whether there is a table of repeated passages, which older ledgers lack."""
@@ -346,9 +342,9 @@ class Ledger(SqliteFile):
 
     def sources(self) -> list[str]:
         """Return the sources, also those that hold no file at present."""
-        entered = self._db.execute("select name from facts where substr(name, 1, ?) = ?", (len(_PREFIX), _PREFIX))
-        of_files = self._db.execute("select distinct source from files where source <> ''")
-        return sorted({row[0].removeprefix(_PREFIX) for row in entered} | {row[0] for row in of_files})
+        entered = self._column("select name from facts where substr(name, 1, ?) = ?", len(_PREFIX), _PREFIX)
+        of_files = self._column("select distinct source from files where source <> ''")
+        return sorted({name.removeprefix(_PREFIX) for name in entered} | {*of_files})
 
     # What a change removed, and the names that links look for
 
@@ -357,9 +353,7 @@ class Ledger(SqliteFile):
 
     def removed(self) -> Iterator[int]:
         """Yield the keys this change removed, some of which it adds again."""
-        cursor = self._db.execute("select key from removed")
-        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-            yield from (row[0] for row in rows)
+        return self._stream("select key from removed")
 
     def forget_removed(self) -> None:
         self._db.execute("delete from removed")
@@ -370,18 +364,23 @@ class Ledger(SqliteFile):
 
     def names(self, since: int = 0) -> Iterator[str]:
         """Yield the names in order, all of them or those entered since a number."""
-        cursor = self._db.execute("select name from names where since >= ? order by name", (since,))
+        return self._stream("select name from names where since >= ? order by name", since)
+
+    def _stream(self, query: str, *values: object) -> Iterator[Any]:
+        cursor = self._db.execute(query, values)
         while rows := cursor.fetchmany(_ROWS_AT_ONCE):
             yield from (row[0] for row in rows)
+
+    def _column(self, query: str, *values: object) -> list[Any]:
+        return [row[0] for row in self._db.execute(query, values)]
 
     # The file
 
     def check(self) -> None:
         """Raise an error if the file is damaged, its counts do not fit its rows, or a passage has no file."""
         try:
-            verdict = str(self._db.execute("pragma integrity_check(1)").fetchone()[0])
-            rows = self._db.execute("select count(*) from passages").fetchone()[0]
-            orphans = self._db.execute(_ORPHANS).fetchone()[0]
+            (verdict,) = self._column("pragma integrity_check(1)")
+            (rows,), (orphans,) = self._column("select count(*) from passages"), self._column(_ORPHANS)
         except sqlite3.Error as error:
             raise self._damaged(str(error)) from error
         if verdict != "ok":

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import log
 from pathlib import Path
 
@@ -26,8 +26,7 @@ from hoptree.text.names import sentences
 
 LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
 _MAX_PASSAGES_PER_DOCUMENT = 100
-_KEPT = 10_000
-"""Names and passages whose links stay in memory, as questions about one matter meet the same again."""
+_KEPT = 10_000  # names and passages whose links stay in memory, as questions about one matter meet the same again
 _DAMAGED = TantivyErrors("The links are damaged", LINK_AGAIN)
 
 
@@ -142,8 +141,7 @@ _NUMBERING = lazy_re(rf"(?:(?:{_PART_WORD}) )?(?:[A-Z]\.)?(?:\d+\.)+(?:\d+)?\s+"
 _PAGE_NUMBERING = lazy_re(rf"(?:(?:{_PART_WORD}) (?:[A-Z]|\d+)\.|(?:[A-Z]|\d+)(?:\.\d+)+\.)\s+(?=\S)", re.IGNORECASE)
 """What comes before the words of a title, too: "F.9. btree_gist" is a page of a manual."""
 _MIN_NAME_CHARS, _MAX_NAME_CHARS = 3, 120
-_MAX_TITLE_CHARS = 1_000
-"""Longer titles are no names, whatever stands in brackets at their end."""
+_MAX_TITLE_CHARS = 1_000  # longer titles are no names, whatever stands in brackets at their end
 _MAX_NAMES_PER_PASSAGE = 64
 _CONNECTOR = "of|the|and|de|la|le|du|des|da|di|del|von|van|der|den|al|bin|ibn|for|in|on"
 _CAPITALS = (
@@ -213,13 +211,10 @@ class NameFinder:
         """Yield the names in a text that are whole words, written as the name is (several words may begin small)."""
         for index, start, end in self._finder.find_matches_as_indexes(_spaced(_lowered(text)), overlapping=True):
             name, written = self._names[index], text[start : end - 2]
-            if written == name or (" " in name and written[1:] == name[1:]) or _is_command(name, written):
+            # A command may be written with spaces, "git prune-packed", whose page is "git-prune-packed".
+            is_command = "-" in name and name.islower() and written.replace(" ", "-") == name
+            if written == name or (" " in name and written[1:] == name[1:]) or is_command:
                 yield name
-
-
-def _is_command(name: str, written: str) -> bool:
-    """Tell whether a text writes a command with spaces, "git prune-packed", whose page is "git-prune-packed"."""
-    return "-" in name and name.islower() and written.replace(" ", "-") == name
 
 
 def mentions(text: str, name: str) -> bool:
@@ -309,10 +304,7 @@ class PassageReader:
     def __init__(self, texts: Texts, links: Links) -> None:
         self.texts = texts
         # None of these refers to `self`: a cycle would keep the index open.
-        view: Callable[[str, str, str, tuple[str, ...]], PassageView] = lru_cache(_VIEWS_KEPT)(
-            lambda *passage: _view(texts, links, *passage)
-        )
-        self._view = view
+        self._view: Callable[..., PassageView] = lru_cache(_VIEWS_KEPT)(partial(_view, texts, links))
         related: dict[str, set[str]] = defaultdict(set)
         for words in _RELATED:
             terms = texts.terms(words)

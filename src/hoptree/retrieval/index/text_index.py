@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import accumulate, chain
 from operator import itemgetter
@@ -35,14 +35,10 @@ from hoptree.retrieval.retriever import DOCUMENT, SECTION, TITLE, fits
 from hoptree.text.tokens import FUNCTION_WORDS, LANGUAGES, language_of
 
 _ANALYZER = "hoptree"
-LANGUAGE = "language"
-"""The name of the metadata that says which language a passage is in."""
-_PLAIN = b"="
-"""The first byte of the record of a passage that is its own document."""
-_TITLE_WEIGHT = 3
-"""How often the title counts among the words of a passage."""
-_DECIMALS = 4
-"""Of a score: further ones depend on the order in which segments were written."""
+LANGUAGE = "language"  # the name of the metadata that says which language a passage is in
+_PLAIN = b"="  # the first byte of the record of a passage that is its own document
+_TITLE_WEIGHT = 3  # how often the title counts among the words of a passage
+_DECIMALS = 4  # of a score: further ones depend on the order in which segments were written
 _TIE_ROOM = 10
 _MAX_TIES = 20_000
 _TITLE_CANDIDATES = (1_000, 8_000, 64_000)
@@ -57,8 +53,7 @@ _MIN_CANDIDATES, _CANDIDATES_PER_RESULT = 45, 4
 """Passages that are scored by all words: so many at least (one more for every 300,000), or so many for each result."""
 _DAMAGED = TantivyErrors("The index is damaged")
 
-Word = tuple[str, str]
-"""A field and a term in it."""
+Word = tuple[str, str]  # a field and a term in it
 Hit = tuple[float, tantivy.DocAddress]
 Stages = tuple[tuple[str, float], ...]
 Stored = tuple[str, str, str, str, int, int, tuple[str, ...], tuple[tuple[str, str], ...]]
@@ -157,7 +152,8 @@ class Texts:
             self._index.reload()
             self._schema = self._index.schema
             self._searcher = self._index.searcher()
-            self.languages = {name: count for name in LANGUAGES if (count := self._in_language(name))}
+            counts = {name: int(self._searcher.doc_freq("tags", tag_of(LANGUAGE, name))) for name in LANGUAGES}
+            self.languages = {name: count for name, count in counts.items() if count}
             """How many passages are in languages other than English, as far as that was told when they were read."""
         # None of these refers to `self`: a cycle would keep the index open until garbage is collected.
         foreign = frozenset(self.languages) & frozenset(STEMMED) - {language}
@@ -171,9 +167,6 @@ class Texts:
 
     def __len__(self) -> int:
         return int(self._searcher.num_docs)
-
-    def _in_language(self, name: str) -> int:
-        return int(self._searcher.doc_freq("tags", tag_of(LANGUAGE, name)))
 
     def check(self) -> None:
         """Raise an error if the first passage of a segment cannot be read: opening reads the ends of files alone."""
@@ -245,9 +238,14 @@ class Texts:
         return self._tagged
 
     def _read(self, hits: Sequence[Hit]) -> Iterator[tuple[int, float, Passage]]:
-        keys = self._searcher.fast_field_values("key", [address for _, address in hits])
-        for key, (score, address) in zip(keys, hits, strict=True):
-            yield int(key or 0), score, self._passage(address, score, (("bm25", score),))
+        for key, (score, address) in zip(self._keys(hits), hits, strict=True):
+            yield key, score, self._passage(address, score, (("bm25", score),))
+
+    def _keys(self, hits: Iterable[Hit]) -> list[int]:
+        return self._values("key", [address for _, address in hits])
+
+    def _values(self, field: str, places: list[tantivy.DocAddress]) -> list[int]:
+        return [int(value or 0) for value in self._searcher.fast_field_values(field, places)]
 
     def _where(self, name: str, value: str) -> tantivy.Query:
         """Return a query for a value; a plain passage has its id as its document."""
@@ -262,8 +260,8 @@ class Texts:
         """Return BM25's score and the address of each of these passages, 0 where no word is shared."""
         with self._sound():
             hits = self._scored(self._words(query), keys)
-            back = self._searcher.fast_field_values("key", [address for _, address in hits])
-        return {int(key or 0): (round(score, _DECIMALS), at) for key, (score, at) in zip(back, hits, strict=True)}
+            keys = self._keys(hits)
+        return {key: (round(score, _DECIMALS), at) for key, (score, at) in zip(keys, hits, strict=True)}
 
     def read(self, places: Mapping[int, tantivy.DocAddress]) -> dict[int, Passage]:
         """Return the passages at these addresses, by key."""
@@ -285,11 +283,9 @@ class Texts:
             if len(hits) > most:
                 return
             places = [address for _, address in hits]
-            numbers = self._searcher.fast_field_values("number", places)
-            keys = self._searcher.fast_field_values("key", places)
-            for place, number, key in zip(places, numbers, keys, strict=True):
-                if int(number or 0) < before and int(key or 0) not in without:
-                    yield int(key or 0), self._passage(place, 0.0)
+            for place, number, key in zip(places, self._values("number", places), self._keys(hits), strict=True):
+                if number < before and key not in without:
+                    yield key, self._passage(place, 0.0)
 
     def fetch(self, keys: Sequence[int]) -> dict[int, Passage]:
         """Return the passages with these keys; unknown keys are left out."""
@@ -297,8 +293,7 @@ class Texts:
         for batch in batched(keys, KEYS_AT_ONCE):
             with self._sound():
                 hits: list[Hit] = self._searcher.search(self._with_keys(batch), len(batch), count=False).hits
-                back = self._searcher.fast_field_values("key", [address for _, address in hits])
-                passages |= {int(key or 0): self._passage(at, 0.0) for key, (_, at) in zip(back, hits, strict=True)}
+                passages |= {key: self._passage(at, 0.0) for key, (_, at) in zip(self._keys(hits), hits, strict=True)}
         return passages
 
     def scan(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int, Passage]]:
@@ -311,14 +306,9 @@ class Texts:
             with self._sound():
                 places = [address for _, address in self._searcher.search(between, _SCAN_AT_ONCE, count=False).hits]
                 places.sort(key=lambda address: (address.segment_ord, address.doc))
-                numbers = self._searcher.fast_field_values("number", places)
-                keys = self._searcher.fast_field_values("key", places)
-                rows = [
-                    (int(number or 0), int(key or 0), self._passage(place, 0.0))
-                    for number, key, place in zip(numbers, keys, places, strict=True)
-                ]
-            rows.sort(key=lambda row: row[0])
-            yield from rows
+                passages = [self._passage(place, 0.0) for place in places]
+                rows = zip(self._values("number", places), self._values("key", places), passages, strict=True)
+            yield from sorted(rows, key=itemgetter(0))
 
     def _last_number(self) -> int:
         with self._sound():
@@ -344,8 +334,7 @@ class Texts:
             sought, frequent = [*sought, frequent[0]], frequent[1:]
         if not frequent:
             return _first(self._best(self._any(sought), k), k)
-        keys = [int(key or 0) for key in self._searcher.fast_field_values("key", [place for _, place in candidates])]
-        more = {(at.segment_ord, at.doc): score for score, at in self._scored(frequent, keys)}
+        more = {(at.segment_ord, at.doc): score for score, at in self._scored(frequent, self._keys(candidates))}
         both = [(score + more[at.segment_ord, at.doc], at) for score, at in candidates]
         both.sort(key=itemgetter(0), reverse=True)
         return _first(both, k)

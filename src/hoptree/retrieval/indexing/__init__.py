@@ -15,7 +15,7 @@ from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.enrichment import carry_vectors
 from hoptree.retrieval.index.folder import FORMAT, MANIFEST, Index, Manifest, Settings, read_manifest
 from hoptree.retrieval.index.tantivy_files import analyzer_for
-from hoptree.retrieval.indexing.check import is_current
+from hoptree.retrieval.indexing.check import is_current, try_encoder
 from hoptree.retrieval.indexing.run import Run
 from hoptree.retrieval.indexing.sources import (
     Listener,
@@ -26,7 +26,6 @@ from hoptree.retrieval.indexing.sources import (
     source_name,
     sources_of,
 )
-from hoptree.retrieval.open_encoder import open_encoder
 
 
 def build_index(
@@ -73,11 +72,7 @@ def check_build(out: Path, settings: Settings, reading: Reading) -> None:
         raise CorpusError(f"No folder can be made inside {above}, which is a file.", "Choose another --out.")
     Change(out, settings, intent={}, from_scratch=True)  # raises an error if something else is there
     if settings.encoder:
-        run_coroutine(_try(settings.encoder))
-
-
-async def _try(encoder: str) -> None:
-    await open_encoder(encoder).aclose()
+        try_encoder(settings.encoder)
 
 
 def add_to_index(
@@ -108,10 +103,8 @@ def update_index(
                     "the index is as it was.",
                     "Mend that, or put further documents there.",
                 )
-            raise CorpusError(
-                f"No source of the index {out} holds a document any more; the index is as it was.",
-                f"Put documents into {paths[0]}, or remove the folder {out}.",
-            )
+            cause = f"No source of the index {out} holds a document any more; the index is as it was."
+            raise CorpusError(cause, f"Put documents into {paths[0]}, or remove the folder {out}.")
         return run.finish()
 
 
@@ -123,9 +116,8 @@ def remove_from_index(
     names = [source_name(path) for path in sources]
     for name in names:
         if name not in manifest.sources:
-            raise CorpusError(
-                f"{name} is no source of the index {out}.", f"Its sources are: {', '.join(manifest.sources) or 'none'}."
-            )
+            cause = f"{name} is no source of the index {out}."
+            raise CorpusError(cause, f"Its sources are: {', '.join(manifest.sources) or 'none'}.")
     with Change(out, intent={"what": "remove", "run": uuid4().hex}) as change:
         run = Run(change, _as_before(change), on_progress)
         run.take_out(ids)
@@ -150,7 +142,7 @@ def compact_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
 def encode_index(out: Path, encoder: str, *, on_progress: Listener | None = None) -> Outcome:
     """Encode the passages of an index, or encode them again with another encoder."""
     pending = Change(out, intent={"what": "encode"}, encoder=encoder)  # raises an error if there is no index
-    run_coroutine(_try(encoder))
+    try_encoder(encoder)
     with pending as change:
         return Run(change, _as_before(change), on_progress).finish(any_encoder=True)
 
@@ -164,7 +156,7 @@ def add_facts(facts: Path, out: Path, *, encoder: str | None = None, on_progress
     tell = on_progress or (lambda progress: None)
     rows = list(read_facts(facts))  # first: a damaged file should cost nothing
     if encoder:
-        run_coroutine(_try(encoder))
+        try_encoder(encoder)
     intent = {"what": "facts", "of": source_name(facts), "encoder": str(encoder)}
     with Change(out, intent=intent) as change:
         change.save()  # a killed run resumes from here

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from hoptree.retrieval.index.enrichment import LINK_MEMORY_BYTES
 from hoptree.retrieval.index.folder import Index, Settings, read_manifest, vectors_damaged
 from hoptree.retrieval.index.ledger import Ledger, content_of
 from hoptree.retrieval.index.links import LINK_AGAIN
-from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, TantivyErrors, check_files, key_of, summed_files
+from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, check_files, key_of, summed_files
 from hoptree.retrieval.indexing.sources import Listener, Progress, run_coroutine, source_name, sources_of
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.vectors import VectorWriter, expected_bytes
@@ -67,12 +68,11 @@ def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
         with closing(index.ledger()) as ledger:
             ledger.check()
             count_facts(index, deep=True)
-            return _Comparison(index, ledger, tell).run(count)
+            return _compare(index, ledger, tell, count)
     except (CorpusError, OSError, sqlite3.Error) as error:
         if read_manifest(index.folder).generation != index.manifest.generation:
-            raise IndexUnavailable(
-                f"The index {index.folder} was changed while it was looked at.", "Run the same command again."
-            ) from error
+            cause = f"The index {index.folder} was changed while it was looked at."
+            raise IndexUnavailable(cause, "Run the same command again.") from error
         if isinstance(error, CorpusError):
             raise
         if isinstance(error, sqlite3.Error):
@@ -83,10 +83,8 @@ def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
 
 def _check_files(index: Index, tell: Callable[[Progress], None]) -> int:
     """Compare the files of texts and links with their checksums; returns their size in bytes."""
-    folders = [(index.generation / "text", f"The index {index.folder} is damaged", BUILD_AGAIN)]
-    if index.manifest.settings.links:
-        folders.append((index.links, f"The links of the index {index.folder} are damaged", LINK_AGAIN))
-    total = sum(path.stat().st_size for folder, _, _ in folders for path in summed_files(folder))
+    parts = ("text/", "links/") if index.manifest.settings.links else ("text/",)
+    total = sum(path.stat().st_size for part in parts for path in summed_files(index.generation / part))
     done = 0
 
     def advance(count: int) -> None:
@@ -94,62 +92,54 @@ def _check_files(index: Index, tell: Callable[[Progress], None]) -> int:
         done += count
         tell(Progress("checking files", done, total, 0))
 
-    for folder, what, remedy in folders:
-        with TantivyErrors(what, remedy):
-            check_files(folder, advance)
+    for part in parts:
+        with index.errors(part):
+            check_files(index.generation / part, advance)
     return total
 
 
-class _Comparison:
-    """Compares every passage of an index with what the ledger, the links and the vectors know of it."""
+def _compare(index: Index, ledger: Ledger, tell: Callable[[Progress], None], checked_bytes: int) -> Checked:
+    """Compare every passage with what the ledger, the links and the vectors know of it."""
+    manifest, vectors = index.manifest, None
+    links = index.open_links() if manifest.settings.links else None
+    if manifest.settings.encoder:
+        with suppress(MissingExtra):
+            vectors = VectorWriter.open(index.vectors)
+    if tuple(ledger.sources()) != manifest.sources:
+        raise _damaged(index, "its ledger has other sources")
+    done = contents = unlinked = unencoded = 0
+    # Not to the index's last number, which may be damaged.
+    for rows in batched(index.texts.scan(0, ledger.next_number), _AT_ONCE):
+        keys = [key for _, key, _ in rows]
+        contents += _sum_contents(index, ledger, rows)
+        unlinked += sum(not links.knows(key) for key in keys) if links else 0
+        unencoded += len(vectors.missing(keys)) if vectors else 0
+        done += len(rows)
+        tell(Progress("comparing", done, manifest.passages, done))
+    if (done, f"{contents % _DIGEST_MODULUS:032x}") != (manifest.passages, manifest.digest):
+        raise _damaged(index, f"{done:,} of {manifest.passages:,} passages were found in it")
+    if unlinked:
+        cause = f"The links of the index {index.folder} are damaged: they lack {unlinked:,} passages."
+        raise CorpusError(cause, LINK_AGAIN)
+    if vectors and (unencoded or len(vectors) != done):
+        why = f"{len(vectors):,} for {done:,} passages, of which {unencoded:,} have none"
+        raise vectors_damaged(index.folder, manifest.settings.encoder, why)
+    return Checked(checked_bytes, done, done if links else None, done if vectors else None)
 
-    def __init__(self, index: Index, ledger: Ledger, tell: Callable[[Progress], None]) -> None:
-        self._index, self._ledger, self._tell = index, ledger, tell
-        settings = index.manifest.settings
-        self._links = index.open_links() if settings.links else None
-        self._vectors: VectorWriter | None = None
-        if settings.encoder:
-            with suppress(MissingExtra):
-                self._vectors = VectorWriter.open(index.vectors)
 
-    def run(self, checked_bytes: int) -> Checked:
-        manifest = self._index.manifest
-        if tuple(self._ledger.sources()) != manifest.sources:
-            raise self._damaged("its ledger has other sources")
-        done = contents = unlinked = unencoded = 0
-        walk = self._index.texts.scan(
-            0, self._ledger.next_number
-        )  # not to the index's last number, which may be damaged
-        for rows in batched(walk, _AT_ONCE):
-            keys = [key for _, key, _ in rows]
-            contents += self._compare(rows)
-            unlinked += sum(not self._links.knows(key) for key in keys) if self._links else 0
-            unencoded += len(self._vectors.missing(keys)) if self._vectors else 0
-            done += len(rows)
-            self._tell(Progress("comparing", done, manifest.passages, done))
-        if (done, f"{contents % _DIGEST_MODULUS:032x}") != (manifest.passages, manifest.digest):
-            raise self._damaged(f"{done:,} of {manifest.passages:,} passages were found in it")
-        if unlinked:
-            raise CorpusError(
-                f"The links of the index {self._index.folder} are damaged: they lack {unlinked:,} passages.", LINK_AGAIN
-            )
-        if self._vectors and (unencoded or len(self._vectors) != done):
-            why = f"{len(self._vectors):,} for {done:,} passages, of which {unencoded:,} have none"
-            raise vectors_damaged(self._index.folder, manifest.settings.encoder, why)
-        return Checked(checked_bytes, done, done if self._links else None, done if self._vectors else None)
+def _sum_contents(index: Index, ledger: Ledger, rows: list[tuple[int, int, Passage]]) -> int:
+    """Sum up the passages' contents; an error if one is not what the ledger says."""
+    entries = ledger.look_up([key for _, key, _ in rows])
+    for number, key, passage in rows:
+        entry = entries.get(key)
+        fits = entry is not None and (entry.number, entry.content) == (number, content_of(passage))
+        if not fits or key != key_of(passage.id):
+            raise _damaged(index, f"the passage '{passage.id}' is not what its ledger says")
+    return sum(int.from_bytes(entry.content) for entry in entries.values())
 
-    def _compare(self, rows: list[tuple[int, int, Passage]]) -> int:
-        """Sum up the passages' contents; an error if one is not what the ledger says."""
-        entries = self._ledger.look_up([key for _, key, _ in rows])
-        for number, key, passage in rows:
-            entry = entries.get(key)
-            fits = entry is not None and (entry.number, entry.content) == (number, content_of(passage))
-            if not fits or key != key_of(passage.id):
-                raise self._damaged(f"the passage '{passage.id}' is not what its ledger says")
-        return sum(int.from_bytes(entry.content) for entry in entries.values())
 
-    def _damaged(self, why: str) -> CorpusError:
-        return CorpusError(f"The index {self._index.folder} is damaged: {why}.", BUILD_AGAIN)
+def _damaged(index: Index, why: str) -> CorpusError:
+    return CorpusError(f"The index {index.folder} is damaged: {why}.", BUILD_AGAIN)
 
 
 _MIN_DISK_BYTES = 50_000
@@ -157,11 +147,9 @@ _DISK_PER_BYTE = 1.05
 _LINKS_PER_BYTE = 0.55
 _GZIP_RATIO = 2.8
 _MAX_MEMORY_BYTES, _MIN_MEMORY_BYTES = 600 * 2**20, 200 * 2**20
-_PASSAGE_BYTES = 600
-"""Of a passage in its source, if it is as long as those of the usual collections."""
+_PASSAGE_BYTES = 600  # of a passage in its source, if it is as long as those of the usual collections
 _DEFAULT_DIMENSIONS = 768
-_VECTOR_MEMORY_FACTOR = 2
-"""Vectors are held in memory, with room to grow, until they are written."""
+_VECTOR_MEMORY_FACTOR = 2  # vectors are held in memory, with room to grow, until they are written
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,12 +223,10 @@ def _files(source: Path, out: Path, *, may_be_empty: bool = False) -> Iterator[S
 
 
 def _estimate(files: Iterable[SourceFile], out: Path, settings: Settings, at_least: int) -> Estimate:
-    packed = plain = 0
+    sizes = Counter[bool]()
     for file in files:
-        if _is_gzip(file.path):
-            packed += file.size
-        else:
-            plain += file.size
+        sizes[_is_gzip(file.path)] += file.size
+    packed, plain = sizes[True], sizes[False]
     text = plain + packed * _GZIP_RATIO
     disk = at_least + text * (_DISK_PER_BYTE + (_LINKS_PER_BYTE if settings.links else 0))
     memory = min(_MAX_MEMORY_BYTES + (LINK_MEMORY_BYTES if settings.links else 0), _MIN_MEMORY_BYTES + round(3 * text))
@@ -249,16 +235,14 @@ def _estimate(files: Iterable[SourceFile], out: Path, settings: Settings, at_lea
 
 
 def _vector_bytes(encoder: str, passages: int) -> int:
-    return expected_bytes(passages, run_coroutine(_dimensions(encoder)) or _DEFAULT_DIMENSIONS)
+    return expected_bytes(passages, try_encoder(encoder) or _DEFAULT_DIMENSIONS)
 
 
-async def _dimensions(encoder: str) -> int:
-    """Return the length of a vector, or 0 for an endpoint, which tells only with its first answer."""
-    opened = open_encoder(encoder)
-    try:
-        return opened.dimensions
-    finally:
-        await opened.aclose()
+def try_encoder(spec: str) -> int:
+    """Return the length of an encoder's vectors, or 0 for an endpoint, which tells only with its first answer."""
+    encoder = open_encoder(spec)
+    run_coroutine(encoder.aclose())
+    return encoder.dimensions
 
 
 def _free(out: Path) -> int:

@@ -33,15 +33,13 @@ from hoptree.retrieval.indexing.sources import (
     source_name,
 )
 
-Row = tuple[Passage, int, bytes]
-"""A passage with its key and its content."""
+Row = tuple[Passage, int, bytes]  # a passage with its key and its content
 
 _AT_ONCE = 1_000
 _SAVE_EVERY, _SAVE_INTERVAL_S = 1_000_000, 60.0
 """Passages, or seconds, between checkpoints: what a killed run loses at most."""
 _COUNTS_FACT = "so far"
-_PASSED_FACT, _MAX_PASSED = "passed over", 10_000
-"""Files that were left out, as the report said already."""
+_PASSED_FACT, _MAX_PASSED = "passed over", 10_000  # files that were left out, as the report said already
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +65,7 @@ class Run:
         self._problems = Problems(reading.skip_broken if skip_broken is None else skip_broken, self._passed)
         self._warnings: list[str] = []
         self._known_broken: set[int] = set()
-        self._repeated_sentences: list[str] = []
-        """Of files that could not be read before either, and have not changed."""
+        self._repeated_sentences: list[str] = []  # of files that could not be read before either, and have not changed
         self._filter: QuestionFilter | None = None
         self._tokenizer: Tokenizer | None = None
         self._added = self._unchanged = self._replaced = self._removed = self._repeated = 0
@@ -263,10 +260,8 @@ class Run:
         """Remove the passages of a file, such as one whose pages are documents of their own."""
         files = self._ledger.files_named(name) or self._files_at(name)
         if not files:
-            raise CorpusError(
-                f"Neither a passage nor a document, file or source of the index is called '{name}'.",
-                "hoptree search --json shows ids, hoptree index info sources.",
-            )
+            cause = f"Neither a passage nor a document, file or source of the index is called '{name}'."
+            raise CorpusError(cause, "hoptree search --json shows ids, hoptree index info sources.")
         for file in files:
             self._ledger.forget_also(file)
             self._empty(file)

@@ -39,15 +39,11 @@ def sources_of(out: Path) -> list[Path]:
         try:
             path.stat()
         except PermissionError as error:
-            raise CorpusError(
-                f"The source {path} of the index cannot be reached: {error.strerror}.",
-                "Allow entering the folders above it.",
-            ) from error
+            cause = f"The source {path} of the index cannot be reached: {error.strerror}."
+            raise CorpusError(cause, "Allow entering the folders above it.") from error
         except OSError as error:
-            raise CorpusError(
-                f"The source {path} of the index is gone.",
-                f"Put it back, or take its documents out: hoptree index remove {path} --out {out}",
-            ) from error
+            remedy = f"Put it back, or take its documents out: hoptree index remove {path} --out {out}"
+            raise CorpusError(f"The source {path} of the index is gone.", remedy) from error
     return paths
 
 
@@ -116,8 +112,7 @@ class Reading:
         )
 
 
-Place = tuple[str, str]
-"""Source and name of a file."""
+Place = tuple[str, str]  # source and name of a file
 
 
 def id_conflict(passage: Passage, here: Place, there: Place) -> CorpusError:
@@ -137,10 +132,8 @@ def id_conflict(passage: Passage, here: Place, there: Place) -> CorpusError:
 
 def ambiguous_name(name: str, here: Place, there: Place) -> CorpusError:
     """Return the error for a name that is the path of the file `here`, and in the index that of another file."""
-    return CorpusError(
-        f"'{name}' is the path of {_path(here)} from here, and in the index the name of what is in {_path(there)}.",
-        "Give the whole path of the one that is meant.",
-    )
+    cause = f"'{name}' is the path of {_path(here)} from here, and in the index the name of what is in {_path(there)}."
+    return CorpusError(cause, "Give the whole path of the one that is meant.")
 
 
 def _path(place: Place) -> str:

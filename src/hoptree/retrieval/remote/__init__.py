@@ -61,9 +61,8 @@ def _engine(url: str) -> _Engine:
         near = closest(scheme, SCHEMES)
         meant = f"Did you mean {near}://? " if near else ""
         kinds = " and ".join(f"{known}://" for known in SCHEMES)
-        raise ConfigError(
-            f"'{scheme}://' is no known kind of address.", f"{meant}There are {kinds}, wikipedia, and folders."
-        )
+        cause = f"'{scheme}://' is no known kind of address."
+        raise ConfigError(cause, f"{meant}There are {kinds}, wikipedia, and folders.")
     address = read_address(url)
     if scheme == "elasticsearch":
         from hoptree.retrieval.remote.elasticsearch import Elasticsearch
@@ -97,9 +96,8 @@ class Address:
     def read(self, defaults: Mapping[str, str]) -> dict[str, str]:
         """Return the settings behind the `?`, with defaults for those that are not given."""
         if unknown := [name for name, _ in self.settings if name not in defaults]:
-            raise ConfigError(
-                f"'{unknown[0]}' is no setting of {self.scheme}.", f"There are {', '.join(sorted(defaults))}."
-            )
+            cause = f"'{unknown[0]}' is no setting of {self.scheme}."
+            raise ConfigError(cause, f"There are {', '.join(sorted(defaults))}.")
         return {**defaults, **dict(self.settings)}
 
     @property

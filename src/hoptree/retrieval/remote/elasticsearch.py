@@ -16,18 +16,15 @@ from hoptree.core.retry import retry_delay_s
 from hoptree.core.values import Passage
 from hoptree.retrieval.remote import Address, batches, best_with_ties, metadata_pairs, shortened, without_surrogates
 
-MAX_HITS = 10_000
-"""What an index gives at once unless its settings say otherwise (index.max_result_window)."""
-_MAX_QUERY_WORDS = 500
-"""Distinct words of a query: with two fields each, just under the 1,024 clauses of older engines."""
+MAX_HITS = 10_000  # what an index gives at once unless its settings say otherwise (index.max_result_window)
+_MAX_QUERY_WORDS = 500  # distinct words of a query: with two fields each, just under the 1,024 clauses of older engines
 _MAX_BODY_BYTES = 64 * 2**20
 _DEFAULTS = {"id": "", "title": "title", "text": "text", "metadata": "metadata", "tls": "0", "api": "elasticsearch"}
 _MAX_ATTEMPTS = 6
 _RETRY_PAUSE_S = 0.5
 _MAX_REASONS = 3
 
-Row = tuple[str, bytes]
-"""A passage's id, and the two lines that stand for it in a bulk request."""
+Row = tuple[str, bytes]  # a passage's id, and the two lines that stand for it in a bulk request
 
 
 class Elasticsearch:
@@ -101,28 +98,21 @@ class Elasticsearch:
             self.title_field = ""
 
     def _no_field(self, role: str, name: str) -> CorpusError:
-        return CorpusError(
-            f"The index '{self.index}' has no field '{name}'.",
-            f"Name the field that holds the {role}s: …/{self.index}?{role}=FIELD",
-        )
+        cause = f"The index '{self.index}' has no field '{name}'."
+        return CorpusError(cause, f"Name the field that holds the {role}s: …/{self.index}?{role}=FIELD")
 
     def _missing(self) -> CorpusError:
-        return CorpusError(
-            f"There is no index '{self.index}' at {self.http.shown}.",
-            "Correct its name, or put passages there first (hoptree.retrieval.remote.load).",
-        )
+        cause = f"There is no index '{self.index}' at {self.http.shown}."
+        return CorpusError(cause, "Correct its name, or put passages there first (hoptree.retrieval.remote.load).")
 
     def failure(self, status: int, headers: Mapping[str, str], body: bytes) -> HoptreeError:
         """Return the error for a reply that is not success."""
         if status == 404 and (self.quickwit or b"index_not_found" in body):
             return self._missing()
         if status in (401, 403):
-            return EndpointError(
-                f"{self.http.shown} does not let this user in (HTTP {status}).",
-                "Write USER:PASSWORD@ before the host, or set ELASTICSEARCH_API_KEY.",
-                status=status,
-                exit_code=2,
-            )
+            cause = f"{self.http.shown} does not let this user in (HTTP {status})."
+            remedy = "Write USER:PASSWORD@ before the host, or set ELASTICSEARCH_API_KEY."
+            return EndpointError(cause, remedy, status=status, exit_code=2)
         return self.http.failure(status, headers, body)
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
@@ -167,30 +157,25 @@ class Elasticsearch:
         data = self.http.parse(body)
         try:
             if data.get("timed_out") or data.get("_shards", {}).get("failed"):
-                raise EndpointError(
-                    f"{self.http.shown} searched only a part of '{self.index}'.", "Try again later.", retryable=True
-                )
+                cause = f"{self.http.shown} searched only a part of '{self.index}'."
+                raise EndpointError(cause, "Try again later.", retryable=True)
             hits: list[dict[str, Any]] = data["hits"]["hits"]
             for hit in hits:
                 hit["_score"] = float(hit["sort"][0])  # Quickwit gives the score there alone
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise UnusableReply(
-                f"{self.http.shown} answered with something else than search results.", "Check the URL of the corpus."
-            ) from error
+            cause = f"{self.http.shown} answered with something else than search results."
+            raise UnusableReply(cause, "Check the URL of the corpus.") from error
         return hits
 
     def _passage(self, hit: dict[str, Any]) -> Passage:
         source = hit.get("_source")
         if not isinstance(source, dict):
-            raise CorpusError(
-                f"The index '{self.index}' does not keep its texts.", "Make it again with _source switched on."
-            )
+            cause = f"The index '{self.index}' does not keep its texts."
+            raise CorpusError(cause, "Make it again with _source switched on.")
         identifier = hit.get("_id") if self.id_field == "_id" else _at(source, self.id_field)
         if identifier in (None, ""):
-            raise CorpusError(
-                f"A passage of the index '{self.index}' has no '{self.id_field}'.",
-                f"Name the field that holds the ids: …/{self.index}?id=FIELD",
-            )
+            cause = f"A passage of the index '{self.index}' has no '{self.id_field}'."
+            raise CorpusError(cause, f"Name the field that holds the ids: …/{self.index}?id=FIELD")
         aliases = source.get("aliases")
         return Passage(
             str(identifier),

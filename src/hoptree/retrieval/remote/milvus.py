@@ -19,8 +19,7 @@ from hoptree.retrieval.remote import Address, batches, best_with_ties, metadata_
 
 T = TypeVar("T")
 
-MAX_HITS = 16_384
-"""What Milvus gives at once."""
+MAX_HITS = 16_384  # what Milvus gives at once
 MAX_FIELD_BYTES = 65_535
 _MAX_QUERY_WORDS = 2_000
 _TIMEOUT_S = 60.0
@@ -28,12 +27,11 @@ _CONNECT_TIMEOUT_S = 10.0
 _FIELDS = {"id": "", "title": "title", "text": "text", "metadata": "metadata", "vector": "sparse"}
 _DEFAULTS = {**_FIELDS, "db": "", "tls": "0"}
 _STORED_FIELDS = ("document", "start", "end", "aliases")
-_STOP_WORDS = re.findall(
-    r"\w+",
+_STOP_WORDS = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
-    "to was will with",
+    "to was will with"
 )
-_STOP_FILTER = {"type": "stop", "stop_words": _STOP_WORDS}
+_STOP_FILTER = {"type": "stop", "stop_words": _STOP_WORDS.split()}
 _ENGLISH = {"tokenizer": "standard", "filter": ["lowercase", _STOP_FILTER, {"type": "stemmer", "language": "english"}]}
 _UNAVAILABLE, _REQUEST_LIMIT, _RATE_LIMIT, _NO_COLLECTION = 2, 4, 8, 100
 
@@ -53,10 +51,8 @@ class Milvus:
         if not re.fullmatch(r"[A-Za-z_]\w*", address.name, re.ASCII):
             raise ConfigError(f"'{address.name}' is no name of a collection.", "It has letters, digits and _ only.")
         if bool(address.host) == bool(address.folder):
-            raise ConfigError(
-                f"'{address.shown}' does not name a collection.",
-                "Write milvus://HOST:19530/COLLECTION or milvus:///FOLDER/FILE.db/COLLECTION.",
-            )
+            cause = f"'{address.shown}' does not name a collection."
+            raise ConfigError(cause, "Write milvus://HOST:19530/COLLECTION or milvus:///FOLDER/FILE.db/COLLECTION.")
         if importlib.util.find_spec("pymilvus") is None:
             raise MissingExtra("Milvus", "milvus")
         self.collection = address.name
@@ -84,23 +80,17 @@ class Milvus:
         fields = {field["name"]: field for field in about["fields"]}
         for role in ("text", "vector"):
             if self._names[role] not in fields:
-                raise CorpusError(
-                    f"The collection '{self.collection}' has no field '{self._names[role]}'.",
-                    f"Name it: …/{self.collection}?{role}=FIELD (there are {', '.join(fields)}).",
-                )
+                cause = f"The collection '{self.collection}' has no field '{self._names[role]}'."
+                raise CorpusError(cause, f"Name it: …/{self.collection}?{role}=FIELD (there are {', '.join(fields)}).")
         if self._names["vector"] not in [n for f in about.get("functions", ()) for n in f["output_field_names"]]:
-            raise CorpusError(
-                f"The field '{self._names['vector']}' of '{self.collection}' is not made by a BM25 function.",
-                "Search a collection with one; hoptree.retrieval.remote.load makes it.",
-            )
+            cause = f"The field '{self._names['vector']}' of '{self.collection}' is not made by a BM25 function."
+            raise CorpusError(cause, "Search a collection with one; hoptree.retrieval.remote.load makes it.")
         named = (self._names[role] for role in ("title", "text", "metadata", "id"))
         self._stored = tuple(name for name in (*named, *_STORED_FIELDS) if name in fields)
 
     def _missing(self) -> CorpusError:
-        return CorpusError(
-            f"There is no collection '{self.collection}' at {self._uri}.",
-            "Correct its name, or put passages there first (hoptree.retrieval.remote.load).",
-        )
+        cause = f"There is no collection '{self.collection}' at {self._uri}."
+        return CorpusError(cause, "Correct its name, or put passages there first (hoptree.retrieval.remote.load).")
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k < 1 or not query.strip():
@@ -116,10 +106,8 @@ class Milvus:
     def _condition(self, where: Mapping[str, str]) -> str:
         """Return the filter with quoted names and values."""
         if where and self._names["metadata"] not in self._stored:
-            raise CorpusError(
-                f"The collection '{self.collection}' has no field '{self._names['metadata']}' to filter by.",
-                f"Name a field of JSON: …/{self.collection}?metadata=FIELD",
-            )
+            cause = f"The collection '{self.collection}' has no field '{self._names['metadata']}' to filter by."
+            raise CorpusError(cause, f"Name a field of JSON: …/{self.collection}?metadata=FIELD")
         column = self._names["metadata"]
         return " and ".join(
             f"({column}[{key}] == {value} or json_contains({column}[{key}], {value}))"
@@ -204,10 +192,8 @@ class Milvus:
         title, text = without_surrogates(passage.title), without_surrogates(passage.text)
         words = f"{title}\n{title}\n{text}" if title else text
         if len(words.encode()) > MAX_FIELD_BYTES:
-            raise CorpusError(
-                f"The passage '{passage.id}' is longer than the {MAX_FIELD_BYTES:,} bytes that Milvus takes.",
-                "Cut the documents into shorter passages.",
-            )
+            cause = f"The passage '{passage.id}' is longer than the {MAX_FIELD_BYTES:,} bytes that Milvus takes."
+            raise CorpusError(cause, "Cut the documents into shorter passages.")
         metadata = json.loads(without_surrogates(json.dumps(passage.metadata_by_name(), ensure_ascii=False)))
         return {
             self._id: without_surrogates(passage.id),
@@ -250,25 +236,17 @@ class Milvus:
         if code == _NO_COLLECTION or "not exist" in message or "can't find collection" in message:
             return self._missing()
         if code in (_REQUEST_LIMIT, _RATE_LIMIT):
-            return RateLimited(
-                f"{self._uri} asks for fewer requests ({message[:200]}).", "Lower --concurrency.", retryable=True
-            )
+            cause = f"{self._uri} asks for fewer requests ({message[:200]})."
+            return RateLimited(cause, "Lower --concurrency.", retryable=True)
         if code == _UNAVAILABLE or "UNAVAILABLE" in message or "DEADLINE_EXCEEDED" in message:
-            return EndpointError(
-                f"{self._uri} cannot be reached ({message[:200]}).",
-                "Start the server, or correct the URL of the corpus.",
-                retryable=True,
-                exit_code=2,
-            )
+            cause = f"{self._uri} cannot be reached ({message[:200]})."
+            remedy = "Start the server, or correct the URL of the corpus."
+            return EndpointError(cause, remedy, retryable=True, exit_code=2)
         if "auth" in message.lower() or "permission" in message.lower():
-            return EndpointError(
-                f"{self._uri} does not let this user in ({message[:200]}).",
-                "Write USER:PASSWORD@ before the host.",
-                exit_code=2,
-            )
-        return EndpointError(
-            f"{self._uri} refused the request ({message[:300]}).", "Look at what it says.", exit_code=2
-        )
+            cause = f"{self._uri} does not let this user in ({message[:200]})."
+            return EndpointError(cause, "Write USER:PASSWORD@ before the host.", exit_code=2)
+        cause = f"{self._uri} refused the request ({message[:300]})."
+        return EndpointError(cause, "Look at what it says.", exit_code=2)
 
     async def aclose(self) -> None:
         if self._client is not None:

@@ -22,8 +22,7 @@ from hoptree.retrieval.index.tantivy_files import composed, without_asking
 from hoptree.retrieval.remote.wikipedia_api import MAX_QUERY_CHARS, Hit, Page, WikiApi, can_be_title, wiki_url
 from hoptree.retrieval.retriever import DOCUMENT, TITLE, fits
 
-CHUNKING = Chunking("words", 225)
-"""About the 300 tokens of TreeQA's paper: four tokens to three English words."""
+CHUNKING = Chunking("words", 225)  # about the 300 tokens of TreeQA's paper: four tokens to three English words
 _HEADING = re.compile(r"^(={2,6})[ \t]*([^\n=](?:[^\n]*[^\n=])?)[ \t]*\1[ \t]*$", re.MULTILINE)
 
 

@@ -24,8 +24,7 @@ from hoptree.core.public_http import ReplyCache, Throttle, unreachable_remedy, u
 _BUSY = ("maxlag", "readonly", "cirrussearch-too-busy-error", "cirrussearch-backend-error", "search-error")
 _MAX_PAGE_CHARS = 4_000_000  # several times the longest article
 _EXTENSION = "TextExtracts"
-MAX_QUERY_CHARS = 300
-"""Wikipedia's search refuses longer queries."""
+MAX_QUERY_CHARS = 300  # wikipedia's search refuses longer queries
 _MAX_BODY_BYTES = 16 * 2**20
 _TIMEOUT_S = 30.0
 _REQUEST = {"action": "query", "format": "json", "formatversion": "2"}
@@ -89,10 +88,8 @@ def read_site(data: Any, shown: str) -> Site:
     extensions = data["query"].get("extensions")
     names = [item.get("name") for item in extensions if isinstance(item, dict)] if isinstance(extensions, list) else []
     if _EXTENSION not in names:
-        raise ConfigError(
-            f"The wiki at {shown} cannot give the plain text of its pages.",
-            f"It needs the extension {_EXTENSION}, which Wikipedia has.",
-        )
+        cause = f"The wiki at {shown} cannot give the plain text of its pages."
+        raise ConfigError(cause, f"It needs the extension {_EXTENSION}, which Wikipedia has.")
     return Site(str(general.get("sitename", "")), str(general.get("lang", "")))
 
 
@@ -145,9 +142,8 @@ def _query_part(data: Any, name: str, shown: str) -> Any:
 
 
 def _no_mediawiki(shown: str) -> UnusableReply:
-    return UnusableReply(
-        f"{shown} answered with something else than the API of a MediaWiki does.", "Check the address of the wiki."
-    )
+    cause = f"{shown} answered with something else than the API of a MediaWiki does."
+    return UnusableReply(cause, "Check the address of the wiki.")
 
 
 def _text(value: Any) -> str:
@@ -246,19 +242,11 @@ class WikiApi:
         status, headers, body = await self._http.send("GET", f"?{query}")
         if status in (301, 302, 307, 308):
             location = headers.get("location", "").partition("?")[0]
-            raise EndpointError(
-                f"{self.shown} has moved to {location or 'another place'}.",
-                "Give that address: mediawiki+URL.",
-                status=status,
-                exit_code=2,
-            )
+            cause = f"{self.shown} has moved to {location or 'another place'}."
+            raise EndpointError(cause, "Give that address: mediawiki+URL.", status=status, exit_code=2)
         if status == 403:
-            raise EndpointError(
-                f"{self.shown} turned the request away (HTTP 403).",
-                "Set HOPTREE_CONTACT to an e-mail address or page of yours: Wikipedia wants to know who asks.",
-                status=status,
-                exit_code=2,
-            )
+            remedy = "Set HOPTREE_CONTACT to an e-mail address or page of yours: Wikipedia wants to know who asks."
+            raise EndpointError(f"{self.shown} turned the request away (HTTP 403).", remedy, status=status, exit_code=2)
         if not 200 <= status < 300:
             raise self._http.failure(status, headers, body)
         data = self._http.parse(body)
@@ -292,10 +280,8 @@ def wiki_url(corpus: str) -> str:
         from hoptree.retrieval.index.folder import MANIFEST  # which loads a native library
 
         if (Path(corpus) / MANIFEST).exists():
-            raise ConfigError(
-                "'wikipedia' is an index here, and the name of the live Wikipedia.",
-                "Write ./wikipedia for the index, wikipedia:en for the live one.",
-            )
+            cause = "'wikipedia' is an index here, and the name of the live Wikipedia."
+            raise ConfigError(cause, "Write ./wikipedia for the index, wikipedia:en for the live one.")
         return _wikipedia_url("en")
     if corpus.startswith(f"{_WIKIPEDIA}:"):
         return _wikipedia_url(corpus.partition(":")[2])

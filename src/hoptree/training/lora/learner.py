@@ -12,7 +12,7 @@ from typing import Any
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError
 from hoptree.core.lazy import import_optional
 from hoptree.models.batching.kv_cache import is_out_of_memory
-from hoptree.models.hf_text import DecoderPrompts, EncoderDecoderPrompts, Prompts
+from hoptree.models.hf_text import DecoderPrompts, EncoderDecoderPrompts
 from hoptree.models.hf_weights import Loaded, end_tokens, start_tokens
 from hoptree.models.model import Request
 from hoptree.training.lora.dataset import ALL_LINEAR, Recipe, RefusedRows, TrainingRow
@@ -54,7 +54,7 @@ def encode(rows: Sequence[TrainingRow], loaded: Loaded, max_length: int) -> list
         shorter = "give --max-length more, or take out what is longer"
     refused = RefusedRows()
     end, ends = end_of_turn(loaded), end_tokens(loaded)
-    prompts: Prompts = DecoderPrompts(loaded.tokenizer, _ANY_LENGTH)
+    prompts: DecoderPrompts | EncoderDecoderPrompts = DecoderPrompts(loaded.tokenizer, _ANY_LENGTH)
     if loaded.model.config.is_encoder_decoder:
         prompts = EncoderDecoderPrompts(loaded.tokenizer, _ANY_LENGTH, ())
     vocabulary = int(loaded.model.get_input_embeddings().weight.shape[0])
