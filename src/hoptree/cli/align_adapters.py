@@ -10,19 +10,8 @@ from typing import Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from hoptree.cli.console import (
-    chance,
-    echo,
-    interval,
-    percent,
-    print_json,
-    print_report,
-    print_table,
-    run,
-    stoppable,
-    warn,
-    what_stays,
-)
+from hoptree.cli import console
+from hoptree.cli.console import echo, percent, print_report, run_to_end, stoppable, warn
 from hoptree.cli.options import Anyway, AsJson, AtOnce, Judge, Limit, NoCache, Only, RetryFailed, given
 from hoptree.cli.progress import bars, lines, on_terminal, run_bars
 from hoptree.core.errors import HoptreeError, InputError
@@ -242,7 +231,7 @@ def evaluate(
         work = measure(
             trials, out, run_options, at_once=at_once, on_progress=lambda trial, now: show(trial.planned, now)
         )
-        measured = run(work, stays=what_stays("questions", cached=not no_cache))
+        measured = run_to_end(work, "questions", cached=not no_cache)
     summary = {
         "folder": str(out),
         "versions": [version.as_dict() for version in versions],
@@ -346,13 +335,13 @@ def _change(pair: Mapping[str, Any] | None) -> str:
     if "interval" not in pair:
         margin = f" ± {percent(pair['plus_minus'])}" if pair["plus_minus"] is not None else ""
         return f"{100 * pair['difference']:+.1f}{margin}"
-    difference = interval(pair["difference"], pair["interval"]["low"], pair["interval"]["high"])
-    return f"{difference}, {chance(pair['adjusted_p'])}"
+    difference = console.interval(pair["difference"], pair["interval"]["low"], pair["interval"]["high"])
+    return f"{difference}, {console.chance(pair['adjusted_p'])}"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     left = [title for title in heads if title in ("Data", "Run", "Model") or " against " in title]
-    print_table(heads, rows, left=left)
+    console.print_table(heads, rows, left=left)
 
 
 def gguf(
@@ -379,7 +368,7 @@ def gguf(
         raise InputError(f"{base} is no GGUF file.", "Give --base FILE.gguf: what llama.cpp runs.")
     written = convert(adapter_folder(str(adapter)), file, out)
     if as_json:
-        print_json(written)
+        console.print_json(written)
     else:
         layers = f"{written['layers']:,} layers of rank {written['rank']}"
         echo(f"{layers} for {written['base']} ({written['kind']}): {out}")

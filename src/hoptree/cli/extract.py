@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from hoptree.cli.console import counted, echo, fail, print_json, run, warn, what_stays
+from hoptree.cli.console import counted, echo, fail, print_json, run_to_end, warn
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, PricesText, check_prices, read_prices
 from hoptree.cli.progress import shown
 from hoptree.core.files import FolderLock
@@ -87,7 +87,7 @@ def extract(
                     spec, opened, on_progress=lambda now: show(now.done, now.total, lambda: describe(now))
                 )
 
-    summary = run(extract_all(), stays=what_stays("passages", cached=not no_cache))
+    summary = run_to_end(extract_all(), "passages", cached=not no_cache)
     if into is not None and not dry_run:
         summary["loaded"] = _load(Path(summary["file"]), into)
     if as_json:

@@ -20,11 +20,9 @@ from hoptree.models.hf import HFModel
 from hoptree.models.model import LOCAL_SERVERS, Capability
 from hoptree.sample import sample_questions
 
-UNKNOWN = "?"
-"""The fidelity with a model that is not on this machine."""
+UNKNOWN = "?"  # the fidelity with a model that is not on this machine
 NOT_POSSIBLE = "not possible"
-BY_CORPUS = "/"
-"""Between the fidelity with a corpus that has what a method takes, and with any other."""
+BY_CORPUS = "/"  # between the fidelity with a corpus that has what a method takes, and with any other
 
 
 @dataclass(frozen=True, slots=True)

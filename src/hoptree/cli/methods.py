@@ -20,7 +20,7 @@ from typer import Argument, Option
 from typer.core import TyperGroup
 
 from hoptree.cli import chooser, method_facts
-from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run, stoppable, warn, what_stays, written
+from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run_to_end, stoppable, warn, written
 from hoptree.cli.method_costs import Cost, Setting, costs_of_runs, read_costs, short_name, write_costs
 from hoptree.cli.method_costs import measure as measure_one
 from hoptree.cli.method_facts import PAPERS, MethodFacts, cost_cells
@@ -187,7 +187,7 @@ def measure(
         str(prompts) if prompts else None,
         cached=not no_cache,
     )
-    measured = run(_measure_all(chosen, setting, out, costs), stays=what_stays("methods", cached=not no_cache))
+    measured = run_to_end(_measure_all(chosen, setting, out, costs), "methods", cached=not no_cache)
     if not measured:
         raise typer.Exit(1)
 

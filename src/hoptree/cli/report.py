@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from hoptree.cli.console import chance, clean, echo, interval, print_json, what_stays
-from hoptree.cli.console import run as run_to_end
+from hoptree.cli.console import chance, clean, echo, interval, print_json, run_to_end
 from hoptree.cli.options import AsJson, RunFolders, given
 from hoptree.cli.progress import describe_run, shown
 from hoptree.core.errors import InputError
@@ -234,7 +233,7 @@ def reproduce(
             on_begin=report_changes,
             on_progress=lambda now: show(len(now.rows), now.total, lambda: describe_run(now)),
         )
-        outcome = run_to_end(work, stays=what_stays("questions", cached=False))
+        outcome = run_to_end(work, "questions", cached=False)
     if as_json:
         print_json(outcome.as_dict())
     else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from typer import Argument, Option
 
 from hoptree.cli import options
-from hoptree.cli.console import chance, counted, echo, print_json, print_table, run, run_at_once, stoppable, warn
+from hoptree.cli.console import chance, counted, echo, print_json, print_table, run_at_once, run_to_end, stoppable, warn
 from hoptree.cli.progress import counting, shown
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -52,7 +52,7 @@ def search(
         async with aclosing(_open_corpus(corpus, retriever, rerank, distinct=distinct)) as opened:
             return await opened.search(query, k=k, where=conditions)
 
-    passages = run(find())
+    passages = run_to_end(find())
     if as_json:
         print_json([_row(passage, explain) for passage in passages])
         return

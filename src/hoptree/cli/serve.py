@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from hoptree.cli import options
-from hoptree.cli.console import run, warn, what_stays
+from hoptree.cli.console import run_to_end, warn
 from hoptree.cli.options import read_named, read_prices
 from hoptree.core.errors import InputError, MissingExtra
 from hoptree.engine.own_prompts import open_prompts
@@ -328,4 +328,4 @@ def mcp(
             serving = serve_streams(engine)
         else:
             serving = serve_http(engine, address, started=lambda url: warn(f"serving at {url}; Ctrl-C stops it."))
-        run(serving, stays=what_stays(cached=not no_cache))
+        run_to_end(serving, cached=not no_cache)
