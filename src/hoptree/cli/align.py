@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -334,10 +333,9 @@ def ranker(
     spec = RankerSpec(tuple(data), _corpora(corpus), out, tuple(exclude))
     with rate_bar(as_json, "steps") as advance:
         summary = fit_ranker(spec, lambda stage, done, total: advance(stage, done, total, done))
-    print_report(summary, partial(_report_ranker, out), as_json=as_json)
-
-
-def _report_ranker(out: Path, summary: Mapping[str, Any]) -> None:
+    if as_json:
+        print_json(summary)
+        return
     for name, count in summary["questions"].items():
         echo(f"  {name:20} {counted(count, 'question')}")
     for why, count in summary["left_out"].items():

@@ -271,7 +271,13 @@ def report_gains(summary: Mapping[str, Any]) -> None:
                 ],
             )
         for row in rows:
-            _report_trouble(row)
+            name = f"{row['run']}, {row['version']}"
+            if row["failed"]:
+                echo(f"  {name}: {row['failed']:,} failed and count as wrong; --retry-failed asks them again")
+            if len(row["rests_on"]) > 1:
+                echo(f"  {name}: a mixture of {len(row['rests_on'])} runs (--anyway)")
+            for warning in row["warnings"]:
+                echo(f"  {name}: {warning}")
     if boundaries := _side_by_side(summary["boundaries"]):
         _report_boundaries(boundaries)
     if summary["runs"] or boundaries:
@@ -284,17 +290,6 @@ def _side_by_side(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Order rows so that the versions of each run stand one below the other."""
     order = dict.fromkeys((row["data"], row["run"]) for row in rows)
     return [row for key in order for row in rows if (row["data"], row["run"]) == key]
-
-
-def _report_trouble(row: Mapping[str, Any]) -> None:
-    """Print what whoever reads the scores of a run should know."""
-    name = f"{row['run']}, {row['version']}"
-    if row["failed"]:
-        echo(f"  {name}: {row['failed']:,} failed and count as wrong; --retry-failed asks them again")
-    if len(row["rests_on"]) > 1:
-        echo(f"  {name}: a mixture of {len(row['rests_on'])} runs (--anyway)")
-    for warning in row["warnings"]:
-        echo(f"  {name}: {warning}")
 
 
 def _report_boundaries(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -75,9 +75,8 @@ def ask(
         documents, question = question, ""
     text = sys.stdin.read() if question == "-" and not chat else question
     if not text and not chat:
-        raise InputError(
-            "There is no question.", 'Ask one: hoptree ask "Which …?", or begin a conversation: hoptree chat'
-        )
+        cause = "There is no question."
+        raise InputError(cause, 'Ask one: hoptree ask "Which …?", or begin a conversation: hoptree chat')
     if documents is not None and corpus not in (None, os.environ.get("HOPTREE_CORPUS")):
         raise InputError(f"Both {documents} and --corpus {corpus} were given.", "Give one of them.")
     if documents is not None and not Path(documents).exists():

@@ -217,9 +217,8 @@ def _questions(name: str, split: str, data: Path) -> Path:
     if not release.form:
         raise InputError(f"{name} holds documents, and no questions.", "hoptree data list names the data sets.")
     named = f" --split {split}" if split else ""
-    raise InputError(
-        f"There is no {path}.", f"Get it: hoptree data get {name}{named} --data {data}; or give another --data."
-    )
+    cause = f"There is no {path}."
+    raise InputError(cause, f"Get it: hoptree data get {name}{named} --data {data}; or give another --data.")
 
 
 def _read_strata(texts: list[str]) -> dict[str, int]:

@@ -89,7 +89,17 @@ def extract(
 
     summary = run_to_end(extract_all(), "passages", cached=not no_cache)
     if into is not None and not dry_run:
-        summary["loaded"] = _load(Path(summary["file"]), into)
+        from hoptree.graph.loading import load_graph
+
+        file = Path(summary["file"])
+        loaded = load_graph(into, [file], source=file.resolve().parent.name, empty=True)
+        summary["loaded"] = {
+            "graph": str(into),
+            "source": loaded.sources[0].name if loaded.sources else "",
+            "facts": loaded.sources[0].facts if loaded.sources else 0,
+            "facts_in_graph": loaded.manifest.facts,
+            "broken": loaded.broken,
+        }
     if as_json:
         print_json(summary)
     else:
@@ -132,19 +142,6 @@ def _check_graph(into: Path) -> None:
     )
     if foreign or (into / MANIFEST).exists():
         read_manifest(into)
-
-
-def _load(file: Path, into: Path) -> dict[str, Any]:
-    from hoptree.graph.loading import load_graph
-
-    loaded = load_graph(into, [file], source=file.resolve().parent.name, empty=True)
-    return {
-        "graph": str(into),
-        "source": loaded.sources[0].name if loaded.sources else "",
-        "facts": loaded.sources[0].facts if loaded.sources else 0,
-        "facts_in_graph": loaded.manifest.facts,
-        "broken": loaded.broken,
-    }
 
 
 _NOTES = {

@@ -48,10 +48,7 @@ PAPERS: dict[str, tuple[Paper, ...]] = {name: tuple(Paper(**row) for row in rows
 
 
 def capabilities_of(spec: str) -> frozenset[str] | None:
-    """Return what a model gives beside its text; None where it is not on this machine.
-
-    No hub is asked: listing methods is no reason to fetch a model.
-    """
+    """Return what a model gives beside text; None if not here, as no hub is asked."""
     kind, _, name = spec.partition("/")
     if name and (kind == "openai" or kind in LOCAL_SERVERS):
         from hoptree.models.openai import OpenAIModel
@@ -160,10 +157,7 @@ def gather(
     costs: Path | None = None,
     prompts: Path | None = None,
 ) -> list[MethodFacts]:
-    """Return the facts of methods, with the costs of a file, or those of the package.
-
-    A cost that was measured with other prompts than one's own is not shown for those.
-    """
+    """Return the facts of methods, with costs that hold for the prompts given."""
     measured, own_prompts = read_costs(costs), open_prompts(prompts)
     facts = []
     for method in methods:

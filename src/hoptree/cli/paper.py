@@ -267,10 +267,19 @@ def _needs(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _state(part: PaperPart, data: Path) -> dict[str, Any]:
+    """Describe a table: how it is made, and what its file needs that may not be here."""
     needed = paper_tables.data_needed(part)
     missing = [file for file in needed if not (data / file).exists()]
     commands = dict.fromkeys(command_for(file, data) or f"{file}, which no release has" for file in missing)
     file = f"{part.paper}/{part.file.name}" if part.file else ""
+    plan = part.plan()
+    runs = [run for run in (plan.get("runs") or {}).values() if run]
+    settings = [plan.get("every") or {}, *runs]
+    encoders = [(each.get("index") or {}).get("encoder") for each in settings]
+    encoders += [str(each.get("rerank") or "").removeprefix("embed/") for each in settings]
+    linkers = [str((run.get("options") or {}).get("linker") or "").partition(":")[0] for run in runs]
+    places = (plan.get("data") or {}).values()
+    asked = {str(place.get(name) or "") for place in places for name in ("graph", "corpus")}
     return {
         "paper": part.paper,
         "name": part.name,
@@ -281,30 +290,7 @@ def _state(part: PaperPart, data: Path) -> dict[str, Any]:
         "missing": missing,
         "get": list(commands),
         "gpu": paper_tables.gpu_models(part),
-        "encoders": _encoders(part),
-        "packages": _packages(part),
-        "network": _network(part),
+        "encoders": list(dict.fromkeys(spec for spec in encoders if spec and spec != "minilm")),
+        "packages": list(dict.fromkeys(filter(None, linkers))),
+        "network": [name.capitalize() for name in ("wikidata", "wikipedia") if name in asked],
     }
-
-
-def _encoders(part: PaperPart) -> list[str]:
-    """Return the remote encoders and rerankers that the file names."""
-    plan = part.plan()
-    settings = [plan.get("every") or {}, *filter(None, (plan.get("runs") or {}).values())]
-    named = [(each.get("index") or {}).get("encoder") for each in settings]
-    named += [str(each.get("rerank") or "").removeprefix("embed/") for each in settings]
-    return list(dict.fromkeys(spec for spec in named if spec and spec != "minilm"))
-
-
-def _packages(part: PaperPart) -> list[str]:
-    """Return the packages of linkers that runs of the file name."""
-    runs = filter(None, (part.plan().get("runs") or {}).values())
-    linkers = [str((run.get("options") or {}).get("linker") or "").partition(":")[0] for run in runs]
-    return list(dict.fromkeys(filter(None, linkers)))
-
-
-def _network(part: PaperPart) -> list[str]:
-    """Return what the file asks over the network: Wikidata, Wikipedia."""
-    places = (part.plan().get("data") or {}).values()
-    asked = {str(place.get(name) or "") for place in places for name in ("graph", "corpus")}
-    return [name.capitalize() for name in ("wikidata", "wikipedia") if name in asked]

@@ -199,9 +199,8 @@ def run(
     if only:
         planned = chosen(planned, only)
     if any(run.experiment.method == LINKING_METHOD for run in planned):
-        raise InputError(
-            "The file measures linking, and answers no questions.", "hoptree paper treeqa figure4 makes such a file."
-        )
+        cause = "The file measures linking, and answers no questions."
+        raise InputError(cause, "hoptree paper treeqa figure4 makes such a file.")
     if experiment is not None:
         planned = leave_out_unlabelled(planned)
     warn_unused_prompts(planned)

@@ -197,10 +197,8 @@ def _warn_of_gaps(corpus: str, asked: QuestionSet) -> int | None:
     corpus = options.located(corpus) or corpus
     missing = missing_gold(Path(corpus), asked)
     if len(missing) == len({name for question in asked.questions for name in question.gold}):
-        raise InputError(
-            f"None of the {len(missing):,} gold passages is in {corpus} (the first: {missing[0]}).",
-            "Give the index of the corpus these questions belong to.",
-        )
+        cause = f"None of the {len(missing):,} gold passages is in {corpus} (the first: {missing[0]})."
+        raise InputError(cause, "Give the index of the corpus these questions belong to.")
     if missing:
         examples = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
         passages = counted(len(missing), "gold passage is", "gold passages are")

@@ -199,10 +199,8 @@ def with_name(text: str) -> str:
     from hoptree.retrieval.retriever import is_remote
 
     if text != "sample" and not is_remote(text) and not Path(text).exists():
-        raise InputError(
-            f"--corpus {text} is not possible: there is no index.",
-            "Build one with: hoptree index; or write --corpus NAME=VALUE.",
-        )
+        cause = f"--corpus {text} is not possible: there is no index."
+        raise InputError(cause, "Build one with: hoptree index; or write --corpus NAME=VALUE.")
     name = Path(text.partition("?")[0]).stem.lower()
     if not _CORPUS_NAME.fullmatch(name):
         raise InputError(f"--corpus {text} has no name that clients could use.", f"Give one: --corpus NAME={text}")
