@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ from typer import Argument, Option
 
 from hoptree.cli import options
 from hoptree.cli.align_adapters import evaluate, gguf, print_beside_the_paper, train
-from hoptree.cli.console import counted, echo, fail, print_json, print_report, run, warn, what_stays
+from hoptree.cli.console import counted, echo, fail, print_json, print_report, run_to_end, warn
 from hoptree.cli.progress import rate_bar, shown
 from hoptree.core.errors import InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -189,7 +188,7 @@ def build(
         warn(f"No --model was given: the teacher is {spec.model}.")
     with shown(as_json) as show:
         work = build(spec, on_progress=lambda done, total: show(done, total, lambda: "questions"))
-        summary = run(work, stays=what_stays("questions" if of_hop else "", cached=not no_cache))
+        summary = run_to_end(work, "questions" if of_hop else "", cached=not no_cache)
     print_report(summary, _report, as_json=as_json)
     if failed := len(summary.get("failed", ())):
         them = "it" if failed == 1 else "them"
@@ -334,10 +333,9 @@ def ranker(
     spec = RankerSpec(tuple(data), _corpora(corpus), out, tuple(exclude))
     with rate_bar(as_json, "steps") as advance:
         summary = fit_ranker(spec, lambda stage, done, total: advance(stage, done, total, done))
-    print_report(summary, partial(_report_ranker, out), as_json=as_json)
-
-
-def _report_ranker(out: Path, summary: Mapping[str, Any]) -> None:
+    if as_json:
+        print_json(summary)
+        return
     for name, count in summary["questions"].items():
         echo(f"  {name:20} {counted(count, 'question')}")
     for why, count in summary["left_out"].items():

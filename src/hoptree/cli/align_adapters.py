@@ -10,19 +10,8 @@ from typing import Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from hoptree.cli.console import (
-    chance,
-    echo,
-    interval,
-    percent,
-    print_json,
-    print_report,
-    print_table,
-    run,
-    stoppable,
-    warn,
-    what_stays,
-)
+from hoptree.cli import console
+from hoptree.cli.console import echo, percent, print_report, run_to_end, stoppable, warn
 from hoptree.cli.options import Anyway, AsJson, AtOnce, Judge, Limit, NoCache, Only, RetryFailed, given
 from hoptree.cli.progress import bars, lines, on_terminal, run_bars
 from hoptree.core.errors import HoptreeError, InputError
@@ -242,7 +231,7 @@ def evaluate(
         work = measure(
             trials, out, run_options, at_once=at_once, on_progress=lambda trial, now: show(trial.planned, now)
         )
-        measured = run(work, stays=what_stays("questions", cached=not no_cache))
+        measured = run_to_end(work, "questions", cached=not no_cache)
     summary = {
         "folder": str(out),
         "versions": [version.as_dict() for version in versions],
@@ -282,7 +271,13 @@ def report_gains(summary: Mapping[str, Any]) -> None:
                 ],
             )
         for row in rows:
-            _report_trouble(row)
+            name = f"{row['run']}, {row['version']}"
+            if row["failed"]:
+                echo(f"  {name}: {row['failed']:,} failed and count as wrong; --retry-failed asks them again")
+            if len(row["rests_on"]) > 1:
+                echo(f"  {name}: a mixture of {len(row['rests_on'])} runs (--anyway)")
+            for warning in row["warnings"]:
+                echo(f"  {name}: {warning}")
     if boundaries := _side_by_side(summary["boundaries"]):
         _report_boundaries(boundaries)
     if summary["runs"] or boundaries:
@@ -295,17 +290,6 @@ def _side_by_side(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Order rows so that the versions of each run stand one below the other."""
     order = dict.fromkeys((row["data"], row["run"]) for row in rows)
     return [row for key in order for row in rows if (row["data"], row["run"]) == key]
-
-
-def _report_trouble(row: Mapping[str, Any]) -> None:
-    """Print what whoever reads the scores of a run should know."""
-    name = f"{row['run']}, {row['version']}"
-    if row["failed"]:
-        echo(f"  {name}: {row['failed']:,} failed and count as wrong; --retry-failed asks them again")
-    if len(row["rests_on"]) > 1:
-        echo(f"  {name}: a mixture of {len(row['rests_on'])} runs (--anyway)")
-    for warning in row["warnings"]:
-        echo(f"  {name}: {warning}")
 
 
 def _report_boundaries(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -346,13 +330,13 @@ def _change(pair: Mapping[str, Any] | None) -> str:
     if "interval" not in pair:
         margin = f" ± {percent(pair['plus_minus'])}" if pair["plus_minus"] is not None else ""
         return f"{100 * pair['difference']:+.1f}{margin}"
-    difference = interval(pair["difference"], pair["interval"]["low"], pair["interval"]["high"])
-    return f"{difference}, {chance(pair['adjusted_p'])}"
+    difference = console.interval(pair["difference"], pair["interval"]["low"], pair["interval"]["high"])
+    return f"{difference}, {console.chance(pair['adjusted_p'])}"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     left = [title for title in heads if title in ("Data", "Run", "Model") or " against " in title]
-    print_table(heads, rows, left=left)
+    console.print_table(heads, rows, left=left)
 
 
 def gguf(
@@ -379,7 +363,7 @@ def gguf(
         raise InputError(f"{base} is no GGUF file.", "Give --base FILE.gguf: what llama.cpp runs.")
     written = convert(adapter_folder(str(adapter)), file, out)
     if as_json:
-        print_json(written)
+        console.print_json(written)
     else:
         layers = f"{written['layers']:,} layers of rank {written['rank']}"
         echo(f"{layers} for {written['base']} ({written['kind']}): {out}")

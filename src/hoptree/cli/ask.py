@@ -8,27 +8,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
-from hoptree.cli.console import clean, counted, print_error, print_json, run, warn, what_stays
-from hoptree.cli.options import (
-    Argument,
-    AsJson,
-    BaseURL,
-    Concurrency,
-    Corpus,
-    Graph,
-    MethodName,
-    Model,
-    NoCache,
-    Option,
-    PricesText,
-    Prompts,
-    Rerank,
-    RetrieverKind,
-    Roles,
-    Settings,
-    Trace,
-    open_engine,
-)
+from hoptree.cli import options
+from hoptree.cli.console import clean, counted, print_error, print_json, run_to_end, warn
+from hoptree.cli.options import Argument, Option, open_engine
 from hoptree.core.errors import InputError
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Question
@@ -50,15 +32,15 @@ _DRAWING_DELAY_S = 0.1
 def ask(
     question: Annotated[str, Argument(help="The question; - reads it from standard input.")] = "",
     documents: Annotated[str | None, Argument(help="A folder or file to ask about, indexed into the cache.")] = None,
-    corpus: Corpus = None,
-    graph: Graph = None,
-    retriever: RetrieverKind = DEFAULT_RETRIEVER,
-    rerank: Rerank = "",
-    model: Model = "",
-    roles: Roles = [],  # noqa: B006 - nobody changes it
-    method: MethodName = DEFAULT_METHOD,
-    settings: Settings = [],  # noqa: B006 - nobody changes it
-    prompts: Prompts = None,
+    corpus: options.Corpus = None,
+    graph: options.Graph = None,
+    retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
+    rerank: options.Rerank = "",
+    model: options.Model = "",
+    roles: options.Roles = [],  # noqa: B006 - nobody changes it
+    method: options.MethodName = DEFAULT_METHOD,
+    settings: options.Settings = [],  # noqa: B006 - nobody changes it
+    prompts: options.Prompts = None,
     budget: Annotated[
         str,
         Option(
@@ -68,12 +50,12 @@ def ask(
             "Cached calls count.",
         ),
     ] = "",
-    prices: PricesText = "",
-    base_url: BaseURL = "",
-    concurrency: Concurrency = None,
-    trace: Trace = None,
-    no_cache: NoCache = False,
-    as_json: AsJson = False,
+    prices: options.PricesText = "",
+    base_url: options.BaseURL = "",
+    concurrency: options.Concurrency = None,
+    trace: options.Trace = None,
+    no_cache: options.NoCache = False,
+    as_json: options.AsJson = False,
     chat: Annotated[
         bool, Option("--chat", help="Go on asking; each question is read with those before it. Short: hoptree chat")
     ] = False,
@@ -93,9 +75,8 @@ def ask(
         documents, question = question, ""
     text = sys.stdin.read() if question == "-" and not chat else question
     if not text and not chat:
-        raise InputError(
-            "There is no question.", 'Ask one: hoptree ask "Which …?", or begin a conversation: hoptree chat'
-        )
+        cause = "There is no question."
+        raise InputError(cause, 'Ask one: hoptree ask "Which …?", or begin a conversation: hoptree chat')
     if documents is not None and corpus not in (None, os.environ.get("HOPTREE_CORPUS")):
         raise InputError(f"Both {documents} and --corpus {corpus} were given.", "Give one of them.")
     if documents is not None and not Path(documents).exists():
@@ -121,7 +102,7 @@ def ask(
         report_name_index(engine.graph)
         if chat:
             raise SystemExit(converse(engine, text, as_json=as_json))
-        result = run(ask_and_show(engine, text, as_json=as_json), stays=what_stays(cached=not no_cache))
+        result = run_to_end(ask_and_show(engine, text, as_json=as_json), cached=not no_cache)
     if failure := result.failure or (writer and writer.failure):
         print_error(failure)
         raise SystemExit(failure.exit_code)
@@ -233,15 +214,12 @@ class EventLines:
         if isinstance(event, Planned):
             self._planned.update(node["id"] for node in event.nodes)
         line = clean(self._describe(event))
-        if line and not (isinstance(event, NodeStarted | NodeSettled) and self._is_old(event.id, line)):
-            print(line, file=self._file)
-
-    def _is_old(self, node: int, line: str) -> bool:
-        """Return whether a line is written already, or of no node of the tree."""
-        old = line in self._written or bool(self._planned and node not in self._planned)
-        if node in self._planned:
+        if isinstance(event, NodeStarted | NodeSettled) and self._planned:
+            if line in self._written or event.id not in self._planned:  # of no node of the tree
+                return
             self._written.add(line)
-        return old
+        if line:
+            print(line, file=self._file)
 
     def _describe(self, event: Event) -> str:
         if isinstance(event, Planned):

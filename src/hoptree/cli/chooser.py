@@ -9,13 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from hoptree.cli.console import echo, print_json
+from hoptree.cli.console import echo, print_json, written
 from hoptree.cli.options import AsJson
-from hoptree.core.errors import InputError
 from hoptree.evaluation.fit_chooser import PENALTY, Course, Judged, fit_chooser, read_courses
 from hoptree.evaluation.fit_chooser import replay as replayed
 from hoptree.evaluation.run_folder import RESULTS, read_run, write_json
-from hoptree.methods.hop.chooser import EFFORTS, Chooser, Logistic, open_chooser
+from hoptree.methods.hop.chooser import EFFORTS, Logistic, open_chooser
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -56,11 +55,9 @@ def fit(
             }
         )
     fitted = fit_chooser(courses, made_from=made_from)
-    try:
+    with written(out, "Give another --out."):
         out.parent.mkdir(parents=True, exist_ok=True)
         write_json(out, fitted.chooser.as_dict())
-    except OSError as error:
-        raise InputError(f"{out} cannot be written: {error.strerror or error}.", "Give another --out.") from error
     if as_json:
         print_json(fitted.as_dict())
         return
@@ -82,7 +79,7 @@ def replay(
 
     Nothing is asked: the answers are those of the runs. Without a move, the others go on by the same weights.
     """
-    weights = _open(chooser).with_logprobs
+    weights = open_chooser(str(chooser or "")).with_logprobs
     courses = [course for run in runs for course in read_courses(run)]
     moves = dict.fromkeys(moment.move for course in courses for moment in course.moments[1:])
     rows = {f"effort {effort}": [replayed(course, weights, effort) for course in courses] for effort in EFFORTS}
@@ -106,7 +103,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the weights of a chooser, what each effort asks of a move, and what it was fitted to."""
-    chooser = _open(file)
+    chooser = open_chooser(str(file or ""))
     if as_json:
         print_json(chooser.as_dict())
         return
@@ -118,10 +115,6 @@ def show(
         levels = ", ".join(f"{effort} {least:g}" for effort, least in weights.worth.items())
         echo(f"  least gain for a thousand tokens: {levels}")
     _report_origin(chooser.made_from)
-
-
-def _open(file: Path | None) -> Chooser:
-    return open_chooser(str(file) if file else "")
 
 
 def _report(title: str, judged: Sequence[Judged]) -> None:
@@ -144,8 +137,7 @@ def _report_weights(title: str, logistic: Logistic) -> None:
 def _report_origin(made_from: Mapping[str, Any]) -> None:
     """Print where the weights come from, run by run."""
     runs = [run for run in made_from.get("runs") or () if isinstance(run, dict)]
-    shown = {"runs", "efforts", "sets"} if runs else set[str]()
-    others = {name: value for name, value in made_from.items() if name not in shown}
+    others = {name: value for name, value in made_from.items() if not runs or name not in ("runs", "efforts", "sets")}
     if made_from:
         echo("made from:")
     for run in runs:

@@ -66,8 +66,7 @@ EVALUATION_COMMANDS = {
     },
 }
 
-SHORT = {"chat": ("ask", "--chat"), "config": ("doctor", "--settings")}
-"""Commands that are another one with an option."""
+SHORT = {"chat": ("ask", "--chat"), "config": ("doctor", "--settings")}  # commands that are another one with an option
 
 Table = dict[str, dict[str, tuple[str, str]]]
 _HELP_OPTION = {"-h, --help": "Show this message."}

@@ -185,18 +185,20 @@ def interval(difference: float, low: float, high: float) -> str:
     return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
-def run(work: Coroutine[Any, Any, T], *, stays: str = "The same command begins again.") -> T:
-    """Run a coroutine; Ctrl-C cancels it in order, and `stays` says what is kept."""
+def run_to_end(work: Coroutine[Any, Any, T], finished: str = "", *, cached: bool | None = None) -> T:
+    """Run a coroutine; Ctrl-C cancels it in order, and the error says what is kept."""
     import asyncio
 
     try:
         return asyncio.run(work)
     except KeyboardInterrupt:
-        raise Interrupted("Stopped.", stays) from None
+        raise Interrupted("Stopped.", what_stays(finished, cached=cached)) from None
 
 
-def what_stays(finished: str = "", *, cached: bool) -> str:
-    """Return what an interrupted command keeps on disk."""
+def what_stays(finished: str = "", *, cached: bool | None) -> str:
+    """Return what an interrupted command keeps on disk; `cached` is None where it asks no model."""
+    if cached is None:
+        return "The same command begins again."
     if not finished and not cached:
         return "Nothing is kept without a cache: the same command begins again."
     if not cached:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +18,7 @@ from hoptree.core.errors import ConfigError, InputError
 from hoptree.evaluation.datasets import fetch
 from hoptree.evaluation.datasets.fetch import read_record
 from hoptree.evaluation.datasets.reading import draw_types, read_examples, write_ids
-from hoptree.evaluation.datasets.releases import PublicSet, Release, find_set, needed_by, paper_sample, public_sets
+from hoptree.evaluation.datasets.releases import find_set, needed_by, paper_sample, public_sets
 from hoptree.evaluation.plan import experiments_folder
 
 app = typer.Typer(
@@ -145,9 +143,13 @@ def get(
     release = public.release(split)
     order = fetch.Order(sources, url, sha256, aliases, skip_bad, replace)
     if not sources:
-        _announce(public, release, order)
-    with _bar(as_json) as advance:
-        fetched = fetch.get(public, release, data, order, advance)
+        for known, remote in zip(release.remotes, fetch.remotes_of(release, order), strict=False):
+            warn(f"{public.title} ({public.licence}): {known.name}, {_size(known.size)}, from {remote.url}")
+    with rate_bar(as_json, "MB") as advance:
+        fetched = fetch.get(
+            *(public, release, data, order),
+            lambda stage, done, total: advance(stage, done, total or None, done // 1_000_000),
+        )
     if as_json:
         print_json({"name": public.name, "split": release.split, "licence": public.licence, **asdict(fetched)})
         return
@@ -164,19 +166,6 @@ def get(
         echo(f"{counted(fetched.skipped, 'bad row')} passed over: {' '.join(fetched.reasons)}")
     for note in fetched.notes:
         echo(note)
-
-
-def _announce(public: PublicSet, release: Release, order: fetch.Order) -> None:
-    """Say what is fetched before it is."""
-    for known, remote in zip(release.remotes, fetch.remotes_of(release, order), strict=False):
-        warn(f"{public.title} ({public.licence}): {known.name}, {_size(known.size)}, from {remote.url}")
-
-
-@contextmanager
-def _bar(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Draw a bar over the bytes of each stage."""
-    with rate_bar(quiet, "MB") as advance:
-        yield lambda stage, done, total: advance(stage, done, total or None, done // 1_000_000)
 
 
 @app.command()
@@ -228,9 +217,8 @@ def _questions(name: str, split: str, data: Path) -> Path:
     if not release.form:
         raise InputError(f"{name} holds documents, and no questions.", "hoptree data list names the data sets.")
     named = f" --split {split}" if split else ""
-    raise InputError(
-        f"There is no {path}.", f"Get it: hoptree data get {name}{named} --data {data}; or give another --data."
-    )
+    cause = f"There is no {path}."
+    raise InputError(cause, f"Get it: hoptree data get {name}{named} --data {data}; or give another --data.")
 
 
 def _read_strata(texts: list[str]) -> dict[str, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -25,15 +24,6 @@ from hoptree.graph.entity_linking import MentionModelCandidates, check_linker, o
 from hoptree.methods.steps.link import ByEncoder, ByModel, ByWords, RelationRanking
 from hoptree.models import open_model
 from hoptree.retrieval.open_encoder import open_encoder
-
-
-@dataclass(frozen=True, slots=True)
-class _Access:
-    """How models and graphs are asked."""
-
-    base_url: str
-    concurrency: int | None
-    cached: bool
 
 
 @stoppable(lambda options: f"No figures before all are looked up. {what_stays(cached=not options['no_cache'])}")
@@ -87,8 +77,8 @@ def eval_linking(
     asked = linking.read_linking_questions(data, half=half, limit=limit)
     if asked.without_entity:
         warn(f"{asked.without_entity:,} questions name no entity; left out.")
-    access = _Access(base_url, concurrency, cached=not no_cache)
-    result = run_at_once(_evaluate(asked, options, access, quiet=as_json))
+    run_options = RunOptions(cache=None if no_cache else "default", concurrency=concurrency)
+    result = run_at_once(_evaluate(asked, options, run_options, base_url, quiet=as_json))
     if result.failed:
         first = next(linked.error for linked in result.linked if linked.error)
         warn(f"{result.failed:,} of {len(result.linked):,} questions failed and count as missed. The first: {first}")
@@ -97,12 +87,18 @@ def eval_linking(
 
 
 async def _evaluate(
-    asked: linking.LinkingSet, options: linking.LinkingOptions, access: _Access, *, quiet: bool
+    asked: linking.LinkingSet, options: linking.LinkingOptions, run_options: RunOptions, base_url: str, *, quiet: bool
 ) -> linking.LinkingRun:
     total = len(asked.questions)
     with shown(quiet) as show:
         async with AsyncExitStack() as opened:
-            parts = _open(opened, options, access, lambda names: show(0, total, lambda: f"indexing names: {names:,}"))
+            parts = _open(
+                opened,
+                options,
+                run_options,
+                base_url,
+                lambda names: show(0, total, lambda: f"indexing names: {names:,}"),
+            )
             return await linking.evaluate_linking(asked, parts, on_done=partial(counting(show, total), "linking"))
 
 
@@ -113,8 +109,7 @@ async def link_all(planned: Sequence[Planned], out: Path, run_options: RunOption
         asked = linking.read_linking_questions(experiment.data, half=experiment.half, limit=experiment.limit)
         if linking.is_linked(out / run.folder, asked, options, retry_failed=run_options.retry_failed):
             continue
-        access = _Access(experiment.base_url, run_options.concurrency, cached=run_options.cache is not None)
-        result = await _evaluate(asked, options, access, quiet=quiet)
+        result = await _evaluate(asked, options, run_options, experiment.base_url, quiet=quiet)
         linking.write_linked(out / run.folder, options, result)
 
 
@@ -136,39 +131,37 @@ def _leave_out_uninstalled(planned: Sequence[Planned]) -> list[Planned]:
 
 
 def _open(
-    opened: AsyncExitStack, options: linking.LinkingOptions, access: _Access, on_progress: Callable[[int], None]
+    opened: AsyncExitStack,
+    options: linking.LinkingOptions,
+    run_options: RunOptions,
+    base_url: str,
+    on_progress: Callable[[int], None],
 ) -> linking.Parts:
     """Open all parts, which are closed with the stack."""
-    graph = open_graph(options.graph, cached=access.cached)
+    graph = open_graph(options.graph, cached=run_options.cache is not None)
     opened.push_async_callback(graph.aclose)
     kind, _, where = options.linker.partition(":")
     if where and not Path(where).exists():
         warn(f"{where} is no folder here: {kind} looks for it on the Hugging Face hub, and downloads what is missing.")
     reader = open_mention_model(options.linker) if options.linker else None
-    model = open_model(options.model, base_url=access.base_url) if options.model else None
-    cache = "default" if access.cached and model is not None else None
-    calls = open_calls(cache, concurrency=access.concurrency)
+    model = open_model(options.model, base_url=base_url) if options.model else None
+    calls = open_calls(run_options.cache if model else None, concurrency=run_options.concurrency)
     opened.callback(calls.close)
     if model is not None:
         opened.push_async_callback(model.aclose)
     if calls.cache_failure is not None:
         warn(f"{calls.cache_failure} Replies are not remembered in this run.")
-    rankings = _open_rankings(opened, options.relations, options.encoder)
-    candidates = open_candidates(graph, on_progress=on_progress)
-    marked = MentionModelCandidates(reader, candidates) if reader else None
-    return linking.Parts(graph, candidates, rankings, model, calls, options.among, marked)
-
-
-def _open_rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:
     rankings: dict[str, RelationRanking] = {}
-    for name in dict.fromkeys(relations):
+    for name in dict.fromkeys(options.relations):
         if name == "dense":
-            texts = open_encoder(encoder)
+            texts = open_encoder(options.encoder)
             opened.push_async_callback(texts.aclose)
             rankings[f"dense {texts.name}"] = ByEncoder(texts)
         else:
             rankings[name] = ByWords() if name == "words" else ByModel(ByWords())
-    return rankings
+    candidates = open_candidates(graph, on_progress=on_progress)
+    marked = MentionModelCandidates(reader, candidates) if reader else None
+    return linking.Parts(graph, candidates, rankings, model, calls, options.among, marked)
 
 
 def _report(figures: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from hoptree.cli.console import counted, echo, fail, print_json, run, warn, what_stays
+from hoptree.cli.console import counted, echo, fail, print_json, run_to_end, warn
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, PricesText, check_prices, read_prices
 from hoptree.cli.progress import shown
 from hoptree.core.files import FolderLock
@@ -87,9 +87,19 @@ def extract(
                     spec, opened, on_progress=lambda now: show(now.done, now.total, lambda: describe(now))
                 )
 
-    summary = run(extract_all(), stays=what_stays("passages", cached=not no_cache))
+    summary = run_to_end(extract_all(), "passages", cached=not no_cache)
     if into is not None and not dry_run:
-        summary["loaded"] = _load(Path(summary["file"]), into)
+        from hoptree.graph.loading import load_graph
+
+        file = Path(summary["file"])
+        loaded = load_graph(into, [file], source=file.resolve().parent.name, empty=True)
+        summary["loaded"] = {
+            "graph": str(into),
+            "source": loaded.sources[0].name if loaded.sources else "",
+            "facts": loaded.sources[0].facts if loaded.sources else 0,
+            "facts_in_graph": loaded.manifest.facts,
+            "broken": loaded.broken,
+        }
     if as_json:
         print_json(summary)
     else:
@@ -132,19 +142,6 @@ def _check_graph(into: Path) -> None:
     )
     if foreign or (into / MANIFEST).exists():
         read_manifest(into)
-
-
-def _load(file: Path, into: Path) -> dict[str, Any]:
-    from hoptree.graph.loading import load_graph
-
-    loaded = load_graph(into, [file], source=file.resolve().parent.name, empty=True)
-    return {
-        "graph": str(into),
-        "source": loaded.sources[0].name if loaded.sources else "",
-        "facts": loaded.sources[0].facts if loaded.sources else 0,
-        "facts_in_graph": loaded.manifest.facts,
-        "broken": loaded.broken,
-    }
 
 
 _NOTES = {

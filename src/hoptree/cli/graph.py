@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 from hoptree.cli import progress
-from hoptree.cli.console import counted, echo, print_json, run, stoppable, warn, what_stays
+from hoptree.cli.console import counted, echo, print_json, run_to_end, stoppable, warn
 from hoptree.cli.extract import extract
 from hoptree.cli.options import AsJson
 from hoptree.core.errors import GraphError
@@ -283,7 +283,7 @@ def _with_graph(
         async with aclosing(knowledge) as opened:
             return await work(opened)
 
-    return run(open_and_work(), stays=what_stays(cached=not no_cache))
+    return run_to_end(open_and_work(), cached=not no_cache)
 
 
 @contextmanager

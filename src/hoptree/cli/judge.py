@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from hoptree.cli import options
-from hoptree.cli.console import echo, percent, print_json, print_report, print_table, what_stays
-from hoptree.cli.console import run as run_to_end
-from hoptree.cli.progress import describe_judge, run_bars, shown
+from hoptree.cli.console import echo, percent, print_json, print_report, print_table, run_to_end
+from hoptree.cli.progress import run_bars, show_judge, shown
 from hoptree.core.errors import InputError
 from hoptree.evaluation.annotation import MODULES, draw_of_runs, read_sheets, write_sheet
 from hoptree.evaluation.boundary import measure_all, planned_for
@@ -22,7 +22,6 @@ from hoptree.evaluation.ratings import ModelRatings, rate_decisions, sum_up
 from hoptree.evaluation.report.measures import find_runs
 from hoptree.evaluation.running import RunOptions, judge_run
 from hoptree.models import open_model
-from hoptree.models.model import Model
 
 
 def judge(
@@ -44,22 +43,17 @@ def judge(
     hoptree eval compare runs/oner runs/taikc --metric judge
     """
 
-    async def judge_one(folder: Path, judge: Model) -> dict[str, Any]:
-        with shown(as_json) as show:
-            return await judge_run(
-                folder,
-                judge,
-                cache=None if no_cache else "default",
-                concurrency=concurrency,
-                on_progress=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
-            )
-
     async def judge_all() -> list[dict[str, Any]]:
-        folders = find_runs(runs)
+        folders, cache, judged = find_runs(runs), None if no_cache else "default", []
         async with aclosing(open_model(model, base_url=base_url)) as judge:
-            return [await judge_one(folder, judge) for folder in folders]
+            for folder in folders:
+                with shown(as_json) as show:
+                    progress = partial(show_judge, show)
+                    work = judge_run(folder, judge, cache=cache, concurrency=concurrency, on_progress=progress)
+                    judged.append(await work)
+        return judged
 
-    summaries = run_to_end(judge_all(), stays=what_stays("verdicts", cached=not no_cache))
+    summaries = run_to_end(judge_all(), "verdicts", cached=not no_cache)
     if as_json:
         print_json({"runs": summaries})
     else:
@@ -154,7 +148,7 @@ def boundary(
     )
     with run_bars(as_json) as show:
         work = measure_all(planned, out, run_options, on_progress=show)
-        models = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
+        models = run_to_end(work, "questions", cached=not no_cache)
     if as_json:
         print_json({"folder": str(out), "models": models})
     else:
@@ -271,7 +265,7 @@ def ratings(
                     on_progress=lambda done, total: show(done, total, lambda: "decisions rated"),
                 )
 
-    by_model = run_to_end(rate(), stays=what_stays(cached=not no_cache)) if model else None
+    by_model = run_to_end(rate(), cached=not no_cache) if model else None
     print_report(sum_up(read, by_model), _ratings_report, as_json=as_json)
 
 

@@ -9,22 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from hoptree.cli import options
 from hoptree.cli.ask import ask_and_show
-from hoptree.cli.console import AS_BEFORE, clean, echo, print_error, print_json, print_table, run, stoppable, what_stays
-from hoptree.cli.options import (
-    KEY,
-    VARIABLES,
-    AsJson,
-    BaseURL,
-    MethodName,
-    Model,
-    NoCache,
-    Prompts,
-    Settings,
-    current_config,
-    read_settings,
-    warn_unused_prompts,
-)
+from hoptree.cli.console import AS_BEFORE, clean, echo, print_error, print_json, print_table, run_to_end, stoppable
 from hoptree.cli.progress import download_bar
 from hoptree.core.errors import ConfigError
 from hoptree.core.files import ADAPTER, find_weights
@@ -56,7 +43,7 @@ scripted/FILE.json    replies by rule, for rehearsals and tests: {"replies": [{"
 
 
 @models_app.command("list")
-def list_models(base_url: BaseURL = "", as_json: AsJson = False) -> None:
+def list_models(base_url: options.BaseURL = "", as_json: options.AsJson = False) -> None:
     """List the models Hoptree knows by name, and which of them are on this machine; or those of an endpoint.
 
     \b
@@ -108,7 +95,7 @@ def _list_endpoint(base_url: str, *, as_json: bool) -> None:
     from hoptree.models.model import LOCAL_SERVERS
     from hoptree.models.openai import list_models as names_at
 
-    names = run(names_at(base_url))
+    names = run_to_end(names_at(base_url))
     kind = next((kind for kind, url in LOCAL_SERVERS.items() if url == base_url.rstrip("/")), "openai")
     if as_json:
         print_json([{"name": f"{kind}/{name}"} for name in names])
@@ -144,7 +131,7 @@ def doctor(
         bool,
         Option("--settings", help="Only show the settings that hold, and where they come from. Short: hoptree config"),
     ] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Say what is missing or slow on this machine, and how to mend it."""
     if settings:
@@ -172,18 +159,18 @@ def doctor(
 
 def _show_settings(*, as_json: bool) -> None:
     """Show each setting with its value and where that came from."""
-    config = current_config()
+    config = options.current_config()
     usual = {"HOPTREE_MODEL": DEFAULT_MODEL, "HOPTREE_METHOD": DEFAULT_METHOD, "HOPTREE_RETRIEVER": DEFAULT_RETRIEVER}
     rows = [
         {"setting": name, "value": os.environ.get(variable) or usual.get(variable, ""), "variable": variable,
          "from": config.origins.get(variable, "default")}
-        for name, variable in VARIABLES.items()
+        for name, variable in options.VARIABLES.items()
     ]  # fmt: skip
     current = {row["setting"]: row["value"] for row in rows}
     find_method(current["method"])
     check_kind(current["retriever"])
-    rows.append({"setting": "key", "value": "set" if os.environ.get(KEY) else "", "variable": KEY,
-                 "from": config.origins.get(KEY, "default")})  # fmt: skip
+    rows.append({"setting": "key", "value": "set" if os.environ.get(options.KEY) else "", "variable": options.KEY,
+                 "from": config.origins.get(options.KEY, "default")})  # fmt: skip
     for row in rows:
         if row["setting"] == "base_url":
             row["value"] = without_password(row["value"])
@@ -192,8 +179,8 @@ def _show_settings(*, as_json: bool) -> None:
         return
     print_table(("setting", "value", "from"), [(row["setting"], row["value"] or "-", row["from"]) for row in rows],
                 left=("setting", "value", "from"))  # fmt: skip
-    for method, options in config.options.items():
-        echo(f"  [options.{method}]  {', '.join(f'{name} = {value}' for name, value in options.items())}")
+    for method, chosen in config.options.items():
+        echo(f"  [options.{method}]  {', '.join(f'{name} = {value}' for name, value in chosen.items())}")
     echo("An option counts before the environment, that before ./.env, ./hoptree.toml and the user's hoptree.toml.")
 
 
@@ -203,13 +190,13 @@ _DEMO_QUESTION = "q01"
 @stoppable(AS_BEFORE)
 def demo(
     every: Annotated[bool, Option("--all", help="Ask all 20 questions and print the score; resumes.")] = False,
-    method: MethodName = DEFAULT_METHOD,
-    settings: Settings = [],  # noqa: B006 - typer copies it
-    prompts: Prompts = None,
-    model: Model = "",
-    base_url: BaseURL = "",
-    no_cache: NoCache = False,
-    as_json: AsJson = False,
+    method: options.MethodName = DEFAULT_METHOD,
+    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    prompts: options.Prompts = None,
+    model: options.Model = "",
+    base_url: options.BaseURL = "",
+    no_cache: options.NoCache = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Ask a multi-hop question over the packaged sample, and watch the tree grow.
 
@@ -230,14 +217,14 @@ def demo(
         method=method,
         model=chosen,
         corpus="sample",
-        options=read_settings(settings),
+        options=options.read_settings(settings),
         cache=None if no_cache else "default",
         base_url=base_url,
         prompts=prompts,
     )
-    warn_unused_prompts(prompts, engine.prompts.of(engine.method), method)
+    options.warn_unused_prompts(prompts, engine.prompts.of(engine.method), method)
     work = _ask_all(engine, as_json) if every else _ask_one(engine, as_json)
-    if code := run(work, stays=what_stays(cached=not no_cache)):
+    if code := run_to_end(work, cached=not no_cache):
         raise typer.Exit(code)
 
 

@@ -31,25 +31,20 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The mean cost of a question with a method's default options.
-
-    `calls` to `retrievals` are means over the questions that did not fail; `steps` are calls by step, in the order they
-    first came. `stopped` counts questions that a budget ended. `made_from` changes with the method's prompts and
-    options: figures of another one are old.
-    """
+    """The mean cost of a question with a method's default options."""
 
     model: str
     command: str
     version: str
-    made_from: str
+    made_from: str  # changes with the method's prompts and options: figures of another one are old
     questions: int
     failed: int
-    stopped: int
-    calls: float
+    stopped: int  # questions that a budget ended
+    calls: float  # like those below a mean over the questions that did not fail
     prompt_tokens: float
     completion_tokens: float
     retrievals: float
-    steps: dict[str, float]
+    steps: dict[str, float]  # calls by step, in the order they first came
 
 
 def made_from(method: Method, own: Mapping[str, str] | None = None) -> str:
@@ -142,27 +137,18 @@ def costs_of_runs(folders: Sequence[Path], methods: Sequence[Method]) -> dict[st
         method = known.get(str(run["rests_on"].get("method")))
         rows = read_rows(folder)
         of_sample = any(not row.error for row in rows) and all(row.question in sample for row in rows)
-        if method is None or not of_sample or not _is_default(run, method):
+        if method is None or not of_sample or run["experiment"].get("rerank") or run["experiment"].get("roles"):
+            continue
+        if run["rests_on"].get("options") != {option.name: option.default for option in method.options}:
             continue
         if method.name in costs:
-            raise ConfigError(
-                f"{costs[method.name][0]} and {folder} are both runs of {method.name} on the sample.",
-                "Give --from the folder of only one of them.",
-            )
+            cause = f"{costs[method.name][0]} and {folder} are both runs of {method.name} on the sample."
+            raise ConfigError(cause, "Give --from the folder of only one of them.")
         costs[method.name] = (folder, _cost_of_run(folder, run, rows, method))
     if not costs:
-        raise InputError(
-            "There is no run on the sample with default options.",
-            "Make one: hoptree run --data sample --corpus sample --method … --out DIR",
-        )
+        cause = "There is no run on the sample with default options."
+        raise InputError(cause, "Make one: hoptree run --data sample --corpus sample --method … --out DIR")
     return {name: cost for name, (_, cost) in costs.items()}
-
-
-def _is_default(run: Mapping[str, Any], method: Method) -> bool:
-    """Return whether a run asked a method with its default options."""
-    experiment, options = run["experiment"], run["rests_on"].get("options")
-    defaults = {option.name: option.default for option in method.options}
-    return options == defaults and not experiment.get("rerank") and not experiment.get("roles")
 
 
 def _cost_of_run(folder: Path, run: Mapping[str, Any], rows: Sequence[Row], method: Method) -> Cost:

@@ -20,11 +20,9 @@ from hoptree.models.hf import HFModel
 from hoptree.models.model import LOCAL_SERVERS, Capability
 from hoptree.sample import sample_questions
 
-UNKNOWN = "?"
-"""The fidelity with a model that is not on this machine."""
+UNKNOWN = "?"  # the fidelity with a model that is not on this machine
 NOT_POSSIBLE = "not possible"
-BY_CORPUS = "/"
-"""Between the fidelity with a corpus that has what a method takes, and with any other."""
+BY_CORPUS = "/"  # between the fidelity with a corpus that has what a method takes, and with any other
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +48,7 @@ PAPERS: dict[str, tuple[Paper, ...]] = {name: tuple(Paper(**row) for row in rows
 
 
 def capabilities_of(spec: str) -> frozenset[str] | None:
-    """Return what a model gives beside its text; None where it is not on this machine.
-
-    No hub is asked: listing methods is no reason to fetch a model.
-    """
+    """Return what a model gives beside text; None if not here, as no hub is asked."""
     kind, _, name = spec.partition("/")
     if name and (kind == "openai" or kind in LOCAL_SERVERS):
         from hoptree.models.openai import OpenAIModel
@@ -162,10 +157,7 @@ def gather(
     costs: Path | None = None,
     prompts: Path | None = None,
 ) -> list[MethodFacts]:
-    """Return the facts of methods, with the costs of a file, or those of the package.
-
-    A cost that was measured with other prompts than one's own is not shown for those.
-    """
+    """Return the facts of methods, with costs that hold for the prompts given."""
     measured, own_prompts = read_costs(costs), open_prompts(prompts)
     facts = []
     for method in methods:

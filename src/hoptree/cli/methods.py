@@ -20,7 +20,7 @@ from typer import Argument, Option
 from typer.core import TyperGroup
 
 from hoptree.cli import chooser, method_facts
-from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run, stoppable, warn, what_stays, written
+from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run_to_end, stoppable, warn, written
 from hoptree.cli.method_costs import Cost, Setting, costs_of_runs, read_costs, short_name, write_costs
 from hoptree.cli.method_costs import measure as measure_one
 from hoptree.cli.method_facts import PAPERS, MethodFacts, cost_cells
@@ -187,7 +187,7 @@ def measure(
         str(prompts) if prompts else None,
         cached=not no_cache,
     )
-    measured = run(_measure_all(chosen, setting, out, costs), stays=what_stays("methods", cached=not no_cache))
+    measured = run_to_end(_measure_all(chosen, setting, out, costs), "methods", cached=not no_cache)
     if not measured:
         raise typer.Exit(1)
 
@@ -266,7 +266,12 @@ def _show_all(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] 
     console = Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS)
     name = _Column("method", [fact.method.name for fact in facts])
     for columns in _fit(_columns(facts, list(models)), console.width - name.width):
-        _draw(console, [name, *columns])
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+        for column in (name, *columns):
+            table.add_column(column.title, no_wrap=not column.wraps)
+        for cells in zip(name.cells, *(column.cells for column in columns), strict=True):
+            table.add_row(*(Text(clean(cell) or "–") for cell in cells))
+        console.print(table, "", sep="\n")
     for line in _legend(facts, models):
         echo(line)
 
@@ -295,15 +300,6 @@ def _columns(facts: Sequence[MethodFacts], models: Sequence[str]) -> list[_Colum
         _Column("tokens", [cells[1] for cells in costs]),
         _Column("searches", [cells[2] for cells in costs]),
     ]
-
-
-def _draw(console: Console, columns: Sequence[_Column]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
-    for column in columns:
-        table.add_column(column.title, no_wrap=not column.wraps)
-    for cells in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*(Text(clean(cell) or "–") for cell in cells))
-    console.print(table, "", sep="\n")
 
 
 def _legend(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] | None]) -> list[str]:

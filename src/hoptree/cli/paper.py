@@ -14,36 +14,27 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from hoptree.cli import options
-from hoptree.cli.console import clean, counted, echo, print_json, what_stays
-from hoptree.cli.console import run as run_to_end
+from hoptree.cli.console import clean, counted, echo, print_json, run_to_end
 from hoptree.cli.eval_linking import link_all
-from hoptree.cli.progress import Show, describe_judge, run_bars, shown
+from hoptree.cli.progress import run_bars, show_judge, shown
 from hoptree.cli.run import leave_out_unlabelled, run_all, warn_unused_prompts
 from hoptree.core.errors import InputError, OtherRun
 from hoptree.engine.context import Budget
 from hoptree.engine.own_prompts import open_prompts
 from hoptree.engine.prompts import using_prompts
+from hoptree.evaluation import paper_tables
 from hoptree.evaluation.boundary import measure_all
 from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.datasets.releases import command_for
 from hoptree.evaluation.experiment import LINKING_METHOD, BoundaryExperiment
-from hoptree.evaluation.paper_tables import (
-    PAPERS,
-    PaperPart,
-    check_data,
-    data_needed,
-    find_part,
-    gpu_models,
-    paper_table,
-    read_paper,
-)
+from hoptree.evaluation.paper_tables import PaperPart
 from hoptree.evaluation.plan import Planned, chosen, read_plan
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.figures import table_bars
 from hoptree.evaluation.report.measures import DataGroup, read_groups
 from hoptree.evaluation.report.page import make_figure_page, make_page, write_text
 from hoptree.evaluation.report.tables import Table, TableRow, as_markdown, count
-from hoptree.evaluation.running import JUDGE_PROMPTS, JudgeProgress, RunOptions, judge_run
+from hoptree.evaluation.running import JUDGE_PROMPTS, RunOptions, judge_run
 from hoptree.models import open_model
 from hoptree.models.model import Model
 
@@ -95,7 +86,7 @@ def paper(
     if name == _LIST or not table:
         _list(table if name == _LIST else name, data, as_json=as_json)
         return
-    part = find_part(name, table)
+    part = paper_tables.find_part(name, table)
     if part.counts:
         _count(part, data, as_json=as_json)
         return
@@ -117,13 +108,13 @@ def paper(
         raise InputError(f"{file} is a file.", "Give --out a folder: a new one, or that of earlier runs.")
     planned = read_plan(part.file, data, settings)
     planned = chosen(planned, only) if only else planned
-    check_data(part, planned, data)
+    paper_tables.check_data(part, planned, data)
     planned = leave_out_unlabelled(planned)
     warn_unused_prompts(planned, judged=bool(judges))
     run_options = RunOptions(retry_failed=retry_failed, cache=None if no_cache else "default")
     work = _make(planned, folder, run_options, judges, base_url=base_url, quiet=as_json)
     try:
-        run_to_end(work, stays=what_stays("questions", cached=not no_cache))
+        run_to_end(work, "questions", cached=not no_cache)
     except OtherRun as error:  # rows of one table that rest on different things cannot be compared
         error.remedy = "Choose another --out."
         raise
@@ -160,7 +151,7 @@ async def _make(
             for run in planned:
                 texts = open_prompts(run.experiment.prompts).texts
                 with shown(quiet) as bar, using_prompts(texts, JUDGE_PROMPTS):
-                    progress = partial(_show_judge, bar)
+                    progress = partial(show_judge, bar)
                     await judge_run(out / run.folder, judge, cache=run_options.cache, on_progress=progress)
 
 
@@ -168,18 +159,16 @@ def _open_judge(spec: str, base_url: str) -> Model:
     return open_model(spec, base_url=base_url if spec.startswith("openai/") else "")
 
 
-def _show_judge(bar: Show, now: JudgeProgress) -> None:
-    bar(now.done, now.total, lambda: describe_judge(now))
-
-
 def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str], *, as_json: bool) -> None:
     """Print the table or the report's tables, and write them to a file."""
-    tables = [paper_table(part, planned, out, judges)] if part.rows else []
+    tables = [paper_tables.paper_table(part, planned, out, judges)] if part.rows else []
     written = [out / f"{part.name}.md"]
     missing: list[str] = []
     if part.rows and part.name.startswith("figure"):
         written.append(out / f"{part.name}.html")
-        write_text(written[-1], make_figure_page(part.title, [table_bars(tables[0], _axis(part))], tables))
+        of_links = all(measure.startswith(("entities:", "relations:")) for measure in part.measures.values())
+        axis = "recall, %" if of_links else ", ".join(part.measures)
+        write_text(written[-1], make_figure_page(part.title, [table_bars(tables[0], axis)], tables))
     elif part.name.startswith("figure"):
         groups = read_groups([out / run.folder for run in planned])
         tables += [table for table in tables_of(groups) if any(title in table.title for title in part.report)]
@@ -202,13 +191,6 @@ def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str],
         echo(f"wrote {path}")
     for command in part.then:
         echo(f"then: {command.replace('OUT', str(out))}")
-
-
-def _axis(part: PaperPart) -> str:
-    """Return the name of a figure's axis."""
-    if all(measure.startswith(("entities:", "relations:")) for measure in part.measures.values()):
-        return "recall, %"
-    return ", ".join(part.measures)
 
 
 def _count(part: PaperPart, data: Path, *, as_json: bool) -> None:
@@ -247,8 +229,13 @@ def _missing(part: PaperPart, tables: Sequence[Table], groups: Sequence[DataGrou
 
 
 def _list(only: str, data: Path, *, as_json: bool) -> None:
-    parts = [part for paper in PAPERS if only in ("", paper) for part in read_paper(paper).parts.values()]
-    rows = [_state(part, data) for part in parts or read_paper(only).parts.values()]
+    parts = [
+        part
+        for paper in paper_tables.PAPERS
+        if only in ("", paper)
+        for part in paper_tables.read_paper(paper).parts.values()
+    ]
+    rows = [_state(part, data) for part in parts or paper_tables.read_paper(only).parts.values()]
     if as_json:
         print_json(rows)
         return
@@ -280,10 +267,19 @@ def _needs(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _state(part: PaperPart, data: Path) -> dict[str, Any]:
-    needed = data_needed(part)
+    """Describe a table: how it is made, and what its file needs that may not be here."""
+    needed = paper_tables.data_needed(part)
     missing = [file for file in needed if not (data / file).exists()]
     commands = dict.fromkeys(command_for(file, data) or f"{file}, which no release has" for file in missing)
     file = f"{part.paper}/{part.file.name}" if part.file else ""
+    plan = part.plan()
+    runs = [run for run in (plan.get("runs") or {}).values() if run]
+    settings = [plan.get("every") or {}, *runs]
+    encoders = [(each.get("index") or {}).get("encoder") for each in settings]
+    encoders += [str(each.get("rerank") or "").removeprefix("embed/") for each in settings]
+    linkers = [str((run.get("options") or {}).get("linker") or "").partition(":")[0] for run in runs]
+    places = (plan.get("data") or {}).values()
+    asked = {str(place.get(name) or "") for place in places for name in ("graph", "corpus")}
     return {
         "paper": part.paper,
         "name": part.name,
@@ -293,31 +289,8 @@ def _state(part: PaperPart, data: Path) -> dict[str, Any]:
         "data": sorted({file.partition("/")[0] for file in needed}),
         "missing": missing,
         "get": list(commands),
-        "gpu": gpu_models(part),
-        "encoders": _encoders(part),
-        "packages": _packages(part),
-        "network": _network(part),
+        "gpu": paper_tables.gpu_models(part),
+        "encoders": list(dict.fromkeys(spec for spec in encoders if spec and spec != "minilm")),
+        "packages": list(dict.fromkeys(filter(None, linkers))),
+        "network": [name.capitalize() for name in ("wikidata", "wikipedia") if name in asked],
     }
-
-
-def _encoders(part: PaperPart) -> list[str]:
-    """Return the remote encoders and rerankers that the file names."""
-    plan = part.plan()
-    settings = [plan.get("every") or {}, *filter(None, (plan.get("runs") or {}).values())]
-    named = [(each.get("index") or {}).get("encoder") for each in settings]
-    named += [str(each.get("rerank") or "").removeprefix("embed/") for each in settings]
-    return list(dict.fromkeys(spec for spec in named if spec and spec != "minilm"))
-
-
-def _packages(part: PaperPart) -> list[str]:
-    """Return the packages of linkers that runs of the file name."""
-    runs = filter(None, (part.plan().get("runs") or {}).values())
-    linkers = [str((run.get("options") or {}).get("linker") or "").partition(":")[0] for run in runs]
-    return list(dict.fromkeys(filter(None, linkers)))
-
-
-def _network(part: PaperPart) -> list[str]:
-    """Return what the file asks over the network: Wikidata, Wikipedia."""
-    places = (part.plan().get("data") or {}).values()
-    asked = {str(place.get(name) or "") for place in places for name in ("graph", "corpus")}
-    return [name.capitalize() for name in ("wikidata", "wikipedia") if name in asked]

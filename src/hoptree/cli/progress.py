@@ -28,8 +28,7 @@ Show = Callable[[int, int, Callable[[], str]], None]
 Bars = Callable[[str], AbstractContextManager[Show]]
 _REFRESH_S = 0.2
 _MIN_QUESTIONS = 10  # questions from which on an interval is shown beside their mean while a run is under way
-LOG_INTERVAL_S = 180.0
-"""Seconds between two lines of a log: often enough to see that work goes on, without filling it."""
+LOG_INTERVAL_S = 180.0  # seconds between two lines of a log: often enough to see that work goes on, without filling it
 
 
 def on_terminal() -> bool:
@@ -182,11 +181,15 @@ def _drawn(quiet: bool, *columns: Any) -> Any:
     return Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
 
 
-def describe_judge(progress: JudgeProgress) -> str:
-    """Return how far a judge is, in a few words."""
-    seconds = max(time.monotonic() - progress.began, 1e-3)
-    right = f", {100 * progress.correct / progress.done:.1f} % right" if progress.done else ""
-    return f"judging: {progress.new / seconds:.2f} answers/s{right}"
+def show_judge(show: Show, now: JudgeProgress) -> None:
+    """Show how far a judge is."""
+
+    def describe() -> str:
+        seconds = max(time.monotonic() - now.began, 1e-3)
+        right = f", {100 * now.correct / now.done:.1f} % right" if now.done else ""
+        return f"judging: {now.new / seconds:.2f} answers/s{right}"
+
+    show(now.done, now.total, describe)
 
 
 def describe_f1(mean: float, plus_minus: float, questions: int) -> str:

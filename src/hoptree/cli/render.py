@@ -325,7 +325,9 @@ def _part(part: Part, *, colours: bool) -> Iterator[_Row]:
     if part.tried:
         yield "tried", Text(clean(", ".join(f"{name} {_spread(left)}" for name, left in part.tried)))
     for fact in part.facts:
-        yield "learnt" if fact.outcome in ("added", "surer") else "", _learnt(fact)
+        before, behind = _OUTCOMES.get(fact.outcome, ("not taken, no passage states it: ", ""))
+        text = Text.assemble((before, "dim"), _fact(fact), (behind, "dim"))
+        yield "learnt" if fact.outcome in ("added", "surer") else "", text
     if part.again is not None:
         again = _shaded(part.again, colours=colours, struck=part.kept is False)
         yield "⇒", again.append(f"  {part.again.compared}".rstrip(), "dim")
@@ -389,11 +391,6 @@ def _fact(fact: ReadFact) -> Text:
     text = Text(clean(fact.text))
     text.append("" if fact.confidence is None else f"  confidence {fact.confidence:.2f}", "dim")
     return text.append(clean(f"  {fact.passage} {fact.title}".rstrip()) if fact.passage else "", "dim")
-
-
-def _learnt(fact: ReadFact) -> Text:
-    before, behind = _OUTCOMES.get(fact.outcome, ("not taken, no passage states it: ", ""))
-    return Text.assemble((before, "dim"), _fact(fact), (behind, "dim"))
 
 
 def _end(writing: Writing) -> Iterator[_Row]:

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from hoptree.cli.console import chance, clean, echo, interval, print_json, what_stays
-from hoptree.cli.console import run as run_to_end
+from hoptree.cli.console import chance, clean, echo, interval, print_json, run_to_end
 from hoptree.cli.options import AsJson, RunFolders, given
 from hoptree.cli.progress import describe_run, shown
 from hoptree.core.errors import InputError
@@ -105,10 +104,8 @@ def compare(
     digests = [header["rests_on"]["data"] for header in headers]
     if len(set(digests)) > 1:  # ids alone do not tell, since many sets count their questions from 0
         listed = "; ".join(f"{path}: {digest}" for path, digest in zip(runs, digests, strict=True))
-        raise InputError(
-            f"The runs are over different data ({listed}).",
-            "Compare runs over the same file of questions, with the same accepted answers.",
-        )
+        cause = f"The runs are over different data ({listed})."
+        raise InputError(cause, "Compare runs over the same file of questions, with the same accepted answers.")
     names = _names(runs, [header["name"] for header in headers])
     rows = {name: read_rows(path) for name, path in zip(names, runs, strict=True)}
     groups = {row.id: str(getattr(row, by) or "none") for of_run in rows.values() for row in of_run} if by else {}
@@ -151,10 +148,8 @@ def _check_same_judge(runs: list[Path], name: str) -> None:
                 judges[path] = judged.judge
     if len({judge.digest for judge in judges.values()}) > 1:
         listed = "; ".join(f"{path}: {judge.name} ({judge.digest})" for path, judge in judges.items())
-        raise InputError(
-            f"The runs were judged by different models ({listed}).",
-            "Have one judge them all: hoptree eval judge RUN… --model SPEC, or compare --metric judge:NAME.",
-        )
+        remedy = "Have one judge them all: hoptree eval judge RUN… --model SPEC, or compare --metric judge:NAME."
+        raise InputError(f"The runs were judged by different models ({listed}).", remedy)
 
 
 def _scores(rows: list[Row], metric: str) -> dict[str, float | None]:
@@ -234,7 +229,7 @@ def reproduce(
             on_begin=report_changes,
             on_progress=lambda now: show(len(now.rows), now.total, lambda: describe_run(now)),
         )
-        outcome = run_to_end(work, stays=what_stays("questions", cached=False))
+        outcome = run_to_end(work, "questions", cached=False)
     if as_json:
         print_json(outcome.as_dict())
     else:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -15,9 +16,8 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from hoptree.cli import options
-from hoptree.cli.console import echo, print_json, warn, what_stays
-from hoptree.cli.console import run as run_to_end
-from hoptree.cli.progress import Show, bars, describe_f1, describe_judge, describe_run, lines, on_terminal
+from hoptree.cli.console import echo, print_json, run_to_end, warn
+from hoptree.cli.progress import Show, bars, describe_f1, describe_run, lines, on_terminal, show_judge
 from hoptree.core.errors import HoptreeError, InputError
 from hoptree.engine.context import Budget, Prices
 from hoptree.engine.own_prompts import open_prompts
@@ -199,9 +199,8 @@ def run(
     if only:
         planned = chosen(planned, only)
     if any(run.experiment.method == LINKING_METHOD for run in planned):
-        raise InputError(
-            "The file measures linking, and answers no questions.", "hoptree paper treeqa figure4 makes such a file."
-        )
+        cause = "The file measures linking, and answers no questions."
+        raise InputError(cause, "hoptree paper treeqa figure4 makes such a file.")
     if experiment is not None:
         planned = leave_out_unlabelled(planned)
     warn_unused_prompts(planned)
@@ -217,7 +216,7 @@ def run(
     )
     with _folder(out, dry_run) as folder:
         work = run_all(planned, folder, run_options, at_once=at_once, quiet=as_json)
-        summaries = run_to_end(work, stays=what_stays("questions" if out else "", cached=not no_cache))
+        summaries = run_to_end(work, "questions" if out else "", cached=not no_cache)
     if out is None:
         summaries = [{**summary, "folder": None} for summary in summaries]
     if as_json:
@@ -415,7 +414,7 @@ async def _run_one(
             model=models.pop(""),
             roles=models,
             on_progress=show_progress,
-            on_judged=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
+            on_judged=partial(show_judge, show),
         )
     except HoptreeError as error:
         if run.run_name:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from typer import Argument, Option
 
 from hoptree.cli import options
-from hoptree.cli.console import chance, counted, echo, print_json, print_table, run, run_at_once, stoppable, warn
+from hoptree.cli.console import chance, counted, echo, print_json, print_table, run_at_once, run_to_end, stoppable, warn
 from hoptree.cli.progress import counting, shown
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -52,7 +52,7 @@ def search(
         async with aclosing(_open_corpus(corpus, retriever, rerank, distinct=distinct)) as opened:
             return await opened.search(query, k=k, where=conditions)
 
-    passages = run(find())
+    passages = run_to_end(find())
     if as_json:
         print_json([_row(passage, explain) for passage in passages])
         return
@@ -197,10 +197,8 @@ def _warn_of_gaps(corpus: str, asked: QuestionSet) -> int | None:
     corpus = options.located(corpus) or corpus
     missing = missing_gold(Path(corpus), asked)
     if len(missing) == len({name for question in asked.questions for name in question.gold}):
-        raise InputError(
-            f"None of the {len(missing):,} gold passages is in {corpus} (the first: {missing[0]}).",
-            "Give the index of the corpus these questions belong to.",
-        )
+        cause = f"None of the {len(missing):,} gold passages is in {corpus} (the first: {missing[0]})."
+        raise InputError(cause, "Give the index of the corpus these questions belong to.")
     if missing:
         examples = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
         passages = counted(len(missing), "gold passage is", "gold passages are")

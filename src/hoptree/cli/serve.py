@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from hoptree.cli import options
-from hoptree.cli.console import run, warn, what_stays
+from hoptree.cli.console import run_to_end, warn
 from hoptree.cli.options import read_named, read_prices
 from hoptree.core.errors import InputError, MissingExtra
 from hoptree.engine.own_prompts import open_prompts
@@ -199,10 +199,8 @@ def with_name(text: str) -> str:
     from hoptree.retrieval.retriever import is_remote
 
     if text != "sample" and not is_remote(text) and not Path(text).exists():
-        raise InputError(
-            f"--corpus {text} is not possible: there is no index.",
-            "Build one with: hoptree index; or write --corpus NAME=VALUE.",
-        )
+        cause = f"--corpus {text} is not possible: there is no index."
+        raise InputError(cause, "Build one with: hoptree index; or write --corpus NAME=VALUE.")
     name = Path(text.partition("?")[0]).stem.lower()
     if not _CORPUS_NAME.fullmatch(name):
         raise InputError(f"--corpus {text} has no name that clients could use.", f"Give one: --corpus NAME={text}")
@@ -328,4 +326,4 @@ def mcp(
             serving = serve_streams(engine)
         else:
             serving = serve_http(engine, address, started=lambda url: warn(f"serving at {url}; Ctrl-C stops it."))
-        run(serving, stays=what_stays(cached=not no_cache))
+        run_to_end(serving, cached=not no_cache)

@@ -9,8 +9,7 @@ from typing import Annotated
 from typer import Option
 
 from hoptree.cli import options
-from hoptree.cli.console import chance, echo, interval, print_json, print_table, warn, what_stays
-from hoptree.cli.console import run as run_to_end
+from hoptree.cli.console import chance, echo, interval, print_json, print_table, run_to_end, warn
 from hoptree.cli.progress import describe_run, shown
 from hoptree.core.errors import ConfigError
 from hoptree.engine.context import Budget
@@ -131,7 +130,7 @@ def tune(
             show(done, step.questions, lambda: where + describe_run(now, max_cost))
 
         work = run_trials(tuning, out, run_options, on_progress=show_progress, on_outcome=report_trial)
-        tuned = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
+        tuned = run_to_end(work, "questions", cached=not no_cache)
     if as_json:
         print_json(tuned.as_dict())
     else:

@@ -9,21 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import BudgetSpent, ConfigError, CorpusError, GraphError, ModelError
 from hoptree.core.values import DEFAULT_MAX_FACTS, Answer, Fact, Passage
+from hoptree.engine import trace as tracing
 from hoptree.engine.calls import MAX_PASSAGE_CHARS, Call, Calls, OnRetry
 from hoptree.engine.events import Decision, Event, FactsNear, NodeStarted, OfNode, Warned
 from hoptree.engine.prompts import Filled
-from hoptree.engine.trace import (
-    EntitiesFound,
-    FactsFound,
-    ModelCalled,
-    ModelProgress,
-    Retried,
-    Retrieved,
-    TitlesFound,
-    Trace,
-    WorldCall,
-    events_of,
-)
+from hoptree.engine.trace import Trace
 from hoptree.models.model import Capability, Model, Progress, Reply, Request, Signal, on_progress
 from hoptree.retrieval.retriever import FactGuided, NameGuided, RanksSentences, Retriever, signals_of
 from hoptree.text.question_tree import Node
@@ -67,9 +57,8 @@ class Budget:
             except ValueError:
                 number = -1.0
             if name not in names or not 0 <= number < float("inf"):
-                raise ConfigError(
-                    f"'{part}' is no budget.", "Use calls, tokens, cost or seconds: --budget calls=20,seconds=60"
-                )
+                cause = f"'{part}' is no budget."
+                raise ConfigError(cause, "Use calls, tokens, cost or seconds: --budget calls=20,seconds=60")
             values[name] = int(number) if name in ("calls", "tokens") else number
             if not values[name]:
                 raise ConfigError(f"A budget of '{part}' allows nothing.", "Give more, or leave that limit out.")
@@ -129,10 +118,8 @@ class Context:
         """Refuse to start without a signal the method cannot do without."""
         model = self.model_for(role)
         if capability not in model.capabilities:
-            raise ConfigError(
-                f"{self.method} with these options needs {capability}, which {model.name} does not give.",
-                "Choose another model or other options: hoptree methods lists what each needs.",
-            )
+            cause = f"{self.method} with these options needs {capability}, which {model.name} does not give."
+            raise ConfigError(cause, "Choose another model or other options: hoptree methods lists what each needs.")
 
     def require_corpus(self, *, instead: str = "") -> None:
         """Refuse to start without documents to read; `instead` is what does without."""
@@ -148,10 +135,8 @@ class Context:
         """Refuse to start without a knowledge graph to look things up in; `instead` is what does without."""
         if self._graph is None:
             without = f" {instead} does without." if instead else ""
-            raise GraphError(
-                f"{self.method} with these options looks facts up, and no knowledge graph was given.",
-                f"Load one with: hoptree graph load FILE --out DIR, then add --graph DIR.{without}",
-            )
+            cause = f"{self.method} with these options looks facts up, and no knowledge graph was given."
+            raise GraphError(cause, f"Load one with: hoptree graph load FILE --out DIR, then add --graph DIR.{without}")
 
     async def generate(
         self,
@@ -208,7 +193,7 @@ class Context:
         self._tokens += usage.prompt + usage.completion
         self._cost += cost
         self._record_call(
-            ModelCalled(
+            tracing.ModelCalled(
                 step=step,
                 template=prompt.template,
                 role=role,
@@ -260,7 +245,9 @@ class Context:
         if any(len(passage.text) == MAX_PASSAGE_CHARS for passage in call.reply):
             self.warn("truncated", f"Of a passage only the first {MAX_PASSAGE_CHARS:,} characters were read.")
         only = dict(where) if where else None
-        retrieved = Retrieved(query=query, kind=retriever.kind, k=k, where=only, passages=hits, **_times(issued, call))
+        retrieved = tracing.Retrieved(
+            query=query, kind=retriever.kind, k=k, where=only, passages=hits, **_times(issued, call)
+        )
         self._record_call(retrieved, node)
         return call.reply
 
@@ -273,7 +260,7 @@ class Context:
         issued = self.trace.now()
         call = await self._calls.search(self._retriever, name, k=k, where=where, on_retry=self._on_retry("search"))
         titles = list(dict.fromkeys(passage.title for passage in call.reply))
-        self._record_call(TitlesFound(name=name, k=k, titles=titles, **_times(issued, call)), node)
+        self._record_call(tracing.TitlesFound(name=name, k=k, titles=titles, **_times(issued, call)), node)
         return tuple(titles)
 
     async def sentence_scores(self, query: str, passages: Sequence[Passage]) -> list[list[float]] | None:
@@ -303,7 +290,7 @@ class Context:
         issued = self.trace.now()
         call = await self._calls.facts(self._graph, entity.id, direction=direction, limit=limit)
         self._record_call(
-            FactsFound(
+            tracing.FactsFound(
                 entity=entity.id,
                 label=entity.label,
                 direction=direction,
@@ -322,7 +309,7 @@ class Context:
         issued = self.trace.now()
         call = await self._calls.entities(self._graph, name, limit=limit)
         matches = [[entity.id, entity.label] for entity in call.reply]
-        self._record_call(EntitiesFound(name=name, found=matches, **_times(issued, call)), node)
+        self._record_call(tracing.EntitiesFound(name=name, found=matches, **_times(issued, call)), node)
         return call.reply
 
     @property
@@ -342,7 +329,7 @@ class Context:
         issued = self.trace.now()
         names = await asyncio.to_thread(self._graph.candidates)
         candidates = await (names.of_mention(text, limit=limit) if is_name else names.of_text(text, limit=limit))
-        looked_up = EntitiesFound(
+        looked_up = tracing.EntitiesFound(
             name=text,
             whole=is_name,
             found=[[candidate.entity.id, candidate.entity.label] for candidate in candidates],
@@ -359,10 +346,7 @@ class Context:
         return float("inf") if self._budget.tokens is None else float(max(self._budget.tokens - self._tokens, 0))
 
     def propose(self, answer: Answer, *, order: int, note: str = "") -> None:
-        """Offer an answer in case the budget ends; that of the highest order counts.
-
-        `note` says what the answer is, where that is more than its source tells.
-        """
+        """Offer an answer in case the budget ends; that of the highest order counts."""
         if answer.known and order >= self._best_order:
             self.best, self.best_note, self._best_order = answer, note, order
 
@@ -384,7 +368,7 @@ class Context:
             confidence=answer.confidence,
             evidence=list(answer.support),
             **details,
-            **_node_record(events_of(self.trace.events, node.id)),
+            **_node_record(tracing.events_of(self.trace.events, node.id)),
         )
 
     def emit(self, event: Event, *, node: Node | None = None) -> None:
@@ -395,25 +379,26 @@ class Context:
 
     def decide(self, kind: str, value: Any, *, node: Node | None = None, **inputs: Any) -> None:
         """Record a branch the method took, and on what grounds; for methods without types of their own."""
-        self.trace.add("decision", kind=kind, value=value, **_where(node), **inputs)
+        place = {} if node is None else {"node": node.id, "depth": node.depth}
+        self.trace.add("decision", kind=kind, value=value, **place, **inputs)
 
     def warn(self, kind: str, message: str) -> None:
         """Record something the reader of the answer should know."""
         self.trace.emit(Warned(kind=kind, message=message))
 
     def _tell_progress(self, step: str, now: Progress, node: Node | None) -> None:
-        event = ModelProgress(step=step, **now._asdict())
+        event = tracing.ModelProgress(step=step, **now._asdict())
         if node is not None:
             event.place(node.id, node.depth)
         self.trace.tell(event)
 
     def _on_retry(self, step: str) -> OnRetry:
         def record(error: ModelError, wait: float) -> None:
-            self.trace.emit(Retried(step=step, error=str(error), wait=round(wait, 2)))
+            self.trace.emit(tracing.Retried(step=step, error=str(error), wait=round(wait, 2)))
 
         return record
 
-    def _record_call(self, event: WorldCall, node: Node | None) -> None:
+    def _record_call(self, event: tracing.WorldCall, node: Node | None) -> None:
         if self._calls.cache_failure is not None and not self._cache_lost:
             self._cache_lost = True
             self.warn("cache_lost", f"{self._calls.cache_failure} Replies are not remembered in this run.")
@@ -424,19 +409,15 @@ def _times(issued: float, call: Call[Any]) -> dict[str, Any]:
     return {"cached": call.cached, "issued": round(issued, 4), "seconds": round(call.seconds, 4)}
 
 
-def _where(node: Node | None) -> dict[str, int]:
-    return {} if node is None else {"node": node.id, "depth": node.depth}
-
-
 def _node_record(events: Sequence[Event]) -> dict[str, Any]:
     """Return how a node was worked on, from its own events."""
-    calls = [event for event in events if isinstance(event, ModelCalled)]
+    calls = [event for event in events if isinstance(event, tracing.ModelCalled)]
     record: dict[str, Any] = {
         "tokens": sum(call.prompt_tokens + call.completion_tokens for call in calls),
         "ms": round(1000 * sum(call.seconds for call in calls)),
     }
     for event in events:
-        if isinstance(event, Retrieved):
+        if isinstance(event, tracing.Retrieved):
             record["passages"] = [[passage["id"], passage["score"]] for passage in event.passages]
         elif isinstance(event, Decision):
             record |= event.node_record()

@@ -39,13 +39,10 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-MAX_QUESTION = 8_000
-"""Characters; more is not a question but a document."""
-_MAX_TURNS = 6
-"""Questions of a conversation that a new one is read with."""
+MAX_QUESTION = 8_000  # characters; more is not a question but a document
+_MAX_TURNS = 6  # questions of a conversation that a new one is read with
 _MAX_REWRITTEN_TOKENS = 120
-_SPANS_SWITCH = "HOPTREE_OTEL"
-"""The environment variable that has spans sent to where OTEL_EXPORTER_OTLP_ENDPOINT says."""
+_SPANS_SWITCH = "HOPTREE_OTEL"  # the environment variable that has spans sent to where OTEL_EXPORTER_OTLP_ENDPOINT says
 
 
 class Engine:
@@ -244,13 +241,10 @@ async def rewrite_question(asked: Question, ctx: Context) -> Question:
     history = "\n".join(f"Question: {question}\nAnswer: {answer or 'none was found'}" for question, answer in recent)
     prompt = prompt_for("chat", "standalone").fill(history=history, question=asked.text)
     reply = (await ctx.generate("rewrite", prompt, max_tokens=_MAX_REWRITTEN_TOKENS, stop=("\n",))).text
-    text = " ".join(reply.partition(":")[2].split() if reply.startswith("Next question:") else reply.split()).strip(
-        '"“”'
-    )
+    text = " ".join(reply.removeprefix("Next question:").split()).strip('"“”')
     if not _words(text) & _words(asked.text) or not covers(text, [Passage("", "", f"{history}\n{asked.text}")]):
-        ctx.warn(
-            "not_rewritten", "The question was asked as it stands: what the model made of it names something else."
-        )
+        message = "The question was asked as it stands: what the model made of it names something else."
+        ctx.warn("not_rewritten", message)
         return asked
     if text != asked.text:
         ctx.trace.emit(QuestionRewritten(question=text))
@@ -263,11 +257,7 @@ def _words(text: str) -> set[str]:
 
 
 def settle(answer: Answer) -> Answer:
-    """Return an answer without its text where it is none: the one rule on refusals for all methods.
-
-    Methods read replies by the same rule to decide what to do next; what they return is held against it here, whatever
-    they call it. So the same reply is scored alike for all of them.
-    """
+    """Empty the text of a refusal: the one rule on these for all methods."""
     return answer if answer.known and not looks_unanswered(answer.text) else replace(answer, text="")
 
 
@@ -336,8 +326,7 @@ def _without_loop(asynchronous: Callable[P, Coroutine[Any, Any, Result]]) -> Cal
     return synchronous
 
 
-ask = _without_loop(aask)
-"""`aask` for code without an event loop, and for notebooks."""
+ask = _without_loop(aask)  # `aask` for code without an event loop, and for notebooks
 
 
 async def stream(question: str | Question, **settings: Any) -> AsyncIterator[Event | Result]:
@@ -392,10 +381,8 @@ def _check(question: str | Question) -> Question:
     except UnicodeEncodeError as error:
         raise InputError("The question is not valid text.", "Give it as UTF-8.") from error
     if len(asked.text) > MAX_QUESTION:
-        raise InputError(
-            f"The question has {len(asked.text):,} characters; {MAX_QUESTION:,} are the most.",
-            "Put the material into a corpus (hoptree index) and ask about it.",
-        )
+        cause = f"The question has {len(asked.text):,} characters; {MAX_QUESTION:,} are the most."
+        raise InputError(cause, "Put the material into a corpus (hoptree index) and ask about it.")
     return asked
 
 
@@ -438,9 +425,8 @@ def spans_wanted() -> SpanListener | None:
     if value in ("", *OFF):
         return None
     if value not in ON:
-        raise ConfigError(
-            f"{_SPANS_SWITCH}={value} is not possible.", f"Set {_SPANS_SWITCH}=1 to send spans, or leave it out."
-        )
+        remedy = f"Set {_SPANS_SWITCH}=1 to send spans, or leave it out."
+        raise ConfigError(f"{_SPANS_SWITCH}={value} is not possible.", remedy)
     try:
         from hoptree.engine.telemetry import open_spans
 

@@ -33,12 +33,8 @@ if TYPE_CHECKING:
 
 _Event = TypeVar("_Event", bound="Event")
 _Decision = TypeVar("_Decision", bound="Decision")
-FORMAT = 2
-"""The version of the form on disk. Format 1 had no number; its objects are read as well."""
-
-
-GUESS = "guess"
-"""What an answer is called that stands in nothing that was read, whoever made it."""
+FORMAT = 2  # the version of the form on disk. Format 1 had no number; its objects are read as well
+GUESS = "guess"  # what an answer is called that stands in nothing that was read, whoever made it
 OMIT: Mapping[str, bool] = {"omit": True}
 """Metadata of a field that is left out of the JSON object while it has its default."""
 
@@ -398,14 +394,11 @@ def _make_decision(fields: Mapping[str, Any]) -> Event:
     kind = str(given.pop("kind"))
     for cls in _DECISIONS.get(kind, {}).values():
         known, others = _split(cls, given)
-        if not others and _required(cls) <= known.keys():
+        required = {name for name, _, default in _fields(cls) if default is dataclasses.MISSING}
+        if not others and required <= known.keys():
             return cls(**known)
     known, others = _split(Decision, given)
     return OtherDecision(name=kind, **known, details=others)
-
-
-def _required(cls: type[Event]) -> set[str]:
-    return {name for name, _, default in _fields(cls) if default is dataclasses.MISSING}
 
 
 def _split(cls: type[Event], fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -71,15 +71,12 @@ NOT_SAID = "nothing that was read says so"
 
 
 class Confidence(NamedTuple):
-    """How well an answer is supported, in words, with the reason.
-
-    `probability` is that the answer is right, of methods that were calibrated; `calibrated_on` names the questions.
-    """
+    """How well an answer is supported, in words, with the reason."""
 
     level: Level
     reason: str
-    probability: float | None = None
-    calibrated_on: str = ""
+    probability: float | None = None  # that the answer is right, of methods that were calibrated
+    calibrated_on: str = ""  # names the questions
 
     def as_dict(self) -> dict[str, Any]:
         measured = {"probability": self.probability, "calibrated_on": self.calibrated_on}
@@ -103,10 +100,8 @@ def tell_answer(
     counts the passages that were read. [N] in the sentence is the Nth of evidence and cited.
     """
     if not answer:
-        where = (
-            f" in the {read} passages that were read" if read > 1 else " in the passage that was read" if read else ""
-        )
-        return f"No answer was found{where}.", None
+        passages_read = f"{read} passages that were" if read > 1 else "passage that was"
+        return f"No answer was found{f' in the {passages_read} read' if read else ''}.", None
     holding, stated = _holding(question, answer, evidence)
     steps = [node for node in nodes if node.id and node.answer]
     backed = [node for node in steps if node.verdict == "supported" or node.source in ("external", "synthesis")]
@@ -163,8 +158,7 @@ def _weigh_support(
 _FROM = {"internal": "own knowledge", "external": "documents", "synthesis": "its sub-questions", "graph": "the graph"}
 _MAX_QUOTE_CHARS = 300
 _MAX_CITATIONS = 3
-_MAX_SPAN_WORDS = 12
-"""A longer answer is a sentence itself."""
+_MAX_SPAN_WORDS = 12  # a longer answer is a sentence itself
 _PREPOSITIONS = "in|at|on|from|to|for|with|by|under|of|near|after|about|into|as"
 _VERBS = (
     "die|live|work|study|graduate|marry|teach|serve|win|lose|move|settle|retire|begin|start|premiere|debut|occur|happen"

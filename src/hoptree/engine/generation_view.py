@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hoptree.engine.sentence_view import MEASURES, SentenceView, number
 from hoptree.text.names import fold
 
-_KEPT = ("added", "surer")
-"""What becomes of a fact that is in memory from then on."""
+if TYPE_CHECKING:
+    from hoptree.engine.events import Event
+
+_KEPT = ("added", "surer")  # what becomes of a fact that is in memory from then on
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,27 +88,21 @@ class Part:
     @property
     def outcome(self) -> str:
         """What became of the sentence, where that needs saying."""
+        undoubted = not self.said.triggered or self.replaced
         if self.kept is False:
-            return f"left out: {self._why_it_is_lost}"
-        if not self.said.triggered or self.replaced:
+            if undoubted:
+                return "left out: it says nothing new"
+            if not self.queries and self.skipped is None:
+                return "left out: nothing may be searched for any more"
+            return "left out: nothing was written in its place"
+        if undoubted:
             return ""
         if self.kept is None:
             return "not written again"
-        return f"stays as it is: {self._why_it_stays}"
-
-    @property
-    def _why_it_is_lost(self) -> str:
-        if not self.said.triggered or self.replaced:
-            return "it says nothing new"
-        if not self.queries and self.skipped is None:
-            return "nothing may be searched for any more"
-        return "nothing was written in its place"
-
-    @property
-    def _why_it_stays(self) -> str:
         if not self.queries or not self.queries[-1].query:
-            return "there is nothing to search with"
-        return "this was searched for before" if self.queries[-1].repeated else "nothing new was found"
+            return "stays as it is: there is nothing to search with"
+        reason = "this was searched for before" if self.queries[-1].repeated else "nothing new was found"
+        return f"stays as it is: {reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +141,8 @@ class Writing:
         return sum(part.skipped is not None for part in self.parts)
 
 
-class Recorded(Protocol):
-    """An event of a trace, which knows what it adds to the view."""
-
-    def add_to(self, view: GenerationView) -> None: ...
-
-
-def read_writing(events: Iterable[Recorded]) -> Writing | None:
-    """Return how the text of a trace came about; None for methods that write without doubting.
-
-    Events follow each other as the loop goes: a sentence, then what was done about it, then the sentence again.
-    """
+def read_writing(events: Iterable[Event]) -> Writing | None:
+    """Return how the text of a trace came about; None if nothing was doubted."""
     view = GenerationView()
     for event in events:
         event.add_to(view)
@@ -163,11 +150,7 @@ def read_writing(events: Iterable[Recorded]) -> Writing | None:
 
 
 class GenerationView:
-    """A text as it is written; events add themselves to it in their order.
-
-    `part` is the sentence that was written last; before the first it is one that is thrown away. `final_text` is what
-    the text came to, None while it is being written.
-    """
+    """A text as it is written; events add themselves to it in their order."""
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
@@ -175,7 +158,7 @@ class GenerationView:
         self.conflicts: tuple[tuple[tuple[str, ...], ...], ...] = ()
         self.missing: tuple[str, ...] = ()
         self.stopped = ""
-        self.final_text: str | None = None
+        self.final_text: str | None = None  # None while it is being written
         self.asked_for_answer = False
         self.answers: tuple[tuple[str, str, float | None], ...] = ()
         self.taken = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,8 @@ class OwnPrompts:
             return {}
         method = load_method(method.name) or method  # parts of a method run under its name
         names = {name for used in files_of(method) for name in (used, f"{method.name}/{used.partition('/')[2]}")}
-        return {name: _digest(text) for name, text in sorted(self.texts.items()) if name in names}
+        used = sorted(name for name in self.texts if name in names)
+        return {name: hashlib.sha256(self.texts[name].encode("utf-8")).hexdigest()[:8] for name in used}
 
 
 def open_prompts(given: str | Path | OwnPrompts | None) -> OwnPrompts:
@@ -49,7 +50,10 @@ def open_prompts(given: str | Path | OwnPrompts | None) -> OwnPrompts:
     if not folder.is_dir():
         raise InputError(f"There is no folder of prompts {folder}.", _START)
     texts = {}
-    for name, path in _listed(folder):
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if not path.is_file() or any(part.startswith(".") for part in name.split("/")):
+            continue
         ours = _stands_for(folder, name)
         try:
             text = path.read_text(encoding="utf-8")
@@ -94,13 +98,6 @@ def write_prompts(method: Method, folder: Path) -> list[Path]:
     return list(texts)
 
 
-def _listed(folder: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted(folder.rglob("*")):
-        parts = path.relative_to(folder).parts
-        if path.is_file() and not any(part.startswith(".") for part in parts):
-            yield "/".join(parts), path
-
-
 def _stands_for(folder: Path, name: str) -> str:
     """Return the text of the package that a file stands in for."""
     if (text := _find_ours(name)) is not None:
@@ -110,10 +107,8 @@ def _stands_for(folder: Path, name: str) -> str:
     owners = {known.partition("/")[0] for known in packaged_names()}
     if not file and _find_ours(f"{(inner := folder.resolve()).name}/{name}") is not None:
         holder = inner.parent if folder.name in ("", "..") else folder.parent
-        raise ConfigError(
-            f"{folder} holds the prompts of {inner.name} alone.",
-            f"Give the folder that holds {inner.name}/: --prompts {holder}",
-        )
+        cause = f"{folder} holds the prompts of {inner.name} alone."
+        raise ConfigError(cause, f"Give the folder that holds {inner.name}/: --prompts {holder}")
     if not file and (named := [known for known in packaged_names() if known.partition("/")[2] == name]):
         named.sort(key=lambda known: not known.startswith(f"{_SHARED}/"))
         raise ConfigError(f"{folder / name} stands in no method's folder.", f"Did you mean {' or '.join(named[:3])}?")
@@ -143,9 +138,8 @@ def _check_prompt(path: Path, text: str, ours: str) -> None:
     """Refuse a prompt that does not take the variables of ours, or has text outside its sections."""
     for line in _HEADER.findall(text):
         if line not in _KNOWN_HEADERS:
-            raise ConfigError(
-                f"{path} has the unknown section '{line}'.", f"{SECTIONS_HINT} Nothing follows these words."
-            )
+            cause = f"{path} has the unknown section '{line}'."
+            raise ConfigError(cause, f"{SECTIONS_HINT} Nothing follows these words.")
     takes = read_prompt(path.name, ours).variables
     prompt = read_prompt(str(path), f"{text}\n")  # with it a header at the end of the file is one
     form = f"It takes {', '.join(f'{{{name}}}' for name in sorted(takes)) or 'no variables'}."
@@ -171,7 +165,8 @@ def _check_demonstrations(path: Path, text: str, ours: str) -> None:
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"Line {number} of {path} is no JSON.", f"It is like: {json.dumps(model[0])}") from error
         if not _alike(rows[-1], model[0]):
-            fields = ", ".join(f"{name} ({_kind(value)})" for name, value in model[0].items())
+            kinds: dict[type, str] = {str: "text", list: "list"}
+            fields = ", ".join(f"{name} ({kinds.get(type(value), 'object')})" for name, value in model[0].items())
             raise ConfigError(f"Line {number} of {path} is no demonstration.", f"A line is an object with {fields}.")
     if not rows:
         raise ConfigError(f"{path} has no line.", "Write one demonstration a line, or leave the file out.")
@@ -189,11 +184,3 @@ def _alike(value: Any, ours: Any) -> bool:
         if isinstance(part, list) and part and not all(_alike(item, part[0]) for item in value[name]):
             return False
     return True
-
-
-def _kind(value: Any) -> str:
-    return "text" if isinstance(value, str) else "list" if isinstance(value, list) else "object"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:8]

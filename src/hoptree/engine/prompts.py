@@ -1,8 +1,4 @@
-"""Prompt files and the passages shown in them.
-
-A prompt is plain text with `{variables}`, checked when loaded and known by the hash of its text. Passages are shown
-short, and without sentences that give orders to the model.
-"""
+"""Prompt files, known by the hash of their text, and passages shown in them."""
 
 from __future__ import annotations
 
@@ -38,8 +34,7 @@ SECTIONS_HINT = "Write --- system, --- user and --- assistant on lines of their 
 _CONTROL = lazy_re(r"<(?=\||/?(?:s|start_of_turn|end_of_turn|bos|eos)>)|>(?<=\|>)|\[(?=/?INST\])", re.IGNORECASE)
 
 
-Shot = tuple[Mapping[str, str], str]
-"""A worked example: the values of the last turn, and the reply."""
+Shot = tuple[Mapping[str, str], str]  # a worked example: the values of the last turn, and the reply
 Filler = Callable[[Message, tuple[tuple[str, str], ...]], Message]
 
 
@@ -48,8 +43,7 @@ def _filled(part: Message, items: tuple[tuple[str, str], ...]) -> Message:
     return Message(part.role, _VARIABLE.sub(lambda match: plain(values[match[1]]), part.content))
 
 
-_filled_again = lru_cache(maxsize=256)(_filled)
-"""Fills in worked examples, which are the same for every question."""
+_filled_again = lru_cache(maxsize=256)(_filled)  # fills in worked examples, which are the same for every question
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,22 +110,14 @@ def plain(text: str) -> str:
     return _CONTROL.sub(lambda match: match[0] + " " if match[0] in "<[" else " " + match[0], text)
 
 
-@dataclass(frozen=True, slots=True)
-class _InUse:
-    """The texts that stand in for the package's by file name, and the method that asks for demonstrations."""
-
-    method: str = ""
-    texts: Mapping[str, str] | None = None
-
-
-_PACKAGED = _InUse()
-_in_use: ContextVar[_InUse] = ContextVar("prompts", default=_PACKAGED)
+_in_use: ContextVar[tuple[str, Mapping[str, str]]] = ContextVar("prompts", default=("", {}))
+"""The method at work, and the texts that stand in for the package's by file name."""
 
 
 @contextmanager
 def using_prompts(texts: Mapping[str, str], method: str) -> Iterator[None]:
     """Have a method's prompts and demonstrations read from these texts first, in this task and those it starts."""
-    token = _in_use.set(_InUse(method, texts or None))
+    token = _in_use.set((method, texts))
     try:
         yield
     finally:
@@ -139,10 +125,7 @@ def using_prompts(texts: Mapping[str, str], method: str) -> Iterator[None]:
 
 
 def prompt_for(method: str, step: str) -> Prompt:
-    """The prompt a method uses for a step: `prompts/METHOD/STEP.txt`, or the one all methods share.
-
-    Texts that `using_prompts` names stand in for those of the package.
-    """
+    """Return a method's prompt for a step, or the one that all methods share."""
     for name in (f"{method}/{step}", f"shared/{step}"):
         if (text := prompt_text(f"{name}.txt")) is not None:
             return read_prompt(name, text)
@@ -151,7 +134,7 @@ def prompt_for(method: str, step: str) -> Prompt:
 
 def read_demonstrations(name: str, method: str = "") -> str:
     """Return the text of a file of demonstrations, of the method at work if it has its own, or of all methods."""
-    for folder in (method or _in_use.get().method, "shared"):
+    for folder in (method or _in_use.get()[0], "shared"):
         if (text := prompt_text(f"{folder}/{name}")) is not None:
             return text
     raise ConfigError(f"There are no demonstrations {name}.", "They are files under hoptree/prompts.")
@@ -172,8 +155,8 @@ def read_rows(text: str) -> list[Any]:
 
 def prompt_text(name: str) -> str | None:
     """Return the text of a file as under `hoptree/prompts`; None where there is no such file."""
-    texts = _in_use.get().texts
-    return packaged_text(name) if texts is None or name not in texts else texts[name]
+    _, texts = _in_use.get()
+    return texts[name] if name in texts else packaged_text(name)
 
 
 @cache
@@ -186,17 +169,16 @@ def packaged_text(name: str) -> str | None:
 @cache
 def packaged_names() -> tuple[str, ...]:
     """Return the names of all prompts and demonstrations of the package, as METHOD/FILE."""
-    folders = (folder for folder in (_PROMPTS).iterdir() if folder.is_dir())
+    folders = (folder for folder in _PROMPTS.iterdir() if folder.is_dir())
     return tuple(sorted(f"{folder.name}/{file.name}" for folder in folders for file in folder.iterdir()))
 
 
 def prompts_digest(method: str) -> str:
     """Return a digest of a method's own prompt files and the shared ones."""
-    folder = _PROMPTS
     digest = hashlib.sha256()
     for part in (method, "shared"):
-        if (folder / part).is_dir():
-            for path in sorted((folder / part).iterdir(), key=lambda path: path.name):
+        if (_PROMPTS / part).is_dir():
+            for path in sorted((_PROMPTS / part).iterdir(), key=lambda path: path.name):
                 digest.update(f"{part}/{path.name}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
@@ -217,8 +199,7 @@ def read_prompt(name: str, text: str) -> Prompt:
     return Prompt(name, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8], sections, variables)
 
 
-MAX_WORDS = 350
-"""Words of a passage that a prompt shows, as in IRCoT."""
+MAX_WORDS = 350  # words of a passage that a prompt shows, as in IRCoT
 _MAX_ID_WORDS = 8  # titles and names of files have few
 _SENTENCE = lazy_re(r"(?<=[.!?])\s+")
 _ADDRESSES_MODEL = lazy_re(

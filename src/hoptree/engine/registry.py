@@ -33,8 +33,7 @@ _MODULES = {
 _registered: dict[str, Method] = {}
 _MAX_LISTED_METHODS = 6
 _UNBOUNDED = 1e9
-ON, OFF = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
-"""How a switch is written."""
+ON, OFF = ("on", "true", "yes", "1"), ("off", "false", "no", "0")  # how a switch is written
 _CONTINUES = "prefix"
 _FRACTION = (0.0, 1.0)
 _POSITIVE = (1.0, _UNBOUNDED)
@@ -46,10 +45,7 @@ _BOUNDS = {
 
 
 class Explanation:
-    """How a result explains itself, read off the decisions of its trace.
-
-    By default decisions speak for themselves; a method whose decisions bear on each other registers a subclass.
-    """
+    """How a result explains itself by its decisions; methods may subclass it."""
 
     def explain_answer(self, decisions: Sequence[Decision]) -> str:
         """Say what decided between the answers to the question itself; `decisions` belong to no node."""
@@ -82,23 +78,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A registered method.
-
-    `iterative` to `query` are the columns of TAIKC's Table 11; `beyond` has the options that leave the paper, with the
-    reason why they are there: a switch or count that is set, or an option with a value (`fall_back=reading`,
-    `strict=off`). `roles` are the parts that can each be played by a model of their own. `shared_prompts` are the files
-    under `prompts/shared` that it uses beside those of its own, a prompt without its `.txt`. `signals` are what the
-    paper hears from the model that answers, or has in its corpus (`facts`); without one of them a run is `approx`.
-    `prefix` among them says that texts are continued, which a model without it is asked to do in words. `trained` says
-    that the paper trained something for the method, and `trained_by` which value of which option uses that; with
-    another one any model is asked in words. `reworded` says that what was trained is asked in other sentences here than
-    in its training. `differs` says what else is done than in the paper, whatever is given, which makes every run
-    `approx`. `bounds` are the least and the most that an option takes; others that are numbers take 0 or more, and any
-    number where the default is below that. `check` is given all options by name, and refuses those that do not go
-    together. `uses` tells what a run with certain options rests on beside model, corpus and graph, by its name, as
-    something that changes with it. `figures` are lines on what its options were measured to cost and bring. `explain`
-    puts into words what the method decided.
-    """
+    """A registered method."""
 
     name: str
     title: str
@@ -106,23 +86,24 @@ class Method:
     options: tuple[Option, ...]
     paper: str = ""
     needs: tuple[str, ...] = ()
-    iterative: bool = False
+    iterative: bool = False  # this and the next three are the columns of TAIKC's Table 11
     dynamic: bool = False
     strategy: str = ""
     query: str = ""
-    beyond: Mapping[str, str] = field(default_factory=dict)
-    roles: tuple[str, ...] = ("answer",)
-    shared_prompts: tuple[str, ...] = ()
-    signals: tuple[str, ...] = ()
-    trained: bool = False
-    trained_by: tuple[str, Any] = ("checkpoint", True)
-    reworded: bool = False
-    differs: str = ""
-    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    check: Callable[..., None] = lambda **options: None
+    beyond: Mapping[str, str] = field(default_factory=dict)  # options (or OPTION=VALUE) that leave the paper, and why
+    roles: tuple[str, ...] = ("answer",)  # parts that can each be played by a model of their own
+    shared_prompts: tuple[str, ...] = ()  # files under `prompts/shared` that it uses; a prompt without its `.txt`
+    signals: tuple[str, ...] = ()  # what the paper hears from its model, or has in its corpus
+    trained: bool = False  # whether the paper trained something for the method …
+    trained_by: tuple[str, Any] = ("checkpoint", True)  # … and which value of which option uses that
+    reworded: bool = False  # whether what was trained is asked in other sentences than in its training
+    differs: str = ""  # what is always done otherwise than in the paper, which makes every run `approx`
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # least and most; else 0 or more
+    check: Callable[..., None] = lambda **options: None  # refuses options that do not go together
+    # What a run with certain options rests on beside model, corpus and graph, as something that changes with it.
     uses: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda options: {}
-    figures: Callable[[], Sequence[str]] = tuple
-    explain: Explanation = field(default_factory=Explanation)
+    figures: Callable[[], Sequence[str]] = tuple  # lines on what its options were measured to cost and bring
+    explain: Explanation = field(default_factory=Explanation)  # puts into words what the method decided
 
     def fidelity(self, options: Mapping[str, Any], given: Collection[str]) -> str:
         """Return how close to its paper a run with these signals is.
@@ -264,12 +245,6 @@ def load_method(name: str) -> Method | None:
         return None
 
 
-def explanation_of(name: str) -> Explanation:
-    """Return how a method explains its results."""
-    known = load_method(name)
-    return known.explain if known else Explanation()
-
-
 def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:
     """Check options against the method's signature, turning texts (`k=3`, `titles=on`) into values."""
     known = {option.name: option for option in chosen.options}
@@ -279,42 +254,29 @@ def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:
         if key not in known:
             close = closest(key, known)
             hint = f"did you mean '{close}'?" if close else f"it has: {', '.join(known) or 'none'}."
-            raise ConfigError(f"{chosen.name} has no option '{name}':", f"{hint}{_elsewhere(key)}")
-        values[key] = _convert(chosen.name, known[key], value, chosen.bounds.get(key, _bounds(known[key])))
+            others = [other.name for other in list_methods() if key in (option.name for option in other.options)]
+            if 0 < len(others) <= _MAX_LISTED_METHODS:  # all of them have those that most do
+                hint += f" Methods with this option: {', '.join(others)}."
+            raise ConfigError(f"{chosen.name} has no option '{name}':", hint)
+        option = known[key]
+        below = isinstance(option.default, int | float) and option.default < 0
+        usual = _BOUNDS.get(key, (-_UNBOUNDED if below else 0.0, _UNBOUNDED))
+        bounds = chosen.bounds.get(key, usual)
+        try:
+            values[key] = _read_value(option, value, *bounds)
+        except (TypeError, ValueError, OverflowError):
+            raise ConfigError(f"{chosen.name}: {key}={value} is not possible;", _takes(option, *bounds)) from None
     return values
-
-
-def _elsewhere(name: str) -> str:
-    """Which methods have an option that another one lacks; all of them have those that most do."""
-    others = [known.name for known in list_methods() if name in (option.name for option in known.options)]
-    return f" Methods with this option: {', '.join(others)}." if others and len(others) <= _MAX_LISTED_METHODS else ""
-
-
-def _bounds(option: Option) -> tuple[float, float]:
-    below = isinstance(option.default, int | float) and option.default < 0
-    return _BOUNDS.get(option.name, (-_UNBOUNDED if below else 0.0, _UNBOUNDED))
 
 
 def _takes(option: Option, least: float, most: float) -> str:
     """What an option takes, in words: its kind, the bounds of a number, and what it is if nobody sets it."""
-    if option.choices or not _is_number(option):
+    if option.choices or not {int, float} & {*(typing.get_args(option.type) or (option.type,))}:
         return f"{option.name} takes {option.describe()}."
     bounds = f", from {least:g} to {most:g}" if most < _UNBOUNDED else f", {least:g} or more" if least >= 0 else ""
     default = "none" if option.default is None else option.default
     kind = option.describe() if isinstance(option.type, type) else str(option.type)
     return f"{option.name} takes {kind}{bounds} (--set {option.name}={default})."
-
-
-def _is_number(option: Option) -> bool:
-    kinds = typing.get_args(option.type) or (option.type,)
-    return bool({int, float} & set(kinds))
-
-
-def _convert(owner: str, option: Option, value: Any, bounds: tuple[float, float]) -> Any:
-    try:
-        return _read_value(option, value, *bounds)
-    except (TypeError, ValueError, OverflowError):
-        raise ConfigError(f"{owner}: {option.name}={value} is not possible;", _takes(option, *bounds)) from None
 
 
 def _read_value(option: Option, value: Any, least: float, most: float) -> Any:

@@ -20,15 +20,14 @@ from hoptree.engine.events import (
     Warned,
 )
 from hoptree.engine.explain import Confidence, result_html, result_text, tell_answer
-from hoptree.engine.registry import explanation_of, load_method
+from hoptree.engine.registry import Explanation, load_method
 from hoptree.engine.trace import QuestionRewritten, Retrieved, usage_of
 from hoptree.text.grounding import correct_spelling, supports_answer
 
 if TYPE_CHECKING:
     from hoptree.engine.generation_view import Writing
 
-STOPPED = "stopped"
-"""The state of a node that a budget ended."""
+STOPPED = "stopped"  # the state of a node that a budget ended
 UNSUPPORTED = "what was read does not hold the answer: it is a guess that documents do not support"
 """The warning of an answer that stands in none of the passages that were read for it."""
 _CUT = ("cap_nodes", "cap_depth")
@@ -47,13 +46,7 @@ E = TypeVar("E", bound=Event)
 
 @dataclass(slots=True)
 class TreeNode:
-    """A sub-question as it was asked and answered, with what it was answered from, and why so if the method tells.
-
-    `know` is what the model said of its own knowledge, None where it was not asked. Number 0 is the question itself,
-    where a method counts it as a node. `hypothesis` is an answer guessed beforehand, `verdict` what evidence said of
-    it, `struck` are those it took the place of, and `facts` the triples that were cited. `module` is the part of the
-    method that answered. A node that a budget ended is `stopped`, with what it had come to until then.
-    """
+    """A sub-question as it was asked and answered; number 0 is the question itself."""
 
     id: int
     question: str
@@ -63,20 +56,17 @@ class TreeNode:
     state: str = "waiting"
     evidence: tuple[str, ...] = ()
     why: str = ""
-    module: str = ""
-    know: bool | None = None
-    hypothesis: str = ""
-    verdict: str = ""
-    struck: tuple[str, ...] = ()
-    facts: tuple[tuple[str, ...], ...] = ()
+    module: str = ""  # the part of the method that answered
+    know: bool | None = None  # what the model said of its own knowledge; None where it was not asked
+    hypothesis: str = ""  # an answer guessed beforehand
+    verdict: str = ""  # what evidence said of the hypothesis
+    struck: tuple[str, ...] = ()  # hypotheses that the answer took the place of
+    facts: tuple[tuple[str, ...], ...] = ()  # triples that were cited
     children: list[TreeNode] = field(default_factory=list)
 
     @property
     def unverified(self) -> str:
-        """Why an answer is no more than a guess; "" for one that is verified, and for methods that guess nothing.
-
-        All that draw a tree go by it, so that none of them calls verified what another does not.
-        """
+        """Why an answer is no more than a guess; "" for one that is verified."""
         if not self.verdict:
             return "unknown" if self.hypothesis and not self.answer else ""
         replaced = bool(self.struck) or self.answer != self.hypothesis
@@ -117,18 +107,7 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An answer with the tree, the evidence and the bill behind it.
-
-    `stopped_by` names the budget limit that ended the run early, `error` the class of the failure that did; a
-    failed question has an empty answer and counts as wrong. `failure` is the error itself, where it is at hand.
-    `writing` tells how the text came about, of methods that look up what they doubt while they write. `evidence` is
-    what the answer rests on, `cited` what only nodes of the tree name beside it, and `consulted` what the method gave
-    as its support, whether or not that holds the answer. `why` says what decided between the answers that there were
-    to the question itself; `decisions` are those about the question that tell how it was answered. `prompts` are the
-    digests, by file name, of prompts that stood in for the package's own. `sentence` is the answer for a person to
-    read; [N] in it is the Nth of `evidence` and `cited`. `confidence` is None without an answer. `asked` are the words
-    of a follow-up question, which `question` has rewritten to stand for itself.
-    """
+    """An answer with the tree, the evidence and the bill behind it."""
 
     question: str
     answer: str
@@ -139,22 +118,22 @@ class Result:
     abstained: bool
     tree: tuple[TreeNode, ...]
     chains: tuple[str, ...]
-    evidence: tuple[Passage, ...]
+    evidence: tuple[Passage, ...]  # what the answer rests on
     usage: Usage
-    stopped_by: str
+    stopped_by: str  # the budget limit that ended the run early
     warnings: tuple[str, ...]
-    error: str = ""
+    error: str = ""  # the class of the failure; a failed question counts as wrong
     error_message: str = ""
-    failure: HoptreeError | None = None
-    writing: Writing | None = None
-    cited: tuple[Passage, ...] = ()
-    why: str = ""
-    decisions: tuple[Decision, ...] = ()
-    consulted: tuple[Passage, ...] = ()
-    prompts: dict[str, str] = field(default_factory=dict)
-    sentence: str = ""
-    confidence: Confidence | None = None
-    asked: str = ""
+    failure: HoptreeError | None = None  # the error itself, where it is at hand
+    writing: Writing | None = None  # how the text came about, of methods that look up what they doubt
+    cited: tuple[Passage, ...] = ()  # what only nodes of the tree name beside the evidence
+    why: str = ""  # what decided between the answers that there were to the question itself
+    decisions: tuple[Decision, ...] = ()  # those about the question that tell how it was answered
+    consulted: tuple[Passage, ...] = ()  # what the method gave as its support, whether or not it holds the answer
+    prompts: dict[str, str] = field(default_factory=dict)  # digests, by file name, of own prompts
+    sentence: str = ""  # the answer for a person; [N] in it is the Nth of `evidence` and `cited`
+    confidence: Confidence | None = None  # None without an answer
+    asked: str = ""  # the words of a follow-up question, which `question` has rewritten
 
     def __str__(self) -> str:
         return result_text(self)
@@ -207,10 +186,8 @@ def read_result(events: Sequence[Event], failure: HoptreeError | None = None) ->
     try:
         return _fold(events, failure)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        raise TraceError(
-            f"The trace holds an event that cannot be understood ({type(error).__name__}: {error}).",
-            "Write it again with: hoptree ask … --trace FILE",
-        ) from error
+        cause = f"The trace holds an event that cannot be understood ({type(error).__name__}: {error})."
+        raise TraceError(cause, "Write it again with: hoptree ask … --trace FILE") from error
 
 
 def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
@@ -219,7 +196,8 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     final = finals[-1] if finals else Finished(stopped_by="killed")
     rewritten = _of(QuestionRewritten, events)
     question = rewritten[-1].question if rewritten else start.question
-    explain = explanation_of(start.method)
+    method = load_method(start.method)
+    explain = method.explain if method else Explanation()
     decisions = [decision for decision in _of(Decision, events) if decision.node is None]
     tree = _read_tree(events)
     if finals and final.stopped_by:
@@ -231,8 +209,8 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     cited = tuple(passages[name] for name in _cited(tree) if name in passages and passages[name] not in consulted)
     warnings = dict.fromkeys([*(event.message for event in _of(Warned, events)), *losses(events)])
     evidence, answer = consulted, final.answer
-    fidelity = _fidelity(start, decisions)
-    method = load_method(start.method)
+    noticed = any(decision.lowers_fidelity() for decision in decisions)
+    fidelity = "approx" if noticed and start.fidelity == "exact" else start.fidelity
     published = method is not None and method.paper and fidelity == "exact"  # whose answer is not ours to correct
     if answer and final.source != "internal" and not published:
         answer = correct_spelling(answer, question, tuple(passages.values()))
@@ -305,17 +283,8 @@ def _of(kind: type[E], events: Iterable[Event]) -> list[E]:
     return [event for event in events if isinstance(event, kind)]
 
 
-def _fidelity(start: Started, decisions: Sequence[Decision]) -> str:
-    """Return the stamp that the run began with, unless it was noticed on the way that it does not hold."""
-    noticed = any(decision.lowers_fidelity() for decision in decisions)
-    return "approx" if noticed and start.fidelity == "exact" else start.fidelity
-
-
 def _read_tree(events: Sequence[Event]) -> tuple[TreeNode, ...]:
-    """Return the last plan with all that was hung under its nodes since.
-
-    What was `rebuilt` under a node takes the place of all that was there.
-    """
+    """Return the last plan with all that was hung or rebuilt under its nodes."""
     nodes: dict[int, TreeNode] = {}
     tops: list[TreeNode] = []
     for event in events:
@@ -391,10 +360,7 @@ def _without_unread_sources(node: TreeNode, passages: Mapping[str, Passage]) -> 
 
 
 def losses(events: Iterable[Event]) -> Iterator[str]:
-    """Yield a sentence for each thing that the last plan, or a tree rebuilt in it, lost; some may come twice.
-
-    Rebuilt trees are reported by the nodes that were settled with them: others were made in vain.
-    """
+    """Yield a sentence for each thing that the last plan or a settled node lost."""
     sentences: list[str] = []
     for event in events:
         if isinstance(event, Planned):

@@ -159,10 +159,7 @@ def _scored(text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int]) -> tu
 
 
 def _probable(text: str, rows: Sequence[Sequence[Any]], below: float | None) -> tuple[WordView, ...]:
-    """Return words with the probability of their least probable token.
-
-    Tokens that belong to no word count as words: commas may be improbable.
-    """
+    """Return words, and tokens in none, with their least probable token's chance."""
     pieces = [str(token) for token, _ in rows]
     probabilities = [number(value) for _, value in rows]
     spans = {(word.start, word.end): list(word.tokens) for word in find_words(text, pieces)}

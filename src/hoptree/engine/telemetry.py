@@ -24,8 +24,7 @@ from hoptree.engine.events import Event, Finished, Started
 from hoptree.engine.telemetry_spans import CallWork, QuestionWork, Work, attributes_of, name_of, note_of, read_work
 from hoptree.engine.trace import ModelCalled
 
-PATIENCE = 2.0
-"""Seconds that the end of a command waits for the last spans."""
+PATIENCE = 2.0  # seconds that the end of a command waits for the last spans
 _LOG = logging.getLogger("hoptree.engine.telemetry")
 
 
@@ -167,21 +166,17 @@ class SpanListener:
         for note in work.notes:
             name, attributes = note_of(note, content=self._content)
             span.add_event(name, attributes, at(note.t))
-        if work is question:
-            _set_status(span, question.finished, content=self._content)
+        final = question.finished
+        if work is question and final is None:
+            span.set_attribute("error.type", "cancelled")
+            span.set_status(Status(StatusCode.ERROR, "The question was broken off."))
+        elif work is question and final and final.error:
+            message = final.error_message.encode("utf-8", "replace").decode() if self._content else ""
+            span.set_status(Status(StatusCode.ERROR, message or final.error))
         below = trace.set_span_in_context(span, parent)
         for part in work.below:
             self._make(part, question, began, below)
         span.end(at(work.end))
-
-
-def _set_status(span: trace.Span, final: Finished | None, *, content: bool) -> None:
-    if final is None:
-        span.set_attribute("error.type", "cancelled")
-        span.set_status(Status(StatusCode.ERROR, "The question was broken off."))
-    elif final.error:
-        message = final.error_message.encode("utf-8", "replace").decode() if content else ""
-        span.set_status(Status(StatusCode.ERROR, message or final.error))
 
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -197,11 +192,11 @@ def open_spans() -> SpanListener:
 
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):  # nobody has set one
         _set_provider(OTLPSpanExporter())
-    return SpanListener(content=_captures(), sending=_sending)
+    captures = os.environ.get(CAPTURE, "").strip().casefold() not in ("0", "false", "off", "no", "no_content")
+    return SpanListener(content=captures, sending=_sending)
 
 
-_sending: Sending | None = None
-"""The exporter of this process, where it is ours."""
+_sending: Sending | None = None  # the exporter of this process, where it is ours
 
 
 def _set_provider(exporter: SpanExporter) -> None:
@@ -209,7 +204,9 @@ def _set_provider(exporter: SpanExporter) -> None:
     global _sending
     # Which says four times, and in its own words, what is said once here.
     logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
-    sending = _sending = Sending(exporter, _where())
+    names = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    where = next(filter(None, map(os.environ.get, names)), "http://localhost:4318")
+    sending = _sending = Sending(exporter, without_password(where))
     own = {} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: "hoptree"}
     provider = TracerProvider(resource=Resource.create(own), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(sending))
@@ -220,13 +217,3 @@ def _set_provider(exporter: SpanExporter) -> None:
             sending.tell()
 
     atexit.register(end)
-
-
-def _where() -> str:
-    """The address spans go to, as it was given, without what may be a password in it."""
-    names = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-    return without_password(next(filter(None, map(os.environ.get, names)), "http://localhost:4318"))
-
-
-def _captures() -> bool:
-    return os.environ.get(CAPTURE, "").strip().casefold() not in ("0", "false", "off", "no", "no_content")

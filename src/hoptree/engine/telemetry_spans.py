@@ -26,15 +26,12 @@ Attributes = dict[str, Attribute]
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """Something that took time, in seconds since the question was asked, with all that was done for it.
-
-    `notes` are decisions and warnings on the way.
-    """
+    """Something that took time, in seconds since the question was asked."""
 
     start: float
     end: float
     below: list[Work] = field(default_factory=list)
-    notes: list[Event] = field(default_factory=list)
+    notes: list[Event] = field(default_factory=list)  # decisions and warnings on the way
 
     def all(self) -> Iterator[Work]:
         """Yield this and everything below it."""
@@ -53,10 +50,7 @@ class QuestionWork(Work):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class NodeWork(Work):
-    """A node of the tree.
-
-    It does not stand when the tree was rebuilt without it, or never came to hold it; it was paid for all the same.
-    """
+    """A node of the tree."""
 
     id: int
     parent: int | None = None
@@ -64,7 +58,7 @@ class NodeWork(Work):
     hypothesis: str = ""
     state: str = "waiting"
     settled: NodeSettled | None = None
-    stands: bool = True
+    stands: bool = True  # False for one that the tree was rebuilt without, which was paid for all the same
     begun: bool = False
 
     def stretch(self, start: float, end: float) -> None:
@@ -92,15 +86,12 @@ def read_work(events: Sequence[Event]) -> QuestionWork:
 
 
 class _WorkReader:
-    """The tree while it is read; a number means the node that had it last, since numbers are given again.
-
-    `_early` are nodes that were begun before they were known to come into the tree, if they ever do.
-    """
+    """The tree while it is read; numbers are given again, the last node has one."""
 
     def __init__(self, question: QuestionWork) -> None:
         self.question = question
         self._nodes: dict[int, NodeWork] = {}
-        self._early: dict[int, NodeWork] = {}
+        self._early: dict[int, NodeWork] = {}  # begun before they were known to come into the tree, if they do
 
     def take(self, event: Event) -> None:
         match event:

@@ -25,8 +25,7 @@ from hoptree.text.question_tree import Node
 
 _PLANNER, _CHECKER = "taikc", "treeqa"
 """The methods whose prompts split a question, and check an answer against evidence."""
-_MAX_ATTEMPTS = 2
-"""Validations of a claim; between them the model is asked what else to search for."""
+_MAX_ATTEMPTS = 2  # validations of a claim; between them the model is asked what else to search for
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +65,7 @@ async def plan_question(
 
 
 async def check_claim(engine: Engine, claim: str, question: str, listeners: tuple[Listener, ...]) -> CheckedClaim:
-    """Check a claim against the corpus and the graph as TreeQA does with a hypothesis.
-
-    With a `question`, the claim is an answer to it; without one it is a statement of its own.
-    """
+    """Check a claim, or an answer to a question, as TreeQA does a hypothesis."""
     kinds: EvidenceKinds = "text" if engine.graph is None else "graph" if engine.retriever is None else "hybrid"
     asked, answer = (question, claim) if question else (f"Is it true that {claim.rstrip(' .')}?", "Yes")
     verdict, box = Verdict(), EvidenceBox()
@@ -108,10 +104,7 @@ async def check_claim(engine: Engine, claim: str, question: str, listeners: tupl
 def _engine_running(
     engine: Engine, prompts_of: str, operation: Callable[[Question, Context], Awaitable[Answer]]
 ) -> Engine:
-    """Return an engine with the same sources, cache, limits and listeners that only runs this operation.
-
-    The engine itself closes what they share.
-    """
+    """Return an engine that shares all with this one, and runs an operation alone."""
     method = find_method(prompts_of)
     part = copy.copy(engine)
     part.method = Method(method.name, method.title, operation, options=(), needs=method.needs, roles=method.roles)

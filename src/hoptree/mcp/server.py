@@ -31,14 +31,10 @@ from hoptree.mcp import responses
 
 T = TypeVar("T")
 _LOG = logging.getLogger("hoptree.mcp")
-MAX_TEXT = 2_000
-"""Characters of a query or a claim."""
-MAX_PASSAGES = 50
-"""Passages of one search."""
-MAX_CALLS = 32
-"""Calls that are worked on at the same time; a further one is refused."""
-_MAX_WAITING_LINES = 100
-"""Lines of progress that wait to be sent; a client that takes them too slowly misses some."""
+MAX_TEXT = 2_000  # characters of a query or a claim
+MAX_PASSAGES = 50  # passages of one search
+MAX_CALLS = 32  # calls that are worked on at the same time; a further one is refused
+_MAX_WAITING_LINES = 100  # lines of progress that wait to be sent; a client that takes them too slowly misses some
 _MAX_NAME_CHARS = 40
 
 _INSTRUCTIONS = """Answers questions that need several facts joined together, from the documents and the model that \
@@ -70,10 +66,7 @@ Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 def open_server(engine: Engine, *, outside: bool = False) -> MCPServer[Any]:
-    """Make a server with the tools that the engine has the sources for.
-
-    A search needs a corpus, a check a corpus or a graph. Clients `outside` of this machine learn nothing of its paths.
-    """
+    """Make a server with the tools that the engine has the sources for."""
     server = _Server("hoptree", title="Hoptree", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
     tools = _Tools(engine, outside=outside)
     offered: list[tuple[Any, str]] = [(tools.ask, "Answer a multi-hop question"), (tools.decompose, "Split a question")]
@@ -111,7 +104,7 @@ class _Server(MCPServer[Any]):
 class _Tools:
     def __init__(self, engine: Engine, *, outside: bool) -> None:
         self._engine = engine
-        self._outside = outside
+        self._outside = outside  # such clients learn nothing of paths here, nor what endpoints say
         self._free = MAX_CALLS
 
     async def ask(self, question: QuestionText, ctx: Context) -> Annotated[CallToolResult, responses.AnswerReply]:
@@ -198,10 +191,7 @@ def _reply(value: Any, text: str) -> CallToolResult:
 
 @asynccontextmanager
 async def _reporting(report: Report, *, outside: bool) -> AsyncIterator[Listener]:
-    """Yield a listener whose lines are sent while the block runs; all of them are sent when it has ended well.
-
-    Messages of endpoints are not sent `outside`.
-    """
+    """Yield a listener whose lines are sent while the block runs."""
     lines: asyncio.Queue[tuple[int, str] | None] = asyncio.Queue()
     steps, calls = 0, 0
 
@@ -249,18 +239,14 @@ def _progress_line(event: Event, calls: int, *, outside: bool) -> str:
             return ""
 
 
-KEY = "HOPTREE_MCP_KEY"
-"""The environment variable with the bearer key that clients must send."""
-MAX_BODY_BYTES = 256 * 1024
-"""Of a request; the longest question takes a tenth of it."""
+KEY = "HOPTREE_MCP_KEY"  # the environment variable with the bearer key that clients must send
+MAX_BODY_BYTES = 256 * 1024  # of a request; the longest question takes a tenth of it
 PATH = "/mcp"
 _SHUTDOWN_TIMEOUT_S = 5
 _HEADER_TIMEOUT_S, _BODY_TIMEOUT_S = 10.0, 30.0
 _MAX_CONNECTIONS, _MAX_SESSIONS = 128, 1_000
-_SESSION_IDLE_S = 600.0
-"""Sessions that are opened and not used make room for others after this time."""
-_ADDRESSES = 4
-"""Addresses that it takes to use up all connections: one alone cannot keep others out."""
+_SESSION_IDLE_S = 600.0  # sessions that are opened and not used make room for others after this time
+_ADDRESSES = 4  # addresses that it takes to use up all connections: one alone cannot keep others out
 _MIN_KEY_CHARS = 16
 
 _Scope = MutableMapping[str, Any]
@@ -307,10 +293,8 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
 
     key = os.environ.get(KEY, "")
     if not address.local and not key:
-        raise ConfigError(
-            f"{address.host} can be reached from other machines, and no key was set.",
-            f"Set {KEY} to a long random text that clients send as a bearer key, or listen on 127.0.0.1.",
-        )
+        remedy = f"Set {KEY} to a long random text that clients send as a bearer key, or listen on 127.0.0.1."
+        raise ConfigError(f"{address.host} can be reached from other machines, and no key was set.", remedy)
     if key and (len(key) < _MIN_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key):
         raise ConfigError(  # it could be guessed, or not be sent
             f"{KEY} has fewer than {_MIN_KEY_CHARS} characters, or others than ASCII letters, digits and signs.",

@@ -174,14 +174,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.server = state
     # In one list, questions first: a nested router is matched again on each level, for every request.
     questions = state.questions
-    corpora = corpus_routes(questions.corpora, state.corpus_service, state.jobs)
-    for router in (
-        ask_routes(questions),
-        openai_routes(questions),
-        about_routes(questions),
-        corpora,
-        run_routes(state.runs),
-    ):
+    routers = [ask_routes(questions), openai_routes(questions), about_routes(questions)]
+    routers += [corpus_routes(questions.corpora, state.corpus_service, state.jobs), run_routes(state.runs)]
+    for router in routers:
         app.router.routes += router.routes
     _add_page(app)
     complete_document(app, keys=bool(settings.keys), prices=settings.prices is not None)
@@ -230,17 +225,14 @@ def _handle_errors(app: FastAPI) -> None:
         reply = respond(request, Refusal(error.status_code, kind, cause, "GET /openapi.json tells what there is."))
         reply.headers.update(error.headers or {})
         if error.status_code == 405:  # the router names those of one route, and a path may have several
-            reply.headers["Allow"] = ", ".join(_allowed_methods(request))
+            scopes = {method: {**request.scope, "method": method} for method in ("DELETE", "GET", "HEAD", "POST")}
+            matching = (
+                method
+                for method, scope in scopes.items()
+                if any(route.matches(scope)[0] is Match.FULL for route in app.routes)
+            )
+            reply.headers["Allow"] = ", ".join(matching)
         return reply
-
-
-def _allowed_methods(request: Request) -> list[str]:
-    routes = request.app.routes
-    return [
-        method
-        for method in ("DELETE", "GET", "HEAD", "POST")
-        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
-    ]
 
 
 class _PageFiles(StaticFiles):
@@ -256,13 +248,11 @@ def _add_page(app: FastAPI) -> None:
     """Serve the page at /, that of the API at /docs, and their files below /page/."""
     routes = APIRouter()
 
-    @routes.head("/", include_in_schema=False)
-    @routes.get("/", include_in_schema=False)
+    @routes.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def index() -> Response:
         return FileResponse(_PAGE_FOLDER / "index.html", headers={"Cache-Control": "no-cache"})
 
-    @routes.head("/docs", include_in_schema=False)
-    @routes.get("/docs", include_in_schema=False)
+    @routes.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
     async def api_page() -> Response:
         return FileResponse(_PAGE_FOLDER / "docs.html", headers={"Cache-Control": "no-cache"})
 
@@ -276,12 +266,9 @@ spend a sixth of its time looking for cycles among questions under way."""
 _MAX_HEADER_BYTES = 32 * 2**10
 _KEEP_ALIVE_SECONDS = 15
 _SHUTDOWN_SECONDS = 5.0
-_ADDRESSES = 4
-"""Addresses that it takes to use up all connections: one alone cannot keep others out."""
-_FAREWELL_SECONDS = 2.0
-"""Time to tell clients that their questions were broken off."""
-_OTHER_FILES = 256
-"""Files beside connections: indexes, the cache, endpoints, uploads."""
+_ADDRESSES = 4  # addresses that it takes to use up all connections: one alone cannot keep others out
+_FAREWELL_SECONDS = 2.0  # time to tell clients that their questions were broken off
+_OTHER_FILES = 256  # files beside connections: indexes, the cache, endpoints, uploads
 
 
 def collect_garbage_rarely() -> None:

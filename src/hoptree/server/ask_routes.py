@@ -21,35 +21,22 @@ from hoptree.engine.cache import Form
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result
 from hoptree.engine.trace import ModelProgress, Retrieved
+from hoptree.server import reply_schemas as schemas
+from hoptree.server import streaming
 from hoptree.server.error_responses import Refusal, error_body, log_failure, note_refusal, refusal_of
 from hoptree.server.question_service import PreparedQuestion, QuestionService
-from hoptree.server.reply_schemas import (
-    QUESTION_ERRORS,
-    READ_ERRORS,
-    AskFailure,
-    AskReply,
-    PassageReply,
-    ProgressEvent,
-    replies,
-    reply,
-)
+from hoptree.server.reply_schemas import replies, reply
 from hoptree.server.request_schemas import AskBody, SearchBody, require_json
 from hoptree.server.settings import unknown
-from hoptree.server.streaming import (
-    KEEP_ALIVE,
-    EventStream,
-    ProgressText,
-    ask_until_disconnect,
-    question_updates,
-    server_sent,
-)
 from hoptree.server.views import Json, event_view, passage_view, result_view, tree_view
 
 _ABOUT_REPLY = (
     "The object that hoptree ask --json prints; with stream the events step, progress, passages, tree (and trace), and "
     "at last result or error."
 )
-_REPLIES = replies(None, QUESTION_ERRORS, failure=AskFailure) | {200: reply(AskReply, _ABOUT_REPLY, stream=True)}
+_REPLIES = replies(None, schemas.QUESTION_ERRORS, failure=schemas.AskFailure) | {
+    200: reply(schemas.AskReply, _ABOUT_REPLY, stream=True)
+}
 
 
 _ANSWER_HEADER = "Hoptree-Answer"
@@ -61,7 +48,7 @@ class StoredAnswer(TypedDict):
 
     id: str
     corpus: str | None
-    result: AskReply
+    result: schemas.AskReply
 
 
 class SearchReply(TypedDict):
@@ -69,7 +56,7 @@ class SearchReply(TypedDict):
 
     corpus: str
     retriever: str
-    passages: list[PassageReply]
+    passages: list[schemas.PassageReply]
 
 
 def ask_routes(questions: QuestionService) -> APIRouter:
@@ -85,8 +72,8 @@ def ask_routes(questions: QuestionService) -> APIRouter:
         stored_as = "" if questions.calls.cache is None else secrets.token_urlsafe(16)
         headers = {_ANSWER_HEADER: stored_as} if stored_as else {}
         if body.stream:
-            return EventStream(_stream(questions, prepared, request, stored_as, events=body.events), headers)
-        result = await ask_until_disconnect(request, questions, prepared)
+            return streaming.EventStream(_stream(questions, prepared, request, stored_as, events=body.events), headers)
+        result = await streaming.ask_until_disconnect(request, questions, prepared)
         view = result_view(result, prepared.model_name)
         if result.failure:
             refusal = refusal_of(result.failure)
@@ -109,7 +96,7 @@ def ask_routes(questions: QuestionService) -> APIRouter:
         "/v1/answers/{answer}",
         tags=["ask"],
         summary="An answer that was given before, by the id in its header Hoptree-Answer",
-        responses=replies(StoredAnswer, READ_ERRORS),
+        responses=replies(StoredAnswer, schemas.READ_ERRORS),
     )
     async def stored(answer: str) -> Response:
         cache, key = questions.calls.cache, _answer_key(answer)
@@ -125,7 +112,7 @@ def ask_routes(questions: QuestionService) -> APIRouter:
         "/v1/search",
         tags=["search"],
         summary="The best passages for a query",
-        responses=replies(SearchReply, QUESTION_ERRORS),
+        responses=replies(SearchReply, schemas.QUESTION_ERRORS),
         dependencies=takes_json,
     )
     async def search(body: SearchBody, request: Request) -> Response:
@@ -166,7 +153,9 @@ def _answer_key(answer: str) -> bytes:
     return f"answer:{answer}".encode("utf-8", "replace")
 
 
-async def _store(questions: QuestionService, prepared: PreparedQuestion, stored_as: str, view: AskReply) -> None:
+async def _store(
+    questions: QuestionService, prepared: PreparedQuestion, stored_as: str, view: schemas.AskReply
+) -> None:
     """Keep an answer for those who are sent its address; a cache that fails must not fail the question."""
     cache = questions.calls.cache
     if cache is not None and stored_as:
@@ -178,40 +167,40 @@ async def _stream(
     questions: QuestionService, prepared: PreparedQuestion, request: Request, stored_as: str, *, events: bool
 ) -> AsyncGenerator[bytes, None]:
     """Yield steps, passages and the tree as they come; a result, or an error, is the last."""
-    progress, seen = ProgressText(), set[str]()
-    async for update in question_updates(questions, prepared):
+    progress, seen = streaming.ProgressText(), set[str]()
+    async for update in streaming.question_updates(questions, prepared):
         match update:
             case ModelProgress():
-                yield server_sent("progress", _progress_view(update))
+                yield streaming.server_sent("progress", _progress_view(update))
             case Event():
                 if events:
-                    yield server_sent("trace", event_view(update, prepared.model_name, seen))
+                    yield streaming.server_sent("trace", event_view(update, prepared.model_name, seen))
                 if isinstance(update, Retrieved):
                     fresh = [passage for passage in update.passages if passage["id"] not in seen]
                     seen.update(passage["id"] for passage in fresh)
                     if fresh:
-                        yield server_sent("passages", {"passages": fresh})
+                        yield streaming.server_sent("passages", {"passages": fresh})
                 if step := progress.step(update):
-                    yield server_sent("step", step)
+                    yield streaming.server_sent("step", step)
             case list():
-                yield server_sent("tree", tree_view(update))
+                yield streaming.server_sent("tree", tree_view(update))
             case None:
-                yield KEEP_ALIVE
+                yield streaming.KEEP_ALIVE
             case Result():
                 view = result_view(update, prepared.model_name)
                 if update.failure:
                     error = error_body(refusal_of(update.failure))["error"]
-                    yield server_sent("error", {**error, "result": view})
+                    yield streaming.server_sent("error", {**error, "result": view})
                 else:
                     await _store(questions, prepared, stored_as, view)
-                    yield server_sent("result", view)
+                    yield streaming.server_sent("result", view)
             case Refusal():
                 note_refusal(request, update, questions.metrics)
-                yield server_sent("error", error_body(update)["error"])
+                yield streaming.server_sent("error", error_body(update)["error"])
 
 
-def _progress_view(now: ModelProgress) -> ProgressEvent:
-    return ProgressEvent(
+def _progress_view(now: ModelProgress) -> schemas.ProgressEvent:
+    return schemas.ProgressEvent(
         text=f"The model is {now.describe()}",
         node=now.node,
         read=now.read,

@@ -17,7 +17,6 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from typing_extensions import TypedDict
 
 from hoptree.core.http_server import is_loopback
-from hoptree.core.values import Passage
 from hoptree.server.corpus_service import CorpusService
 from hoptree.server.error_responses import Refusal, refuse_when_disk_full
 from hoptree.server.jobs import Job, JobReply, Jobs
@@ -170,7 +169,8 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
         before, hit, after = await asyncio.to_thread(corpora.passage, name, passage)
         try:
             await asyncio.to_thread(corpora.file, name, hit.document, of_others=_is_local(request))
-            page = _page_of(hit)
+            # The fragment opens a PDF at the page of the passage.
+            page = next((f"#page={value}" for key, value in hit.metadata if key == "page"), "")
             file = f"v1/corpora/{name}/files/{quote(hit.document.removesuffix(page), safe='/')}{page}"
         except Refusal:
             file = None
@@ -229,11 +229,6 @@ def _is_local(request: Request) -> bool:
     return is_loopback(settings.host) and not settings.keys
 
 
-def _page_of(passage: Passage) -> str:
-    """Return the fragment that opens a PDF at the page of a passage."""
-    return next((f"#page={value}" for name, value in passage.metadata if name == "page"), "")
-
-
 _TEXT_SUFFIXES = frozenset({".txt", ".md", ".rst", ".csv", ".tsv", ".json", ".jsonl", ".log", ".html", ".htm", ".xml"})
 _PDF_POLICY = "default-src 'none'; style-src 'unsafe-inline'; object-src 'self'; frame-ancestors 'none'"
 _TEXT_POLICY = "default-src 'none'; sandbox"
@@ -255,14 +250,13 @@ def _file_response(path: FilePath) -> Response:
 def _passage_page(passage: CitedPassage, base: str) -> str:
     """Return a passage and the text around it as a page; every text in it is escaped."""
     title, document = escape(passage["title"] or passage["id"]), escape(passage["document"] or passage["id"])
-    before, text, after = (_paragraphs(passage[name]) for name in ("before", "text", "after"))
+    before, text, after = (
+        "".join(f"<p>{escape(line)}</p>" for line in part.split("\n") if line.strip())
+        for part in (passage["before"], passage["text"], passage["after"])
+    )
     file = f' <a href="{escape(base + passage["file"])}">{document}</a>' if passage["file"] else document
     head = f'<!DOCTYPE html><meta charset="utf-8"><title>{title}</title><link rel="stylesheet" href="/page/style.css">'
     return f'{head}<main class="in-source"><h1>{title}</h1><p>{file}</p>{before}<mark>{text}</mark>{after}</main>'
-
-
-def _paragraphs(text: str) -> str:
-    return "".join(f"<p>{escape(part)}</p>" for part in text.split("\n") if part.strip())
 
 
 def _accepted(job: Job) -> Response:

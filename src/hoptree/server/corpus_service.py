@@ -30,19 +30,13 @@ Args = TypeVarTuple("Args")
 T = TypeVar("T")
 _LOG = logging.getLogger("hoptree.server")
 _MAKE_ROOM = "Remove some, or make another corpus."
-_MAX_UNPACKING = 2
-"""Uploads that are unpacked at the same time: each takes a thread, and most of a processor."""
-_MAX_TRIES = 3
-"""Attempts at indexing that fail by no visible fault of the files; then the change is undone."""
-_MAX_ROUNDS = 3
-"""How often another process may be quicker in taking an index that was free a moment ago."""
+_MAX_UNPACKING = 2  # uploads that are unpacked at the same time: each takes a thread, and most of a processor
+_MAX_TRIES = 3  # attempts at indexing that fail by no visible fault of the files; then the change is undone
+_MAX_ROUNDS = 3  # how often another process may be quicker in taking an index that was free a moment ago
 
 
 async def run_to_completion(work: Callable[[*Args], T], *args: *Args, give_up: Callable[[], None] | None = None) -> T:
-    """Run `work` in a thread; a cancellation takes effect once it has ended, as until then it uses files.
-
-    `give_up` asks work that takes long to end early.
-    """
+    """Run `work` in a thread to its end, which `give_up` asks for when cancelled."""
     running = asyncio.ensure_future(asyncio.to_thread(work, *args))
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
@@ -277,10 +271,7 @@ class CorpusService:
         return message
 
     async def _index(self, corpus: ManagedCorpus, job: Job, change: Change | None = None) -> str:
-        """Bring the index up to date once nobody else writes it, and it is this job's turn.
-
-        A `change` is noted as begun before; an undone one needs no such note.
-        """
+        """Bring the index up to date once nobody else writes it; note its `change`."""
         begun = change.begun() if change else None
         for _ in range(_MAX_ROUNDS):
             await wait_until_free(corpus.index, job)

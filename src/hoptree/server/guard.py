@@ -1,7 +1,4 @@
-"""The middleware that every request and reply passes: host, origin, key, rate, size and time, headers, log.
-
-The log gets one line a request, with nothing of its content.
-"""
+"""The middleware of every request: host, origin, key, rate, size, time, log."""
 
 from __future__ import annotations
 
@@ -39,10 +36,8 @@ _SECURITY_HEADERS = {
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
     ),
 }
-EXPOSED_HEADERS = ("Retry-After", "x-should-retry", "Hoptree-Answer")
-"""Scripts of allowed origins may read these, too."""
-_TAIL_SECONDS = 30.0
-"""Time beyond that of the question and the body before a request is cut off."""
+EXPOSED_HEADERS = ("Retry-After", "x-should-retry", "Hoptree-Answer")  # scripts of allowed origins may read these, too
+_TAIL_SECONDS = 30.0  # time beyond that of the question and the body before a request is cut off
 
 
 def speaks_openai(path: str) -> bool:

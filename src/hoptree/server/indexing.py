@@ -32,8 +32,7 @@ _ENVIRONMENT = frozenset(
     )
 )
 _MAX_LINE_BYTES = 2**20
-MAX_WAIT_S = 600.0
-"""How long another process may keep an index that is to be changed."""
+MAX_WAIT_S = 600.0  # how long another process may keep an index that is to be changed
 _POLL_S = 0.2
 _MAX_PASSED_OVER = 100
 _RETRY_REMEDY = "Send it again later, or tell whoever runs the server; its log says more."
@@ -151,10 +150,7 @@ async def _follow(process: asyncio.subprocess.Process, corpus: ManagedCorpus, jo
 
 
 def _failure(error: dict[str, str], corpus: ManagedCorpus, left_out: Sequence[str]) -> Refusal:
-    """Translate an error of the worker; what only an administrator can change goes to the log.
-
-    Where files are to blame, the first of unknown kind, which the worker was not given, is named as well.
-    """
+    """Translate an error of the worker; name the first file of unknown kind, too."""
     kind, cause = error["class"], error["cause"]
     for folder in (corpus.folder.absolute(), corpus.folder.resolve()):
         cause = cause.replace(str(folder), corpus.name)

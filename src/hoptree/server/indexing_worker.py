@@ -34,8 +34,7 @@ from hoptree.retrieval.indexing.sources import Listener, Outcome, Progress, Read
 _PROGRESS_INTERVAL_S = 0.1
 _MAX_PASSED_OVER = 100
 _MAX_TRACEBACK_CHARS = 8_000
-_NICENESS = 10
-"""The system prefers the processes that answer questions by so much."""
+_NICENESS = 10  # the system prefers the processes that answer questions by so much
 _REMEDIES = {
     "OCR": "Recognise its text (OCR), then upload it again.",
     "UTF-8": "Save it as UTF-8, then upload it again.",
@@ -66,7 +65,10 @@ def main() -> None:
     order = json.loads(sys.stdin.readline())
     threading.Thread(target=_exit_with_server, daemon=True).start()
     os.nice(_NICENESS)
-    _limit_resources(int(order["seconds"]), int(order["memory"]))
+    # The system ends this process when it takes too much; the server watches the clock as well.
+    for limit, value in ((resource.RLIMIT_CPU, int(order["seconds"])), (resource.RLIMIT_AS, int(order["memory"]))):
+        with suppress(ValueError, OSError):  # not every system knows both
+            resource.setrlimit(limit, (value, value))
     try:
         _index(order)
     except MemoryError:
@@ -93,13 +95,6 @@ def _exit_with_server() -> None:
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)
-
-
-def _limit_resources(seconds: int, memory: int) -> None:
-    """Have the system end this process when it takes too much; the server watches the clock as well."""
-    for limit, value in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory)):
-        with suppress(ValueError, OSError):  # not every system knows both
-            resource.setrlimit(limit, (value, value))
 
 
 def _index(order: Mapping[str, Any]) -> None:
@@ -188,10 +183,7 @@ def _find_damage(index: Path) -> str:
 
 
 def _find_unread(documents: Path, replaced: Path, added: Sequence[str], reading: Reading) -> dict[str, str]:
-    """Return the new versions of files of which nothing can be read, each with why.
-
-    Where nothing else of what was added can be read either, all of it is returned.
-    """
+    """Return new versions that cannot be read, with why; else all that was added."""
     unread: dict[str, str] = {}
     for name in added:
         if (replaced / name).is_file() and (why := _why_unreadable(documents / name, name, reading)):
@@ -227,10 +219,7 @@ def _count_passages(documents: Path, index: Path) -> dict[str, int]:
 def _passed_over(
     sentences: Sequence[str], counts: Mapping[str, int], added: Sequence[str], stays: Mapping[str, str]
 ) -> list[dict[str, str]]:
-    """List the uploaded files that were not read, or not wholly, with cause and remedy; those not read at all first.
-
-    `stays` are those whose old versions stay, which may well be read.
-    """
+    """List uploaded files not wholly read, with cause and remedy; unread first."""
     causes = dict(stays)
     for sentence in sentences:
         named = [name for name in added if sentence.startswith(f"{name} ") or f" of {name} " in sentence]

@@ -61,22 +61,19 @@ def new_job_id() -> str:
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A change of a corpus, and how far it is: `done` of `total` bytes or passages.
-
-    `left_out` lists files that were in an archive and not taken.
-    """
+    """A change of a corpus, and how far it is."""
 
     kind: JobKind
     corpus: str
     id: str = field(default_factory=new_job_id)
     state: Literal["running", "done", "failed", "stopped"] = "running"
-    done: int = 0
+    done: int = 0  # of `total` bytes or passages
     total: int | None = None
     unit: Literal["bytes", "passages"] = "passages"
     message: str = "waiting"
     passed_over: list[PassedOver] = field(default_factory=list)
     error: Failure | None = None
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # files that were in an archive and not taken
 
     def succeeded(self, message: str) -> Self:
         """Return the job as it is once it is done; `message` says what it did."""
@@ -112,16 +109,13 @@ JobReply = dataclass_schema(
 
 
 class Jobs:
-    """The jobs of a server: one at a time for a corpus.
-
-    `turn` is held during the part of a job that keeps a processor busy: two at a time in all.
-    """
+    """The jobs of a server: one at a time for a corpus."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._held: set[str] = set()
-        self.turn = asyncio.Semaphore(_MAX_BUSY_JOBS)
+        self.turn = asyncio.Semaphore(_MAX_BUSY_JOBS)  # held during the part of a job that keeps a processor busy
 
     def find(self, job_id: str) -> Job:
         if job_id not in self._jobs:
@@ -204,25 +198,19 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a change does to the documents of a corpus: names that come, names that go.
-
-    `kept` are those of them that were there before: they are in `replaced/` until the change is settled. `left_out` was
-    in an archive and not taken. `tries` counts how often indexing was begun. `stale` says that the index may no longer
-    be that of the documents before. `resumed` says that the server went on with it by itself: its client was not told
-    that it failed, so it may be tried again. `job` is the id of its job, and `failure` why it is undone.
-    """
+    """What a change does to the documents of a corpus: names that come, and that go."""
 
     kind: JobKind
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()  # those that were there before: in `replaced/` until the change is settled
     stage: Stage = Stage.PLACING
-    tries: int = 0
-    stale: bool = False
-    resumed: bool = False
+    tries: int = 0  # how often indexing was begun
+    stale: bool = False  # the index may no longer be that of the documents before
+    resumed: bool = False  # by the server itself: its client was not told that it failed, so it may be tried again
     left_out: tuple[str, ...] = ()
-    job: str = ""
-    failure: Failure | None = None
+    job: str = ""  # the id of its job
+    failure: Failure | None = None  # why it is undone
 
     def begun(self) -> Self:
         """Return the change while it is indexed: one try more, after which the index may be another."""
@@ -300,10 +288,8 @@ def place(corpus: ManagedCorpus, change: Change, staged: ManagedCorpus | None) -
 
 
 def undo(corpus: ManagedCorpus, change: Change) -> bool:
-    """Put the documents back, or remove a corpus that was to be made; return whether the index may not be theirs.
-
-    It can be repeated where it was cut off: what was put back already is no longer in `replaced/`, and stays.
-    """
+    """Put documents back, or remove a new corpus; return whether its index is stale."""
+    # It can be repeated where it was cut off: what was put back already is no longer in `replaced/`, and stays.
     if change.stage is Stage.UNDONE:
         return True
     if change.kind == "create":

@@ -31,21 +31,16 @@ _MINUTE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A client: `digest` is the SHA-256 of its secret, so that no secret is kept.
-
-    `rate` is requests a minute (None: that of the limits), `budget` what all its questions of one day may spend,
-    `corpora` whether it may make, change and remove corpora.
-    """
+    """A client, and what it may do."""
 
     name: str
-    digest: bytes = b""
-    rate: int | None = None
-    budget: Budget = field(default_factory=Budget)
-    corpora: bool = False
+    digest: bytes = b""  # SHA-256 of its secret, so that no secret is kept
+    rate: int | None = None  # requests a minute; None: that of the limits
+    budget: Budget = field(default_factory=Budget)  # what all its questions of one day may spend
+    corpora: bool = False  # whether it may make, change and remove corpora
 
 
-ANYBODY = Key("anybody", corpora=True)
-"""Whoever comes to a server without keys, which listens on this machine only."""
+ANYBODY = Key("anybody", corpora=True)  # whoever comes to a server without keys, which listens on this machine only
 
 
 def find_key(keys: Sequence[Key], secret: str) -> Key | None:

@@ -20,31 +20,13 @@ from hoptree.engine.registry import list_methods
 from hoptree.engine.result import Result
 from hoptree.engine.trace import ModelProgress
 from hoptree.retrieval.retriever import is_remote
+from hoptree.server import reply_schemas as schemas
+from hoptree.server import streaming
 from hoptree.server.error_responses import Refusal, error_body, note_refusal, refusal_of
 from hoptree.server.question_service import AskRequest, PreparedQuestion, QuestionService
-from hoptree.server.reply_schemas import (
-    CHAT_ERRORS,
-    AskReply,
-    Choice,
-    Citation,
-    CitedPlace,
-    Completion,
-    CompletionUsage,
-    Message,
-    ResponseReply,
-    replies,
-    reply,
-)
+from hoptree.server.reply_schemas import replies, reply
 from hoptree.server.request_schemas import ChatBody, ChatMessage, Choices, ResponsesBody, ignored_fields, require_json
 from hoptree.server.settings import unknown
-from hoptree.server.streaming import (
-    KEEP_ALIVE,
-    EventStream,
-    ProgressText,
-    ask_until_disconnect,
-    question_updates,
-    server_sent,
-)
 from hoptree.server.views import Json, result_view, to_json
 
 _NO_ANSWER = "No answer was found."
@@ -59,17 +41,27 @@ _FIELD_TYPES = {
 """What `response_format` may ask for: the properties of a JSON answer, and their types."""
 
 
-_CHAT_REPLIES = replies(None, CHAT_ERRORS, openai=True) | {
-    200: reply(Completion, "A completion, or with stream its chunks.", stream=True)
+_CHAT_REPLIES = replies(None, schemas.CHAT_ERRORS, openai=True) | {
+    200: reply(schemas.Completion, "A completion, or with stream its chunks.", stream=True)
 }
-_RESPONSE_REPLIES = replies(None, CHAT_ERRORS, openai=True) | {
-    200: reply(ResponseReply, "A response, or with stream its events.", stream=True)
+_RESPONSE_REPLIES = replies(None, schemas.CHAT_ERRORS, openai=True) | {
+    200: reply(schemas.ResponseReply, "A response, or with stream its events.", stream=True)
 }
 
 
 def openai_routes(questions: QuestionService) -> APIRouter:
     """Make the routes that OpenAI's clients know."""
     routes = APIRouter(dependencies=[Depends(require_json)], tags=["openai"])
+
+    async def open_chat(
+        prefix: str, body: ChatBody | ResponsesBody, field: str, form: tuple[str, ...] | None, request: Request
+    ) -> _Chat:
+        prepared = await questions.prepare(_ask_request(body, field, questions.models.names), request.state.key)
+        corpus, url = quote(prepared.corpus or "", safe=""), f"{request.base_url}v1/corpora/"
+        here = prepared.corpus is not None and not is_remote(questions.corpora.place(prepared.corpus))
+        passages_url = f"{url}{corpus}/passages/" if here else f"hoptree:{corpus}/"
+        chat_id, now = f"{prefix}{uuid.uuid4().hex}", int(time.time())
+        return _Chat(chat_id, now, body.model, prepared, ignored_fields(body), form, passages_url)
 
     @routes.post("/v1/chat/completions", summary="OpenAI's chat completions", responses=_CHAT_REPLIES)
     async def complete(body: ChatBody, request: Request) -> Response:
@@ -78,15 +70,10 @@ def openai_routes(questions: QuestionService) -> APIRouter:
         if body.logprobs:
             raise _unsupported("logprobs", "An answer has no log-probabilities.")
         form = _read_format("response_format", body.response_format)
-        asked = _ask_request(body, body.messages, "messages", questions.models.names)
-        prepared = await questions.prepare(asked, request.state.key)
-        chat = _Chat(
-            *(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), body.model, prepared, ignored_fields(body), form),
-            passages_url=_passages_url(questions, prepared, request),
-        )
+        chat = await open_chat("chatcmpl-", body, "messages", form, request)
         if body.stream:
             usage = bool(body.stream_options and body.stream_options.include_usage)
-            return EventStream(_stream_chat(questions, chat, request, usage=usage))
+            return streaming.EventStream(_stream_chat(questions, chat, request, usage=usage))
         steps, result = await _ask(questions, chat, request)
         return Json(chat.completion(result, steps))
 
@@ -96,24 +83,18 @@ def openai_routes(questions: QuestionService) -> APIRouter:
             raise _unsupported("previous_response_id", "Nothing is stored here; send the conversation as input.")
         given = (body.text or {}).get("format")
         form = _read_format("text.format", given if isinstance(given, dict) else None)
-        asked = _ask_request(body, body.messages, "input", questions.models.names)
-        prepared = await questions.prepare(asked, request.state.key)
-        chat = _Chat(
-            *(f"resp_{uuid.uuid4().hex}", int(time.time()), body.model, prepared, ignored_fields(body), form),
-            passages_url=_passages_url(questions, prepared, request),
-        )
+        chat = await open_chat("resp_", body, "input", form, request)
         if body.stream:
-            return EventStream(_stream_response(questions, chat, request))
+            return streaming.EventStream(_stream_response(questions, chat, request))
         steps, result = await _ask(questions, chat, request)
         return Json(chat.response(result, steps))
 
     return routes
 
 
-def _ask_request(
-    body: ChatBody | ResponsesBody, messages: Sequence[ChatMessage], field: str, models: Collection[str]
-) -> AskRequest:
+def _ask_request(body: ChatBody | ResponsesBody, field: str, models: Collection[str]) -> AskRequest:
     """Return the last message, which must be the user's, with the conversation before it."""
+    messages = body.messages
     for name in ("tools", "functions"):
         if getattr(body, name, None):
             raise _unsupported(name, "Methods call no tools of clients.")
@@ -157,10 +138,7 @@ def _unsupported(field: str, why: str) -> Refusal:
 
 
 def _read_format(field: str, given: Mapping[str, Any] | None) -> tuple[str, ...] | None:
-    """Return the properties of the JSON that a client wants in place of a sentence; None where it wants text.
-
-    A schema may have properties that an answer has, each with its type: no model is asked to fill others.
-    """
+    """Return the properties of the JSON that a client wants; None for text."""
     kind = (given or {}).get("type", "text")
     if kind == "text":
         return None
@@ -183,18 +161,15 @@ def _read_format(field: str, given: Mapping[str, Any] | None) -> tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Chat:
-    """A reply that is being made: the fields that all of its parts share, and warnings about its request.
-
-    `form` names the properties of a JSON answer; None for a sentence. A passage is found behind `passages_url`.
-    """
+    """A reply that is being made: what all of its parts share."""
 
     id: str
     created: int
     model: str
     prepared: PreparedQuestion
-    warnings: list[str]
-    form: tuple[str, ...] | None
-    passages_url: str
+    warnings: list[str]  # about its request
+    form: tuple[str, ...] | None  # the properties of a JSON answer; None for a sentence
+    passages_url: str  # goes before the id of a passage; leads nowhere for those of other engines
 
     def content(self, result: Result) -> str:
         """Return what a person reads, or the JSON that a program asked for."""
@@ -221,16 +196,16 @@ class _Chat:
         shared = {"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model}
         return b"data: %s\n\n" % to_json({**shared, "choices": choices, **fields})
 
-    def extension(self, result: Result) -> AskReply:
+    def extension(self, result: Result) -> schemas.AskReply:
         view = result_view(result, self.prepared.model_name)
         return {**view, "warnings": [*view["warnings"], *self.warnings]}
 
-    def places(self, result: Result) -> list[CitedPlace]:
+    def places(self, result: Result) -> list[schemas.CitedPlace]:
         """Cite passages where the sentence has their number; those without one for the whole answer."""
         content = self.content(result)
         marks = {int(mark[1]): mark.span() for mark in _MARK.finditer(content)} if self.form is None else {}
         return [
-            CitedPlace(
+            schemas.CitedPlace(
                 start_index=marks.get(number, (0, 0))[0],
                 end_index=marks.get(number, (0, len(content)))[1],
                 title=passage.title,
@@ -240,11 +215,11 @@ class _Chat:
             if number in marks or number <= len(result.evidence)
         ]
 
-    def citations(self, result: Result) -> list[Citation]:
-        return [Citation(type="url_citation", url_citation=place) for place in self.places(result)]
+    def citations(self, result: Result) -> list[schemas.Citation]:
+        return [schemas.Citation(type="url_citation", url_citation=place) for place in self.places(result)]
 
-    def completion(self, result: Result, steps: Sequence[str]) -> Completion:
-        message = Message(
+    def completion(self, result: Result, steps: Sequence[str]) -> schemas.Completion:
+        message = schemas.Message(
             role="assistant",
             content=self.content(result),
             refusal=None,
@@ -252,20 +227,20 @@ class _Chat:
             annotations=self.citations(result),
             hoptree=self.extension(result),
         )
-        return Completion(
+        return schemas.Completion(
             id=self.id,
             object="chat.completion",
             created=self.created,
             model=self.model,
-            choices=[Choice(index=0, message=message, logprobs=None, finish_reason=_finish_reason(result))],
+            choices=[schemas.Choice(index=0, message=message, logprobs=None, finish_reason=_finish_reason(result))],
             usage=_usage(result),
         )
 
-    def response(self, result: Result | None, steps: Sequence[str]) -> ResponseReply:
+    def response(self, result: Result | None, steps: Sequence[str]) -> schemas.ResponseReply:
         """Return a response, without a result one that is in progress."""
         usage = _usage(result) if result else None
         incomplete = result is not None and bool(result.stopped_by)
-        return ResponseReply(
+        return schemas.ResponseReply(
             id=self.id,
             object="response",
             created_at=self.created,
@@ -304,21 +279,13 @@ class _Chat:
         return {"type": "output_text", "text": text, "annotations": notes, "logprobs": []}
 
 
-def _passages_url(questions: QuestionService, prepared: PreparedQuestion, request: Request) -> str:
-    """Return the address before the ids of passages; those of other engines have none here."""
-    corpus = quote(prepared.corpus or "", safe="")
-    if prepared.corpus is None or is_remote(questions.corpora.place(prepared.corpus)):
-        return f"hoptree:{corpus}/"
-    return f"{request.base_url}v1/corpora/{corpus}/passages/"
-
-
 def _finish_reason(result: Result) -> Literal["stop", "length"]:
     return "length" if result.stopped_by else "stop"
 
 
-def _usage(result: Result) -> CompletionUsage:
+def _usage(result: Result) -> schemas.CompletionUsage:
     usage = result.usage
-    return CompletionUsage(
+    return schemas.CompletionUsage(
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         total_tokens=usage.prompt_tokens + usage.completion_tokens,
@@ -330,13 +297,13 @@ def _usage(result: Result) -> CompletionUsage:
 async def _ask(questions: QuestionService, chat: _Chat, request: Request) -> tuple[list[str], Result]:
     """Return the steps, with the tree at their end, and the result; a failure is raised."""
     steps: list[str] = []
-    progress = ProgressText()
+    progress = streaming.ProgressText()
 
     def listen(event: Event) -> None:
         if step := progress.step(event):
             steps.append(step["text"])
 
-    result = await ask_until_disconnect(request, questions, chat.prepared, (listen,))
+    result = await streaming.ask_until_disconnect(request, questions, chat.prepared, (listen,))
     if result.failure:
         raise result.failure
     return [*steps, *_last_steps(result)], result
@@ -350,8 +317,8 @@ async def _updates(
     questions: QuestionService, chat: _Chat, request: Request
 ) -> AsyncGenerator[str | Result | Refusal | None, None]:
     """Yield a line for each step while it happens, those of the tree, and at last the result or why there is none."""
-    progress = ProgressText()
-    async for update in question_updates(questions, chat.prepared):
+    progress = streaming.ProgressText()
+    async for update in streaming.question_updates(questions, chat.prepared):
         match update:
             case ModelProgress():
                 yield None
@@ -387,7 +354,7 @@ async def _stream_chat(
             case str():
                 yield chunk({"reasoning_content": f"{update}\n"})
             case None:
-                yield KEEP_ALIVE
+                yield streaming.KEEP_ALIVE
             case Result():
                 yield chunk({"content": chat.content(update)})
                 last = {"annotations": chat.citations(update), "hoptree": chat.extension(update)}
@@ -406,7 +373,9 @@ async def _stream_response(questions: QuestionService, chat: _Chat, request: Req
     def event(kind: str, **fields: Any) -> bytes:
         nonlocal number
         number += 1
-        return server_sent(f"response.{kind}", {"type": f"response.{kind}", "sequence_number": number - 1, **fields})
+        return streaming.server_sent(
+            f"response.{kind}", {"type": f"response.{kind}", "sequence_number": number - 1, **fields}
+        )
 
     thought = {"item_id": chat.reasoning_item(())["id"], "output_index": 0, "summary_index": 0}
     message = {"item_id": chat.message_item(None)["id"], "output_index": 1, "content_index": 0}
@@ -420,7 +389,7 @@ async def _stream_response(questions: QuestionService, chat: _Chat, request: Req
                 yield event("reasoning_summary_text.delta", **thought, delta=f"\n{update}" if steps else update)
                 steps.append(update)
             case None:
-                yield KEEP_ALIVE
+                yield streaming.KEEP_ALIVE
             case Result():
                 text, part = "\n".join(steps), chat.text_part(update)
                 yield event("reasoning_summary_text.done", **thought, text=text)

@@ -10,7 +10,6 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from hoptree.core.values import Usage
 from hoptree.engine.result import Result
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -25,10 +24,10 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        if self.result is None:
-            return "failed" if self.failed else "gone"
-        if self.result.error:
+        if self.failed or (self.result and self.result.error):
             return "failed"
+        if self.result is None:
+            return "gone"
         if self.result.stopped_by:
             return "stopped"
         return "abstained" if self.result.abstained else "answered"
@@ -75,14 +74,12 @@ class Metrics:
             self._questions.labels(method, outcome.name).inc()
             self._question_seconds.labels(method).observe(time.perf_counter() - began)
             if outcome.result:
-                self._count_usage(outcome.result.usage)
-
-    def _count_usage(self, usage: Usage) -> None:
-        self._calls.labels("yes").inc(usage.cached_calls)
-        self._calls.labels("no").inc(usage.llm_calls - usage.cached_calls)
-        self._tokens.labels("prompt").inc(usage.prompt_tokens)
-        self._tokens.labels("completion").inc(usage.completion_tokens)
-        self._cost.inc(max(0.0, usage.cost))
+                usage = outcome.result.usage
+                self._calls.labels("yes").inc(usage.cached_calls)
+                self._calls.labels("no").inc(usage.llm_calls - usage.cached_calls)
+                self._tokens.labels("prompt").inc(usage.prompt_tokens)
+                self._tokens.labels("completion").inc(usage.completion_tokens)
+                self._cost.inc(max(0.0, usage.cost))
 
     def text(self) -> bytes:
         """Return all of it, as Prometheus reads it."""

@@ -59,7 +59,7 @@ class Journal:
             return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            lines = "".join(_line({"stopped_at": time.time(), **entry}) for entry in entries)
+            lines = "".join(f"{json.dumps({'stopped_at': time.time(), **entry})}\n" for entry in entries)
             with os.fdopen(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _OWNER_ONLY), "rb+") as file:
                 self._path.chmod(_OWNER_ONLY)  # where it was there before
                 complete = not file.seek(0, os.SEEK_END) or (file.seek(-1, os.SEEK_END) >= 0 and file.read(1) == b"\n")
@@ -76,7 +76,7 @@ class Journal:
         try:
             left = [other for other in self._read() if _identity(other) != answered]
             if left:
-                atomic_write(self._path, (_line(other) for other in left), mode=_OWNER_ONLY)
+                atomic_write(self._path, (f"{json.dumps(other)}\n" for other in left), mode=_OWNER_ONLY)
             else:
                 self._path.unlink(missing_ok=True)
         except OSError as error:
@@ -92,10 +92,6 @@ class Journal:
             with suppress(ValueError):  # a stop that was cut off itself may have left half a line
                 entries.append(json.loads(line))
         return [entry for entry in entries if isinstance(entry, dict)]
-
-
-def _line(entry: Mapping[str, Any]) -> str:
-    return json.dumps(entry) + "\n"
 
 
 def _identity(entry: Mapping[str, Any]) -> str:
@@ -127,10 +123,7 @@ class RunningQuestions:
     async def run(
         self, work: Awaitable[T], entry: dict[str, Any], answered: Callable[[T], bool] = lambda result: True
     ) -> T:
-        """Carry a question through; when the server stops it is refused.
-
-        `answered` tells whether a result takes the question out of the journal.
-        """
+        """Carry a question through; what is `answered` leaves the journal."""
         task = asyncio.current_task()
         assert task is not None
         self._entries[task] = entry
@@ -163,8 +156,7 @@ class RunningQuestions:
                 task.cancel()
 
 
-_MAX_COUNT = 100
-"""Of whatever an option counts: passages, samples, examples, turns."""
+_MAX_COUNT = 100  # of whatever an option counts: passages, samples, examples, turns
 _MAX_TEXT_COUNT = 10_000
 _TEXT_OPTIONS = frozenset({"max_tokens", "information", "stretch", "look_ahead", "words", "draw"})
 """Options that count tokens or words, or that are no count at all."""
@@ -334,11 +326,11 @@ class QuestionService:
 
     def _options(self, method: Method, given: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         """Read the options of a method; free texts may name files or models, and are for an administrator to set."""
-        fixed = {_option_name(name): value for name, value in self.settings.options.get(method.name, {}).items()}
+        fixed = {name.replace("-", "_"): value for name, value in self.settings.options.get(method.name, {}).items()}
         known = {option.name: option for option in method.options}
         chosen: dict[str, Any] = {}
         for key, value in given.items():
-            name = _option_name(key)
+            name = key.replace("-", "_")
             if name in chosen:
                 raise Refusal(400, "ConfigError", f"{method.name}: {name[:80]} is given twice.", "Give it once.")
             chosen[name] = value
@@ -354,10 +346,6 @@ class QuestionService:
             return None, None
         kind = request.retriever or self.settings.retriever
         return corpus, await self.retrievers.find(corpus, kind, request.rerank or "", facts=method.goes_by_facts)
-
-
-def _option_name(name: str) -> str:
-    return name.replace("-", "_")
 
 
 def _least(*numbers: Any) -> Any:

@@ -246,21 +246,17 @@ STREAM_EVENTS: dict[str, Any] = {
 """The data of server-sent events by their names."""
 
 
-LIST_ERRORS = (401, 403, 421, 429, 500)
-"""Of a list that takes no arguments."""
+LIST_ERRORS = (401, 403, 421, 429, 500)  # of a list that takes no arguments
 READ_ERRORS = (400, 401, 403, 404, 421, 422, 429, 500)
-CHANGE_ERRORS = (*READ_ERRORS, 409, 503)
-"""Of what changes a corpus."""
+CHANGE_ERRORS = (*READ_ERRORS, 409, 503)  # of what changes a corpus
 UPLOAD_ERRORS = (*CHANGE_ERRORS, 408, 413, 415, 504)
 QUESTION_ERRORS = (400, 401, 403, 408, 409, 413, 415, 421, 422, 429, 500, 501, 502, 503, 504)
 """Of a question or a search: an endpoint may fail, too."""
-CHAT_ERRORS = (*QUESTION_ERRORS, 404)
-"""Of a question whose method is named as a model."""
+CHAT_ERRORS = (*QUESTION_ERRORS, 404)  # of a question whose method is named as a model
 _OPEN_PATH = "/health"
 _KEY = "key"
 _REF = "#/components/schemas/{model}"
-_SCHEMAS: dict[str, Any] = {}
-"""All that `reply` was called with, by name."""
+_SCHEMAS: dict[str, Any] = {}  # all that `reply` was called with, by name
 
 
 def replies(
@@ -288,10 +284,7 @@ def _phrase(status: int) -> str:
 
 
 def complete_document(app: FastAPI, *, keys: bool, prices: bool) -> None:
-    """Add bearer keys, which are needed where there are `keys`, and reply schemas to an application's document.
-
-    Without `prices` no budget of money is taken.
-    """
+    """Add bearer keys and reply schemas to the document; no cost without prices."""
     make_document = app.openapi
 
     def document() -> dict[str, Any]:

@@ -78,10 +78,7 @@ def _describe(error: Mapping[str, Any]) -> str:
 
 
 def _place(location: Sequence[Any]) -> tuple[str, str]:
-    """Return the field of an error as a request would write it, and the message if it may have several types.
-
-    Of such a field there is an error for each type, named behind it in the location.
-    """
+    """Return the field of an error, and the message if it may have several types."""
     parts, union_message = list(location[1:]), ""
     for depth, part in enumerate(parts):
         end = depth + (2 if part == "options" else 1)

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -60,19 +60,15 @@ def _version(where: str) -> tuple[int, ...]:
 
 
 class Retrievers:
-    """Retrievers by corpus, kind and reranker; an index that changed is opened anew.
-
-    `place` gives the folder or address of a corpus by its name. The retriever that was open before stays so for
-    `keep_seconds`, which no question outlasts.
-    """
+    """Retrievers by corpus, kind and reranker; an index that changed is opened anew."""
 
     def __init__(
         self, place: Callable[[str], str], rerankers: Mapping[str, str], *, cached: bool, keep_seconds: float
     ) -> None:
-        self._place = place
+        self._place = place  # gives the folder or address of a corpus by its name
         self._rerankers = rerankers
         self._cached = cached
-        self._keep_seconds = keep_seconds
+        self._keep_seconds = keep_seconds  # how long one that was replaced stays open; no question takes longer
         self._open: dict[_Key, tuple[tuple[int, ...], Retriever]] = {}
         self._opening: dict[_Key, asyncio.Lock] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -225,12 +221,6 @@ _MAX_TOPICS = 6
 _MIN_TOPIC_CHARS, _MAX_TOPIC_CHARS = 4, 80
 
 
-def _mentioned(title: str, text: str, titles: Iterable[str]) -> str | None:
-    """Return the longest other title in a text that is no part of its own."""
-    others = (other for other in titles if other in text and other not in title and title not in other)
-    return max(others, key=len, default=None)
-
-
 class ManagedCorpus:
     """A corpus that was made here, and the paths in its folder."""
 
@@ -361,7 +351,7 @@ class Corpora:
         raise Refusal(404, "NotFound", "The file of that document cannot be opened here.", "Its passages can be read.")
 
     def topics(self, name: str) -> list[Topic]:
-        """Return what questions could be about: titles, and first those whose passage mentions another title."""
+        """Return what questions could be about: titles, and first those whose passage mentions another, the longest."""
         where = self.place(name)
         if is_remote(where):
             return []
@@ -372,7 +362,10 @@ class Corpora:
             title = passage.title.rpartition(BETWEEN_HEADINGS)[2].strip()
             if _MIN_TOPIC_CHARS <= len(title) <= _MAX_TOPIC_CHARS:
                 by_title.setdefault(title, passage.text)
-        topics = [Topic(title=title, mentions=_mentioned(title, text, by_title)) for title, text in by_title.items()]
+        topics = []
+        for title, text in by_title.items():
+            others = (other for other in by_title if other in text and other not in title and title not in other)
+            topics.append(Topic(title=title, mentions=max(others, key=len, default=None)))
         return sorted(topics, key=lambda topic: topic["mentions"] is None)[:_MAX_TOPICS]
 
     def list_all(self) -> list[CorpusAbout]:

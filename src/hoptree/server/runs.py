@@ -1,7 +1,4 @@
-"""Evaluation runs to browse: their scores, their questions, and two of them side by side.
-
-Runs are folders below one folder. Clients know them by ids that are no paths.
-"""
+"""Evaluation runs below a folder, known to clients by ids that are no paths."""
 
 from __future__ import annotations
 
@@ -184,7 +181,9 @@ class Runs:
                 counts = {name: summary[name] for name in ("questions", "finished", "failed")}
                 means = {metric: summary["metrics"].get(metric, {}).get("mean") for metric in _METRICS}
                 usage = summary["usage"]
-                spent = {"calls": usage["llm_calls"]["mean"], "cost": usage["cost"]["total"], "at": _written_at(path)}
+                results = path / RESULTS
+                at = datetime.fromtimestamp(results.stat().st_mtime, UTC).isoformat() if results.exists() else None
+                spent = {"calls": usage["llm_calls"]["mean"], "cost": usage["cost"]["total"], "at": at}
                 run: Any = {**self._about(run_id, path), **counts, **means, **spent}
                 runs.append(run)
             except HoptreeError as error:
@@ -285,11 +284,6 @@ class Runs:
         if cached is None or cached[0] != version:
             cached = self._summaries[path] = (version, summarise(path))
         return cached[1]
-
-
-def _written_at(path: Path) -> str | None:
-    results = path / RESULTS
-    return datetime.fromtimestamp(results.stat().st_mtime, UTC).isoformat() if results.exists() else None
 
 
 def _folders(root: Path) -> Iterator[Path]:

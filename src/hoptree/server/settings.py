@@ -24,32 +24,24 @@ _MEGABYTE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of requests, uploads, questions and of stopping; `parse` reads them from text.
+    """Bounds of requests, uploads, questions and of stopping; sizes are bytes."""
 
-    Sizes are bytes. `body` is that of a JSON request, `upload` that of an upload, `unpacked` what all its files may be
-    once they are unpacked, `stored` what one corpus may hold. `calls`, `tokens` and `seconds` bound every question,
-    whatever budget it asks for. `asking` questions are answered at once. `rate` is the number of requests a minute of
-    a key that names none itself, and of everybody together where there are no keys; 0 is no limit.
-    `header_seconds`, `body_seconds` and `upload_seconds` are how long a client may take to send them, `stop_seconds`
-    how long a stop waits for questions that are under way.
-    """
-
-    body: int = _MEGABYTE
+    body: int = _MEGABYTE  # of a JSON request
     upload: int = 64 * _MEGABYTE
-    unpacked: int = 256 * _MEGABYTE
-    stored: int = 2048 * _MEGABYTE
+    unpacked: int = 256 * _MEGABYTE  # of all files of an upload
+    stored: int = 2048 * _MEGABYTE  # of one corpus
     files: int = 1_000
     corpora: int = 100
-    calls: int = 500
+    calls: int = 500  # like tokens and seconds of every question, whatever budget it asks for
     tokens: int = 2_000_000
     seconds: float = 300.0
-    asking: int = 256
+    asking: int = 256  # questions at once
     connections: int = 1_024
-    rate: int = 0
-    header_seconds: float = 10.0
+    rate: int = 0  # requests a minute of a key that names none, or of all without keys; 0: no limit
+    header_seconds: float = 10.0  # how long a client may take to send them
     body_seconds: float = 30.0
     upload_seconds: float = 600.0
-    stop_seconds: float = 20.0
+    stop_seconds: float = 20.0  # how long a stop waits for questions under way
     indexing_seconds: float = 3_600.0
     indexing_memory: int = 4096 * _MEGABYTE
 
@@ -81,31 +73,22 @@ def _parse_number(text: str) -> float | None:
 
 
 _MODEL_NAME = re.compile(r"[\w][\w.:+-]{0,79}", re.ASCII)
-_IN_PROCESS = ("local/", "hf/")
-"""Models that are loaded by the process that calls them."""
+_IN_PROCESS = ("local/", "hf/")  # models that are loaded by the process that calls them
 _FOR_WORKERS = ("models", "corpora", "graphs", "rerankers", "base_urls", "options", "prompts", "method", "retriever")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a server is set up.
+    """How a server is set up."""
 
-    `models` are specs, or models that are open, by the names clients see; the first is the default one, and so is the
-    first corpus. `base_urls` are of `openai/…` models, by those names. `corpora_folder` holds the corpora that clients
-    make; without one, `uploads_off` says why. `options` are set for all questions of a method, and clients cannot
-    change them; `prompts` are texts that stand in for ours by file name. `hosts` are further names under which the
-    server is reached, `origins` the web pages elsewhere that may ask it. `journal` is the file for questions that a
-    stop cut off. `workers` are processes that answer; with none the server's own does.
-    """
-
-    models: Mapping[str, str | Model]
-    corpora: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str | Model]  # specs, or open models, by the names clients see; the first is the default
+    corpora: Mapping[str, str] = field(default_factory=dict)  # the first is the default
     graphs: Mapping[str, str] = field(default_factory=dict)
     rerankers: Mapping[str, str] = field(default_factory=dict)
-    base_urls: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    prompts: Mapping[str, str] = field(default_factory=dict)
-    corpora_folder: Path | None = None
+    base_urls: Mapping[str, str] = field(default_factory=dict)  # of `openai/…` models, by name
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by method; clients cannot change them
+    prompts: Mapping[str, str] = field(default_factory=dict)  # texts that stand in for ours by file name
+    corpora_folder: Path | None = None  # of those that clients make; without one, `uploads_off` says why
     uploads_off: str = "It was started without a folder for them: --corpora DIR."
     runs: Path | None = None
     keys: tuple[Key, ...] = ()
@@ -116,10 +99,10 @@ class Settings:
     cache: str | Path | Store | None = "default"
     concurrency: int | None = None
     host: str = "127.0.0.1"
-    hosts: tuple[str, ...] = ()
-    origins: tuple[str, ...] = ()
-    journal: Path | None = None
-    workers: int = 0
+    hosts: tuple[str, ...] = ()  # further names under which the server is reached
+    origins: tuple[str, ...] = ()  # web pages elsewhere that may ask it
+    journal: Path | None = None  # the file for questions that a stop cut off
+    workers: int = 0  # processes that answer; with none the server's own does
 
     def check(self) -> None:
         """Refuse settings that would let everybody ask, or that do not fit together."""

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hoptree.core.errors import redact
+from hoptree.engine import trace
 from hoptree.engine.events import (
     ChainWritten,
     Event,
@@ -25,17 +26,6 @@ from hoptree.engine.events import (
     Warned,
 )
 from hoptree.engine.result import Result
-from hoptree.engine.trace import (
-    EntitiesFound,
-    FactsFound,
-    Listener,
-    LiveListener,
-    ModelCalled,
-    QuestionRewritten,
-    Retried,
-    Retrieved,
-    TitlesFound,
-)
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.question_service import PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import StepEvent
@@ -44,8 +34,7 @@ from hoptree.server.views import to_json
 _SNAPSHOT_SECONDS = 0.1
 _SNAPSHOT_PAUSE_FACTOR = 10
 """Drawing a large tree, or sending it to a slow client, takes at most one part of the time in so many."""
-_IDLE_SECONDS = 15.0
-"""After so long something is sent, so that no proxy takes the connection for dead."""
+_IDLE_SECONDS = 15.0  # after so long something is sent, so that no proxy takes the connection for dead
 KEEP_ALIVE = b": still answering\n\n"
 
 
@@ -63,7 +52,7 @@ async def question_updates(
         events.append(event)
         news.set()
 
-    task = asyncio.get_running_loop().create_task(questions.ask(prepared, (LiveListener(listen),)))
+    task = asyncio.get_running_loop().create_task(questions.ask(prepared, (trace.LiveListener(listen),)))
     task.add_done_callback(lambda done: news.set())
     sent, drawn, next_drawing = 0, 0, 0.0
     try:
@@ -125,7 +114,7 @@ class EventStream(Response):
 
 
 async def ask_until_disconnect(
-    request: Request, questions: QuestionService, prepared: PreparedQuestion, listeners: Sequence[Listener] = ()
+    request: Request, questions: QuestionService, prepared: PreparedQuestion, listeners: Sequence[trace.Listener] = ()
 ) -> Result:
     """Answer a question, and give it up when the client disconnects.
 
@@ -168,8 +157,7 @@ _MAX_CHARS = 160
 _MAX_NAME_CHARS = 60
 _MAX_TITLE_CHARS = 40
 _MAX_TITLES = 3
-_NODE_ID_SPAN = 100
-"""Ids that a node reserves for what is rebuilt below it."""
+_NODE_ID_SPAN = 100  # ids that a node reserves for what is rebuilt below it
 _SOURCES = {
     "internal": "own knowledge",
     "external": "documents",
@@ -192,7 +180,7 @@ class ProgressText:
         """Return the text of an event, the node it is about, when it happened, and the kind of event."""
         if isinstance(event, Planned):
             self._number_nodes(event)
-        elif isinstance(event, Retrieved):
+        elif isinstance(event, trace.Retrieved):
             self._ids.update(passage["id"] for passage in event.passages)
         text, is_node = self._text(event), isinstance(event, NodeStarted | NodeSettled)
         if not text or (is_node and text in self._shown):
@@ -205,7 +193,7 @@ class ProgressText:
         match event:
             case Started():
                 return f"Asking with {event.method}"
-            case QuestionRewritten():
+            case trace.QuestionRewritten():
                 return f"Read as: {_short(event.question)}"
             case Planned():
                 return self._plan(event)
@@ -213,18 +201,18 @@ class ProgressText:
                 return f"{self._name(event.id)}: {_short(event.resolved)}"
             case NodeSettled():
                 return self._answer(event)
-            case ModelCalled():
+            case trace.ModelCalled():
                 cached = ", remembered" if event.cached else ""
                 return f"The model replied: {event.step.replace('_', ' ')} ({event.seconds:.1f} s{cached})"
-            case Retrieved():
+            case trace.Retrieved():
                 titles = list(dict.fromkeys(passage["title"] for passage in event.passages))
                 return f"Searched for “{_short(event.query)}”: {_list(titles)}"
-            case TitlesFound():
+            case trace.TitlesFound():
                 return f"Looked for pages called “{_short(event.name, _MAX_NAME_CHARS)}”"
-            case FactsFound():
+            case trace.FactsFound():
                 about = _short(event.label or event.entity, _MAX_NAME_CHARS)
                 return f"Looked up facts about {about}: {len(event.facts)} found"
-            case EntitiesFound():
+            case trace.EntitiesFound():
                 labels = [label for _, label in event.found[:_MAX_TITLES]]
                 return f"Looked up “{_short(event.name, _MAX_NAME_CHARS)}” in the graph: {_list(labels)}"
             case ChainWritten():
@@ -233,7 +221,7 @@ class ProgressText:
                 return redact(_short(event.message), known=self._ids)
             case TextQuarantined():
                 return "Left out a sentence of a passage that addresses a model"
-            case Retried():
+            case trace.Retried():
                 return f"Waiting {event.wait:g} s: an endpoint failed, and is asked again"
             case _:
                 return ""

@@ -27,10 +27,7 @@ _TYPES_REMEDY = f"{KNOWN_KINDS} A .zip may hold several."
 
 
 def check_file_name(name: str) -> None:
-    """Refuse a name, with / between folders, that may lead anywhere but below the folder it is put into.
-
-    Nothing is repaired: what tries to lead elsewhere, or could be read in different ways, is refused.
-    """
+    """Refuse a name that may lead anywhere but below the folder it is put into."""
     if fault := next(_faults(name), None):
         raise Refusal(400, "BadFileName", *fault)
 
@@ -71,10 +68,7 @@ def _faults(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_visible(name: str, place: int) -> bool:
-    """Tell whether a character is visible, or joins two that are, as in Persian words and in emoji.
-
-    Beside plain letters a joiner would only make two names look alike.
-    """
+    """Tell whether a character is seen, or joins two that are, as in emoji."""
     if name[place] in _JOINERS:
         around = name[place - 1 : place] + name[place + 1 : place + 2]
         return len(around) == 2 and all(char > "\x7f" and unicodedata.category(char)[0] in "LMS" for char in around)
@@ -124,8 +118,7 @@ _ZIP_ERRORS = (
     ValueError,
 )
 """What `zipfile` raises for files that are damaged, or no archives."""
-_MAX_ENTRY_BYTES = 1_024
-"""Of a file in the directory of a .zip, with the folders it lies in."""
+_MAX_ENTRY_BYTES = 1_024  # of a file in the directory of a .zip, with the folders it lies in
 _MAX_EXTRA_MEMBERS = 10_000
 """Members that .gz files may have beyond one each; tools that write several make them of some 64 KB."""
 _MAX_LEFT_OUT = 100
@@ -139,10 +132,7 @@ def too_many_files(limit: int) -> Refusal:
 
 
 class UploadFolder:
-    """The folder of one upload, whose files and unpacked bytes are counted.
-
-    One thread fills it, and another one may give it up.
-    """
+    """The folder of one upload, filled by one thread; another one may give it up."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._folder = folder
@@ -174,19 +164,18 @@ class UploadFolder:
         except _ZIP_ERRORS as error:
             raise _bad_zip() from error
         with archive:
-            entries = [entry for entry in archive.infolist() if not entry.is_dir() and self._is_taken(entry.filename)]
+            entries = []
+            for entry in archive.infolist():
+                if is_packer_artifact(entry.filename) and not entry.is_dir():
+                    self._leave_out(entry.filename)
+                elif not entry.is_dir():
+                    entries.append(entry)
             if len(entries) + len(self.names) > most:
                 raise refusal
             for entry in entries:
                 _check_entry(entry)
                 check_file_name(entry.filename)
                 self._store(entry.filename, _unpacked(archive, entry))
-
-    def _is_taken(self, name: str) -> bool:
-        if is_packer_artifact(name):
-            self._leave_out(name)
-            return False
-        return True
 
     def _leave_out(self, name: str) -> None:
         if len(self.left_out) < _MAX_LEFT_OUT:

@@ -25,14 +25,10 @@ from hoptree.server.error_responses import Refusal
 from hoptree.server.settings import Settings
 
 _LOG = logging.getLogger("hoptree.server")
-_CLOSE_TIMEOUT_S = 3.0
-"""Time that a worker has to close what it opened."""
-_CANCEL_TIMEOUT_S = 1.0
-"""Time that a worker has to report what a cancelled question has cost."""
-_HANG_TIMEOUT_S = 10.0
-"""Time beyond that of a question after which a worker that has not ended it is taken to hang."""
-_MAX_DOUBLINGS = 5
-"""Failures in a row after which the pause before another try grows no more."""
+_CLOSE_TIMEOUT_S = 3.0  # time that a worker has to close what it opened
+_CANCEL_TIMEOUT_S = 1.0  # time that a worker has to report what a cancelled question has cost
+_HANG_TIMEOUT_S = 10.0  # time beyond that of a question after which a worker that has not ended it is taken to hang
+_MAX_DOUBLINGS = 5  # failures in a row after which the pause before another try grows no more
 _RETRY_AFTER_S = 2
 _MAX_LINE_BYTES = 2**26
 
@@ -131,10 +127,7 @@ class Workers:
         await asyncio.gather(*(event.wait() for event in tried))
 
     async def ask(self, message: Mapping[str, Any], listeners: Sequence[Listener], *, live: bool) -> Result:
-        """Have a question answered; a failure is a result too. A cancellation ends it in the worker.
-
-        Listeners get events while they happen if it is `live`; else at the end, which costs both sides less.
-        """
+        """Have a question answered; listeners hear events at once if it is `live`."""
         identity = json.dumps({**message, "budget": None})
         worker = self._worker_of[identity] = self._choose(identity)
         self._identical[identity] += 1
