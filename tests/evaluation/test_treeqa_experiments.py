@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from tests.evaluation.experiment_files import invoke, write
 from hoptree.evaluation.plan import read_plan
 from hoptree.evaluation.run_folder import TRACES
 from hoptree.graph.loading import load_graph
+from hoptree.retrieval import encoder_backends
 
 for package in ("pyoxigraph", "onnxruntime", "usearch", "tokenizers"):
     pytest.importorskip(package)
@@ -48,6 +51,15 @@ REPLIES = [
     {"reply": "[1][2][3]"},
 ]
 """The director is refuted and rebuilt; where she was born stands in the text alone."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def loaded_once() -> Iterator[None]:
+    """Load the packaged encoder once: every run would read and optimise the same weights."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_session", "_tokenizer", "digest_of"):
+            patch.setattr(encoder_backends, name, cache(getattr(encoder_backends, name)))
+        yield
 
 
 @pytest.fixture(scope="module")
