@@ -12,7 +12,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from hoptree.corpus.document import Document, HeadingPath, Problems, Section, short, table_lines
 from hoptree.corpus.files import GUESSES, decode, read_all, stem
-from hoptree.text.word_classes import word_set
+from hoptree.text.names import word_set
 
 _CHARSET = re.compile(
     rb"""(?:charset|<\?xml[^>]{0,200}encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([A-Za-z0-9_.:-]{1,40})""", re.I

@@ -15,7 +15,7 @@ from markdown_it.token import Token
 
 from hoptree.corpus.document import Document, Problems, TextBuilder, short, table_lines
 from hoptree.corpus.files import read_text, stem, text_document, text_reader
-from hoptree.text.word_classes import word_set
+from hoptree.text.names import word_set
 
 _FRONT_LINES = 500
 _QUOTED = re.compile(r"^([\"'])(.*)\1$", re.DOTALL)
