@@ -67,7 +67,7 @@ def shallow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def quick(shallow: Path) -> Iterator[LocalModel]:
-    """A model for tests of which reply is whose, whatever it says."""
+    """A model for tests of whose reply it is and how it is drawn, whatever it says."""
     opened = LocalModel(str(shallow), n_ctx=512, slots=2, threads=1)
     yield opened
     asyncio.run(opened.aclose())
@@ -116,8 +116,8 @@ def test_a_beginning_that_prompts_share_is_read_once(quick: LocalModel) -> None:
     assert again.usage.prompt - again.usage.cached < 20
 
 
-def test_logprobs_add_up(model: LocalModel) -> None:
-    choice = ask(model, asking(top_logprobs=5)).choices[0]
+def test_logprobs_add_up(quick: LocalModel) -> None:
+    choice = ask(quick, asking(top_logprobs=5)).choices[0]
     assert len(choice.tokens) == 8
     assert "".join(token.text for token in choice.tokens).strip() == choice.text
     for token in choice.tokens:
@@ -149,19 +149,19 @@ def test_the_reply_continues_a_prefix(model: LocalModel) -> None:
     assert ask(model, request).text.startswith("Paris")
 
 
-def test_samples_follow_the_seed(model: LocalModel) -> None:
+def test_samples_follow_the_seed(quick: LocalModel) -> None:
     request = asking(n=3, temperature=1.5, seed=7)
-    first = [choice.text for choice in ask(model, request).choices]
+    first = [choice.text for choice in ask(quick, request).choices]
     assert len(set(first)) > 1
-    assert [choice.text for choice in ask(model, request).choices] == first
-    assert [choice.text for choice in ask(model, asking(n=3, temperature=1.5, seed=70)).choices] != first
+    assert [choice.text for choice in ask(quick, request).choices] == first
+    assert [choice.text for choice in ask(quick, asking(n=3, temperature=1.5, seed=70)).choices] != first
 
 
-def test_only_the_likeliest_are_drawn(model: LocalModel) -> None:
-    free = ask(model, asking(n=2, temperature=2.5, seed=7))
-    first = ask(model, asking(n=2, temperature=2.5, seed=7, top_k=1))
-    likely = ask(model, asking(n=2, temperature=2.5, seed=7, top_p=1e-6))
-    greedy = ask(model, asking()).text
+def test_only_the_likeliest_are_drawn(quick: LocalModel) -> None:
+    free = ask(quick, asking(n=2, temperature=2.5, seed=7))
+    first = ask(quick, asking(n=2, temperature=2.5, seed=7, top_k=1))
+    likely = ask(quick, asking(n=2, temperature=2.5, seed=7, top_p=1e-6))
+    greedy = ask(quick, asking()).text
     assert [choice.text for reply in (first, likely) for choice in reply.choices] == [greedy] * 4
     assert greedy not in [choice.text for choice in free.choices]
 

@@ -41,6 +41,8 @@ READ = read_prompt(
 )
 FILLED = READ.fill(documents="Lodz is a city in Poland.", question="In which country is Lodz?")
 OTHER = READ.fill(documents="Paris is a city in France.", question="In which country is Paris?")
+BETWEEN = 35
+"""Tokens: the opening of these prompts has more, and what follows it fewer."""
 MODEL = "HOPTREE_TEST_MODEL"
 """The environment variable with the path of the model, for another process too."""
 APART = "from tests.models.test_prompt_states import print_reply; print_reply()"
@@ -107,10 +109,10 @@ def test_the_opening_ends_where_the_variables_begin() -> None:
 
 def test_the_next_load_reads_only_what_follows_the_opening(folder: Path) -> None:
     first, second = ask(), ask()
-    assert evaluated(first) == first.usage.prompt and evaluated(second) < 30 < second.usage.cached
+    assert evaluated(first) == first.usage.prompt and evaluated(second) < BETWEEN < second.usage.cached
     assert second.choices == first.choices, "tokens and log-probabilities, to the last digit"
     other = ask(OTHER)
-    assert evaluated(other) < 30
+    assert evaluated(other) < BETWEEN
     assert [path.suffix for path in folder.iterdir()] == [".state"]
 
 
@@ -118,7 +120,7 @@ def test_with_an_adapter_too(folder: Path, tmp_path: Path) -> None:
     adapter = str(lora_file(tmp_path / "a.gguf", {"bases": {}, "templates": [FILLED.template]}, blocks=BLOCKS))
     untrained = replace(FILLED, template="other@1")
     first, second, base = ask(adapter=adapter), ask(adapter=adapter), ask(untrained, adapter=adapter)
-    assert evaluated(second) < 30 < second.usage.cached and second.choices == first.choices
+    assert evaluated(second) < BETWEEN < second.usage.cached and second.choices == first.choices
     assert base.text == ask(states=False).text != first.text, "a state of the adapter is none of the base"
     mixed = ask(untrained, then=FILLED, adapter=adapter)
     assert mixed.choices == first.choices
@@ -190,7 +192,7 @@ def test_the_opening_stays_in_its_slot_between_calls(folder: Path, monkeypatch: 
 
     monkeypatch.setattr(PromptStates, "restore", counted)
     reply = ask(then=OTHER)
-    assert len(restored) == 1 and evaluated(reply) < 30
+    assert len(restored) == 1 and evaluated(reply) < BETWEEN
 
 
 def test_keys_name_all_that_a_state_depends_on() -> None:
