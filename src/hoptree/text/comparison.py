@@ -305,8 +305,7 @@ def _overlap(sets: Sequence[frozenset[str]]) -> tuple[bool, str] | None:
 
 # In small letters: "Not Fade Away" is a song.
 _NEGATED_ANSWER = lazy_re(r"\b(?:not|never|neither|nor|except|anything but|anyone but)\b|n['’]t\b|\ANot? [a-z]")
-_CONTRAST = lazy_re(r"[,;(]\s*(?:and\s+|but\s+)?(?:not|rather than|instead of)\b[^,;)]*\)?")
-"""What an answer is told apart from: "Apollo 14, not Apollo 12"."""
+_CONTRAST = lazy_re(r"[,;(]\s*(?:and\s+|but\s+)?(?:not|rather than|instead of)\b[^,;)]*\)?")  # "…, not Apollo 12"
 _FIRST_WORD = lazy_re(r"\w+")
 _HEDGE = lazy_re(r"about|around|approximately|roughly|nearly|almost|over|some|an?|the", re.IGNORECASE)
 _YES_NO = lazy_re(r"\W*(?:yes|no|true|false|correct|incorrect)\s*(?:[,.;:!–—-]|\Z)", re.IGNORECASE)

@@ -180,8 +180,7 @@ _ASKING_EVENTS = {
 }
 _SIMILAR_EVENTS = {"founding": {"origin"}, "release": {"origin"}, "origin": {"founding", "release"}}
 """Events that may be the same day: a magazine is founded, or first published."""
-_OF_THINGS = frozenset(("birth", "founding", "release", "origin"))
-"""Events that give the age of something that is no person."""
+_OF_THINGS = frozenset(("birth", "founding", "release", "origin"))  # give the age of what is no person
 PERSON_WORDS = lazy_re(
     r"^who|\bwhose\b|\b(?:directors?|authors?|writers?|actors?|actress\w*|composers?|singers?|performers?|musicians?|"
     r"artists?|producers?|founders?|creators?|players?|persons?|people|someone|man|woman|men|women|father|mother|"

@@ -41,8 +41,7 @@ _ASKING = lazy_re(r"^(?:and\s+|so\s+)?(?:which|what|who|whose|who['’]s)\b", re
 _OPEN = lazy_re(r"^(?:what|who)\s+(?:is|was|are|were)\s+(?:the|a|an|his|her)\b", re.IGNORECASE)
 _HELPING = lazy_re(r"^(is|are|was|were|do|does|did|has|have|had|will|would|can|could)\s+", re.IGNORECASE)
 _NOT_PLAIN = lazy_re(r"\b(?:not|neither|never|or)\b|n['’]t\b", re.IGNORECASE)
-_CLAUSE = lazy_re(r",\s+(?:when|where|who|which|that|if|but|at\s+the\s+time)\s")
-"""A clause after an operand: "Bob Ray, when they died"."""
+_CLAUSE = lazy_re(r",\s+(?:when|where|who|which|that|if|but|at\s+the\s+time)\s")  # "Bob Ray, when they died"
 _NEGATION = r"(?:\b(?:not|neither|nor|never|cannot)|n['’]t)\b"
 _NOT_IN_A_NAME = lazy_re(rf"(?<![A-Z]){_NEGATION}(?!\s+[A-Z])")
 _TURNED = lazy_re(

@@ -22,8 +22,7 @@ def overlaps(span: Span, others: Sequence[Span]) -> bool:
 
 
 _REPLACEMENT = "\ufffd"  # what a tokenizer writes for an incomplete character
-_PROBE_CHARS, _WINDOW_CHARS, _MAX_TOKENS_AHEAD = 12, 400, 48
-"""Characters that identify a position, and how far ahead it is searched for."""
+_PROBE_CHARS, _WINDOW_CHARS, _MAX_TOKENS_AHEAD = 12, 400, 48  # identify a position; how far ahead it is sought
 
 
 def token_spans(text: str, pieces: Sequence[str]) -> tuple[Span | None, ...]:

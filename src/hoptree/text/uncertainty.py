@@ -93,8 +93,7 @@ def token_probability(token: Token) -> float:
 
 
 _WORD = re.compile(r"\w+")
-_TURNS = frozenset(("yes", "no", "not", "never", "neither", "nor", "none"))
-"""Words without content that turn a statement into its opposite."""
+_TURNS = frozenset(("yes", "no", "not", "never", "neither", "nor", "none"))  # turn a statement into its opposite
 
 
 def token_entropy(token: Token) -> float | None:

@@ -22,13 +22,11 @@ from hoptree.text.parse import answer_sentence, before_answer, gives_answer, led
 from hoptree.text.tokens import Span, token_spans, word_spans
 from hoptree.text.uncertainty import token_entropy
 
-REASONING_PROMPTS = ("go_on", "step_by_step", "worked.jsonl")
-"""The shared files of methods that reason step by step after worked examples."""
+REASONING_PROMPTS = ("go_on", "step_by_step", "worked.jsonl")  # after worked examples
 _SENTENCE_ENDS = (".", "!", "?", "…", '"', "”", ")", "。", "！", "？")
 _STOP = ("\nQuestion:", "\nContext:")  # where a model without turns goes on with a question of its own
 
-UncertaintySignal = Literal["entropy", "likeliest", "samples"]
-"""How a model's uncertainty is measured: by its entropy, by the likeliest tokens of each step, or by samples."""
+UncertaintySignal = Literal["entropy", "likeliest", "samples"]  # where doubt is read from
 
 
 @decision("fidelity")

@@ -332,8 +332,7 @@ def _as_written(line: _Line, name: str) -> str:
 MAX_TOKENS = 512  # about thirty facts; a small model that has begun to repeat itself goes on to the end
 _PROMPT_SET, _STEP = "graph", "facts"
 
-LeftOut = Literal["malformed", "not in the passage", "no name", "repeated"]
-"""Why a triple that a model wrote is no fact."""
+LeftOut = Literal["malformed", "not in the passage", "no name", "repeated"]  # why it is no fact
 
 _NO_NAMES = word_set(
     "he she it they him her them his hers its their theirs i we you me us who whom whose which that this these those "

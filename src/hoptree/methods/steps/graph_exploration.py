@@ -242,8 +242,7 @@ async def judge_enough(ctx: Context, question: str, box: EvidenceBox, *, clue: s
     return verdict
 
 
-GoFurther = Callable[[int, str], Awaitable[EvidenceBox | None]]
-"""Given a level and the last clue, all that was found so far; None where it leads nowhere."""
+GoFurther = Callable[[int, str], Awaitable[EvidenceBox | None]]  # of a level and the last clue
 
 
 async def explore(

@@ -17,8 +17,7 @@ from hoptree.text.question_tree import Issue, Pairs
 MAX_NODES = 16
 MAX_DEPTH = 5
 _MAX_NESTING = 50
-_MIN_STATEMENT_WORDS = 4
-"""In fewer words, "not available" is no hypothesis; a longer text may well state that something is not there."""
+_MIN_STATEMENT_WORDS = 4  # in fewer words, "not available" is no hypothesis
 _MAY_BE_NONE = lazy_re(r"\b(?:how (?:many|much|often)|number|which of|any|either|neither)\b", re.IGNORECASE)
 _SUB_QUESTION = ("sub_question", "subquestion", "sub_query")
 _QUESTION = ("sub_question", "subquestion", "question", "query", "sub_query")
