@@ -196,7 +196,7 @@ _ASKED_FOR: dict[str, frozenset[str]] = {
 
 
 def select_facts(comparison: Comparison, question: str, answers: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-    """Select one comparable fact for each operand, none of another event; {} if facts are of different kinds."""
+    """Select a fact for each operand; {} if these are of different kinds."""
     facts: dict[str, str] = {}
     kinds: dict[str, frozenset[str]] = {}
     wanted = _wanted(comparison, question)

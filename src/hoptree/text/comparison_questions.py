@@ -409,7 +409,7 @@ def _mask_names(text: str) -> str:
 
 
 def may_list(question: str, *, names: int = 2) -> bool:
-    """Return whether a question asks which thing fulfils several conditions, and compares or counts nothing."""
+    """Return whether a question asks which thing fulfils several conditions."""
     plain = _mask_names(question if names > 1 else _WHO_ARE.sub("which ", question))
     if not _ASKING_WORD.search(plain) or _NOT_A_LISTING.search(plain) or _BESIDES.search(question):
         return False

@@ -1,4 +1,4 @@
-"""Words, names and sentences of a text, and taggers that tell which words carry content."""
+"""Words, names and sentences of a text, and which words carry content."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Tagger(Protocol):
 
 
 def open_tagger(spec: str = "rules") -> Tagger:
-    """Open a tagger: `rules[:LANGUAGE]`, or `spacy[:MODEL]`, which is never downloaded and never the default."""
+    """Open a tagger: `rules[:LANGUAGE]`, or an installed `spacy[:MODEL]`."""
     kind, _, name = spec.strip().partition(":")
     if kind == "rules":
         return LexiconTagger(name or "en")
@@ -362,7 +362,7 @@ _BEGINS = lazy_re(
 
 
 def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the span of each sentence; line breaks end one too, and only white space lies between them."""
+    """Return the span of each sentence; line breaks end one, too."""
     spans: list[tuple[int, int]] = []
     begin, stop = len(text) - len(text.lstrip()), len(text.rstrip())
     for end in _END.finditer(text, begin, stop):
@@ -406,7 +406,7 @@ def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
 
 
 def capitalised_names(text: str, tagger: Tagger) -> tuple[str, ...]:
-    """Return the names in a text by their capitals, without times and words that only begin a sentence."""
+    """Return the names in a text by their capitals, without times."""
     names: list[str] = []
     words = word_spans(text)
     at = 0

@@ -367,7 +367,7 @@ _LETTERS = lazy_re(r"[^\W\d_]+")
 
 
 def language_of(text: str, default: str = "english") -> str:
-    """Return the language of the middle of a text, or `default` where it has few words of any known one."""
+    """Return the language of the middle of a text, or `default` if unclear."""
     start = max(0, (len(text) - _SAMPLE_CHARS) // 2)
     words = [word.lower() for word in _LETTERS.findall(text[start : start + _SAMPLE_CHARS])]
     letters = "".join(words)

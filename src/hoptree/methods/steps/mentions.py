@@ -1,4 +1,4 @@
-"""Link the names in a query to entities, and find evidence about them in graph and corpus."""
+"""Link a query to entities, and find evidence about them in graph and corpus."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def own_page(
 
 
 async def near_title(ctx: Context, name: str, *, node: Node | None = None) -> str:
-    """Return the title that equals a name but for case, accents or one bracket, if a search for it finds one."""
+    """Return the title that equals a name but for case, accents or one bracket."""
     wanted = fold(name)
     if not wanted:
         return ""
@@ -129,7 +129,7 @@ class GraphNames:
 
 @dataclass(frozen=True, slots=True)
 class Titles:
-    """Candidates without a graph: titles of the corpus; those of names that the model read may be near ones."""
+    """Candidates without a graph: titles; those of names that were read may be near."""
 
     ctx: Context
     node: Node | None = None
@@ -217,7 +217,7 @@ class MentionLinker:
 
 
 async def _distinct(ctx: Context, entities: Sequence[Entity], node: Node | None) -> tuple[Entity, ...]:
-    """Return the entities that one prompt shows, without namesakes that have no facts, aliases or description."""
+    """Return the entities that one prompt shows, without namesakes that say nothing."""
     counts = Counter(entity.label for entity in entities)
     bare = [e for e in entities if counts[e.label] > 1 and e.id and not (e.aliases or e.description)]
     around = await together(ctx.facts(entity, limit=1, node=node) for entity in bare)
@@ -420,7 +420,7 @@ class Sources:
     async def _passages(
         self, query: str, titles: tuple[Entity, ...], entities: tuple[Entity, ...], node: Node, wanted: Wanted
     ) -> tuple[Passage, ...] | None:
-        """Return the best passages of the pages of a query and its entities; of `whole_corpus` if either has none."""
+        """Return the best passages of pages, of the `whole_corpus` if these give none."""
         if self._kinds == "graph":
             return ()
         titled = {entity.page for entity in titles}

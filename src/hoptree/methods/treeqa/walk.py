@@ -65,37 +65,25 @@ def _read(value: object, question: str) -> tuple[LogicTree, str]:
     return tree, "" if tree.children else "it holds no sub-question"
 
 
-@dataclass(slots=True)
-class _Growing:
-    """A node whose hypothesis and sub-questions are being asked for."""
-
-    question: str
-    depth: int
-    above: frozenset[str]
-    hypothesis: str = ""
-    children: list[_Growing] = field(default_factory=list)
-
-    def claim(self) -> Claim:
-        return Claim(self.question, self.hypothesis, tuple(child.claim() for child in self.children))
-
-
 async def _build_recursively(ctx: Context, question: str) -> LogicTree:
     """Expand node by node, a level at once, until nothing is left (Algorithm 1)."""
-    root = _Growing(question, 0, frozenset())
+    root, count = Branch(Node(0, question, depth=0), ""), 0
     issues: list[Issue] = []
-    level, count = [root], 0
+    level: list[tuple[Branch, frozenset[str]]] = [(root, frozenset())]  # each with the questions above it
     while level:
-        replies = await together(_expand(ctx, node.question) for node in level)
-        for node, (hypothesis, questions) in zip(level, replies, strict=True):
-            node.hypothesis = hypothesis
-            above = node.above | {question_key(node.question)}
-            new = [asked for asked in questions if question_key(asked) not in above] if node.depth < MAX_DEPTH else []
+        replies = await together(_expand(ctx, branch.node.question) for branch, _ in level)
+        below: list[tuple[Branch, frozenset[str]]] = []
+        for (branch, before), (hypothesis, questions) in zip(level, replies, strict=True):
+            branch.hypothesis, depth = hypothesis, branch.node.depth
+            above = before | {question_key(branch.node.question)}
+            new = [asked for asked in questions if question_key(asked) not in above] if depth < MAX_DEPTH else []
             if len(new) > MAX_NODES - count:
                 issues.append(Issue("cap_nodes", 0, f"{len(new) - MAX_NODES + count} nodes beyond {MAX_NODES} dropped"))
-            node.children = [_Growing(asked, node.depth + 1, above) for asked in new[: MAX_NODES - count]]
-            count += len(node.children)
-        level = [child for node in level for child in node.children]
-    return LogicTree(root.claim().children, root.hypothesis, tuple(issues))
+            branch.children = [Branch(Node(0, asked, depth=depth + 1), "") for asked in new[: MAX_NODES - count]]
+            count += len(branch.children)
+            below += [(child, above) for child in branch.children]
+        level = below
+    return LogicTree(root.claim.children, root.hypothesis, tuple(issues))
 
 
 async def _expand(ctx: Context, question: str) -> tuple[str, Sequence[str]]:
