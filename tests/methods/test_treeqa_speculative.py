@@ -22,11 +22,10 @@ from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
 from hoptree.methods.steps.evidence_box import EvidenceBox, Verdict
-from hoptree.methods.steps.graph_evidence import Ahead, Wanted
 from hoptree.methods.steps.logic_tree import Claim
-from hoptree.methods.treeqa.hypotheses import Rebuilt
+from hoptree.methods.steps.mentions import Ahead, Wanted
 from hoptree.methods.treeqa.speculative import make_walk
-from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Walk, hang
+from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Rebuilt, Walk, hang
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.question_tree import Node
 

@@ -34,7 +34,7 @@ from hoptree.engine.engine import Engine
 from hoptree.engine.result import TreeNode
 from hoptree.engine.trace import Trace
 from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.steps.graph_evidence import PRESETS, Sources
+from hoptree.methods.steps.mentions import PRESETS, Sources
 from hoptree.methods.treeqa.walk import Walk
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.question_tree import Node

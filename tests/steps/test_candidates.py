@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
-from hoptree.methods.mind.entities import Candidate, dropped_by_confidence, dropped_by_reasoning
+from hoptree.methods.mind.lookup import Candidate, dropped_by_confidence, dropped_by_reasoning
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.names import LexiconTagger, capitalised_names
 from hoptree.text.retrieval_triggers import sought_words, sub_query

@@ -293,7 +293,7 @@ def read_csv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
 
 
 def _passage_rows(cells: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str], list[str]]]:
-    """Yield the rows of a passage table with the names of their columns; a heading is none."""
+    """Yield the rows of a passage table with their column names, without the heading."""
     names: list[str] = []
     for number, fields in cells:
         if not names and (names := _passage_columns(fields)) is not _DEFAULT_COLUMNS:

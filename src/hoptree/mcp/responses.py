@@ -17,8 +17,7 @@ from hoptree.engine.trace import Listener
 from hoptree.integrations.engine_thread import Quoted, answer_text, join_text, quote, quoted_sentence, readable_ids
 from hoptree.methods.steps.decompose import decompose_tree, fixed_demonstrations
 from hoptree.methods.steps.evidence_box import EvidenceBox, Verdict, new_clue, validate
-from hoptree.methods.steps.graph_evidence import PRESETS, Sources
-from hoptree.methods.steps.mentions import EvidenceKinds
+from hoptree.methods.steps.mentions import PRESETS, EvidenceKinds, Sources
 from hoptree.models.model import Model
 from hoptree.text.parse import read_yes_no
 from hoptree.text.question_tree import Node

@@ -89,8 +89,7 @@ async def ra_isf(
     return await algorithm.solve(plant(ctx, question.text), question.text)
 
 
-_Branch = Literal["self-knowledge", "passages", "sub-questions", "none"]
-"""The exit of Algorithm 1 that answered a question."""
+_Branch = Literal["self-knowledge", "passages", "sub-questions", "none"]  # how a question was answered
 _Pairs = Sequence[tuple[str, Answer]]  # sub-questions and their answers
 _UNKNOWN = Answer("", status="unknown")
 _KNOW_TOKENS, _RELEVANCE_TOKENS, _LISTWISE_TOKENS = 128, 16, 128

@@ -30,7 +30,7 @@ _DAYS_PER_YEAR = 365.2425
 
 
 def read_names(text: str) -> frozenset[str]:
-    """Return the names in a text in one spelling; demonyms become their country, and lists are split."""
+    """Return the names in a text in one spelling; demonyms become their country."""
     text = _normalize(text)
     if UNSURE.search(text):
         return frozenset()
@@ -305,15 +305,14 @@ def _overlap(sets: Sequence[frozenset[str]]) -> tuple[bool, str] | None:
 
 # In small letters: "Not Fade Away" is a song.
 _NEGATED_ANSWER = lazy_re(r"\b(?:not|never|neither|nor|except|anything but|anyone but)\b|n['’]t\b|\ANot? [a-z]")
-_CONTRAST = lazy_re(r"[,;(]\s*(?:and\s+|but\s+)?(?:not|rather than|instead of)\b[^,;)]*\)?")
-"""What an answer is told apart from: "Apollo 14, not Apollo 12"."""
+_CONTRAST = lazy_re(r"[,;(]\s*(?:and\s+|but\s+)?(?:not|rather than|instead of)\b[^,;)]*\)?")  # "…, not Apollo 12"
 _FIRST_WORD = lazy_re(r"\w+")
 _HEDGE = lazy_re(r"about|around|approximately|roughly|nearly|almost|over|some|an?|the", re.IGNORECASE)
 _YES_NO = lazy_re(r"\W*(?:yes|no|true|false|correct|incorrect)\s*(?:[,.;:!–—-]|\Z)", re.IGNORECASE)
 
 
 def agree(answer: str, other: str) -> bool:
-    """Return whether answers are the `same`, or one has the words of the other and is no negation of it."""
+    """Return whether answers are the `same`, or one has the words of the other."""
     answer, other = _CONTRAST.sub("", answer), _CONTRAST.sub("", other)
     if same(answer, other):
         return True
@@ -323,7 +322,7 @@ def agree(answer: str, other: str) -> bool:
 
 
 def same(answer: str, other: str) -> bool:
-    """Return whether answers have the same words, value or names; of dates, one may hold the other."""
+    """Return whether answers have the same words, value or names, or dates that fit."""
     left, right = _key(answer), _key(other)
     if not left or not right:
         return False

@@ -180,8 +180,7 @@ _ASKING_EVENTS = {
 }
 _SIMILAR_EVENTS = {"founding": {"origin"}, "release": {"origin"}, "origin": {"founding", "release"}}
 """Events that may be the same day: a magazine is founded, or first published."""
-_OF_THINGS = frozenset(("birth", "founding", "release", "origin"))
-"""Events that give the age of something that is no person."""
+_OF_THINGS = frozenset(("birth", "founding", "release", "origin"))  # give the age of what is no person
 PERSON_WORDS = lazy_re(
     r"^who|\bwhose\b|\b(?:directors?|authors?|writers?|actors?|actress\w*|composers?|singers?|performers?|musicians?|"
     r"artists?|producers?|founders?|creators?|players?|persons?|people|someone|man|woman|men|women|father|mother|"
@@ -197,7 +196,7 @@ _ASKED_FOR: dict[str, frozenset[str]] = {
 
 
 def select_facts(comparison: Comparison, question: str, answers: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-    """Select one comparable fact for each operand, none of another event; {} if facts are of different kinds."""
+    """Select a fact for each operand; {} if these are of different kinds."""
     facts: dict[str, str] = {}
     kinds: dict[str, frozenset[str]] = {}
     wanted = _wanted(comparison, question)

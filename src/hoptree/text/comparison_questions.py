@@ -41,8 +41,7 @@ _ASKING = lazy_re(r"^(?:and\s+|so\s+)?(?:which|what|who|whose|who['’]s)\b", re
 _OPEN = lazy_re(r"^(?:what|who)\s+(?:is|was|are|were)\s+(?:the|a|an|his|her)\b", re.IGNORECASE)
 _HELPING = lazy_re(r"^(is|are|was|were|do|does|did|has|have|had|will|would|can|could)\s+", re.IGNORECASE)
 _NOT_PLAIN = lazy_re(r"\b(?:not|neither|never|or)\b|n['’]t\b", re.IGNORECASE)
-_CLAUSE = lazy_re(r",\s+(?:when|where|who|which|that|if|but|at\s+the\s+time)\s")
-"""A clause after an operand: "Bob Ray, when they died"."""
+_CLAUSE = lazy_re(r",\s+(?:when|where|who|which|that|if|but|at\s+the\s+time)\s")  # "Bob Ray, when they died"
 _NEGATION = r"(?:\b(?:not|neither|nor|never|cannot)|n['’]t)\b"
 _NOT_IN_A_NAME = lazy_re(rf"(?<![A-Z]){_NEGATION}(?!\s+[A-Z])")
 _TURNED = lazy_re(
@@ -410,7 +409,7 @@ def _mask_names(text: str) -> str:
 
 
 def may_list(question: str, *, names: int = 2) -> bool:
-    """Return whether a question asks which thing fulfils several conditions, and compares or counts nothing."""
+    """Return whether a question asks which thing fulfils several conditions."""
     plain = _mask_names(question if names > 1 else _WHO_ARE.sub("which ", question))
     if not _ASKING_WORD.search(plain) or _NOT_A_LISTING.search(plain) or _BESIDES.search(question):
         return False

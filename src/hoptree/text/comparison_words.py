@@ -173,15 +173,12 @@ _VERBS = word_set(
     "feature use used appear known considered classified described designed written set found native active members "
     "part both each also all specialized both filmed produced recorded held win won serve served"
 )
-_ADDED = lazy_re(r"^(?:Dit|Jr|Sr|Inc|Ltd|LLC|[IVX]+|\d+(?i:st|nd|rd|th))\b")
-"""What belongs to the name before the comma: "Sir William Brereton, 1St Baronet"."""
+_ADDED = lazy_re(r"^(?:Dit|Jr|Sr|Inc|Ltd|LLC|[IVX]+|\d+(?i:st|nd|rd|th))\b")  # "…, 1St Baronet"
 _TOKEN = lazy_re(r"\S+")
 _OPENERS = "\"“‘'([{«¿¡*"
-_ALIKE = lazy_re(r"\s*\w+,?\s+(?:the\s+|a\s+|that\s+)?(?:same|different)\b")
-"""What begins with a preposition: "from the same country"."""
+_ALIKE = lazy_re(r"\s*\w+,?\s+(?:the\s+|a\s+|that\s+)?(?:same|different)\b")  # "from the same country"
 _PLACING = lazy_re(r"\b(?:in|at|on|from|by|to|with|for|than)\s+(?:the\s+)?$")
-_OF_ONE = lazy_re(r"\b[a-z]+[^s\s]\s+of\s+(?:(?:the\s+)?[a-z]+\s+)?$")
-"""Matches "the director of" but not "the directors of", which are those of both."""
+_OF_ONE = lazy_re(r"\b[a-z]+[^s\s]\s+of\s+(?:(?:the\s+)?[a-z]+\s+)?$")  # not "the directors of", which are of both
 _CLASS_WORD = lazy_re(r"^(?:the\s+)?(?:[a-z][\w'’-]*\s+)*$")
 
 

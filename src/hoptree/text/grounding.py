@@ -231,8 +231,7 @@ def _fold(word: str) -> str:
     return "".join(char for char in plain if not unicodedata.combining(char))
 
 
-_MIN_MISSPELT_CHARS, _MIN_SUBSTITUTED_CHARS = 6, 8
-"""Shorter words that differ by one letter are often other words: Anna and Ana, Iran and Iraq, Francis and Frances."""
+_MIN_MISSPELT_CHARS, _MIN_SUBSTITUTED_CHARS = 6, 8  # else often other words: Iran, Iraq; Francis, Frances
 
 
 def correct_spelling(answer: str, question: str, passages: Sequence[Passage]) -> str:

@@ -148,7 +148,7 @@ _SMART_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"'})
 
 
 def read_json(text: str) -> JsonReading:
-    """Find the object or array in a reply, mending it if needed; no part of what cannot be mended is returned."""
+    """Find the object or array in a reply, mending it if needed, or none of it."""
     text = text[:MAX_REPLY_CHARS].strip()
     if not text:
         return JsonReading(error="the reply is empty")

@@ -1,4 +1,4 @@
-"""Words, names and sentences of a text, and taggers that tell which words carry content."""
+"""Words, names and sentences of a text, and which words carry content."""
 
 from __future__ import annotations
 
@@ -58,8 +58,7 @@ _ANSWERS = word_set("yes no oh ah well please okay ok")
 _STRICT = _DETERMINERS | _PRONOUNS | _PREPOSITIONS | _CONJUNCTIONS | _PARTICLES | _BE | _HAVE | _DO | _ANSWERS
 """Words that are never content, even with a capital: "in The Hague"."""
 _ACRONYMS = word_set("it us who")  # words that are content in capitals: "the WHO"
-_NAME_LIKE = word_set("may will mark can")
-"""Words that are a name or month with a capital inside a sentence, or before a name or number."""
+_NAME_LIKE = word_set("may will mark can")  # with a capital, they are names or months
 CLOSED = _STRICT | _AUXILIARIES | _ADVERBS
 _LY_CONTENT = word_set(
     "family early daily weekly monthly yearly friendly lovely lonely likely unlikely elderly holy ugly silly deadly "
@@ -81,7 +80,7 @@ class Tagger(Protocol):
 
 
 def open_tagger(spec: str = "rules") -> Tagger:
-    """Open a tagger: `rules[:LANGUAGE]`, or `spacy[:MODEL]`, which is never downloaded and never the default."""
+    """Open a tagger: `rules[:LANGUAGE]`, or an installed `spacy[:MODEL]`."""
     kind, _, name = spec.strip().partition(":")
     if kind == "rules":
         return LexiconTagger(name or "en")
@@ -289,8 +288,7 @@ class NameTagger:
         )
 
 
-LANGUAGES = ("en", "mul", "")
-"""Languages of names that are kept and shown, in this order: "mul" is Wikidata's tag for all, "" is no tag."""
+LANGUAGES = ("en", "mul", "")  # of names, best first: "mul" is Wikidata's tag for all, "" is no tag
 MAX_NAME_CHARS = 300  # characters of a name that can be looked up
 
 
@@ -350,8 +348,7 @@ _SHORTENED = lazy_re(
     r"|(?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|Mon|Tues?|Wed|Thurs?|Fri|Sat|Sun))\Z",
     re.IGNORECASE,
 )  # abbreviations that may end a sentence: they do if no name begins with the next word
-_TITLED = lazy_re(r"\S\s+[^\W\d_a-z][\w'’-]*\s+[^\W\d_a-z][\w'’-]*\Z")
-"""A name of several words, which may go on after an exclamation mark."""
+_TITLED = lazy_re(r"\S\s+[^\W\d_a-z][\w'’-]*\s+[^\W\d_a-z][\w'’-]*\Z")  # may go on after "!"
 _BEFORE_A_NUMBER = lazy_re(r"(?:^|[\s(])(?:nos?|vols?|pp?|ch|fig|figs|art|sec|chap|c|b|d|r|m)\Z", re.IGNORECASE)
 _NUMBERED = lazy_re(r"\s*[(\[]?(?:\d{1,2}|[ivx]{1,4}|[a-h])\Z", re.IGNORECASE)
 _MAX_ABBREVIATION_CHARS = 24
@@ -365,7 +362,7 @@ _BEGINS = lazy_re(
 
 
 def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the span of each sentence; line breaks end one too, and only white space lies between them."""
+    """Return the span of each sentence; line breaks end one, too."""
     spans: list[tuple[int, int]] = []
     begin, stop = len(text) - len(text.lstrip()), len(text.rstrip())
     for end in _END.finditer(text, begin, stop):
@@ -409,7 +406,7 @@ def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
 
 
 def capitalised_names(text: str, tagger: Tagger) -> tuple[str, ...]:
-    """Return the names in a text by their capitals, without times and words that only begin a sentence."""
+    """Return the names in a text by their capitals, without times."""
     names: list[str] = []
     words = word_spans(text)
     at = 0

@@ -348,8 +348,7 @@ def _ascii_words(also: str = "") -> bytes:
     return bytes(range(256)).lower().translate(bytes(kept))
 
 
-_LETTERS_AND_DIGITS, _WORD_CHARACTERS = _ascii_words(), _ascii_words("_")
-"""Tables for `bytes.translate`: these in lower case, a space for the rest of ASCII."""
+_LETTERS_AND_DIGITS, _WORD_CHARACTERS = _ascii_words(), _ascii_words("_")  # for `bytes.translate`
 
 
 def join_words(text: str, split: Callable[[str], Iterable[str]], *, underscores: bool = False) -> str:

@@ -21,7 +21,7 @@ _NO_QUESTION = frozenset(("", "no", "none", "n a", "not needed", "nothing", "unk
 
 @dataclass(frozen=True, slots=True)
 class DialogueTurn:
-    """What a reply adds: answered questions, an open one, an answer, or what it has in place of them (`idle`)."""
+    """What a reply adds: questions, an answer, or something in their place (`idle`)."""
 
     pairs: tuple[tuple[str, str], ...] = ()
     open: str = ""
@@ -133,7 +133,7 @@ class SelfKnowledge:
 
 
 def read_self_knowledge(text: str, question: str = "") -> SelfKnowledge:
-    """Read the reply of a self-knowledge model; an answer of which it is unclear what was meant is left out."""
+    """Read the reply of a self-knowledge model, without answers that are unclear."""
     text = text[:MAX_REPLY_CHARS].strip()
     first = _FIRST_WORD.match(text)
     if first is None or first[1].casefold() not in _KNOW or _EITHER.match(text):

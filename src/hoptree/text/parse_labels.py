@@ -72,7 +72,7 @@ def likeliest_label(tokens: Sequence[Token], labels: Sequence[str]) -> str:
 
 
 def read_choice(text: str, names: Sequence[str]) -> str:
-    """Return the only name that a reply chooses, in any form where it begins or behind "answer:"; or ""."""
+    """Return the only name that a reply chooses, in any form; or ""."""
     text = text[:MAX_REPLY_CHARS]
     for place in (0, *(lead.end() for lead in reversed(list(_LEAD.finditer(text))))):
         if name := _name_at(text, place, names):
@@ -186,7 +186,7 @@ _JUDGES = lazy_re(r"relevant\b|\bunrelated\b", re.IGNORECASE)
 
 
 def read_numbers(text: str, count: int) -> tuple[int, ...]:
-    """Return the numbers that a reply calls relevant; a range names all numbers in it up to `count`."""
+    """Return the numbers up to `count` that a reply calls relevant, ranges too."""
     text = _without_double_negations(text).strip()
     if _NONE_RELEVANT.match(text):
         return ()
@@ -212,7 +212,7 @@ def _with_brackets(line: str, *, alone: bool) -> str:
 
 
 def _relevant_numbers(line: str, count: int) -> tuple[list[int], bool]:
-    """Return the numbers that a line calls relevant, before a verdict or else behind it, and open negation."""
+    """Return the numbers that a line calls relevant, and if a negation stays open."""
     named: list[int] = []
     waiting: list[int] = []
     heading: bool | None = None
@@ -376,7 +376,7 @@ def retrieval_probability(text: str, tokens: Sequence[Token]) -> float | None:
 
 
 def read_critique(text: str, tokens: Sequence[Token]) -> tuple[Critique, tuple[str, ...]]:
-    """Return a continuation's critique, in which judgements that are lacking count 0, and what it lacks."""
+    """Return a continuation's critique, and what it lacks, which counts 0."""
     relevant = _shares(text, tokens, _RELEVANT, at_start=True)
     support = _shares(text, tokens, _SUPPORT)
     utility = _shares(text, tokens, _UTILITY)
@@ -412,7 +412,7 @@ def before_paragraph(text: str, tokens: Sequence[Token]) -> str:
 
 
 def _shares(text: str, tokens: Sequence[Token], labels: Sequence[str], *, at_start: bool = False) -> dict[str, float]:
-    """Return the labels' shares of probability at their token; the first in the text if a server leaves it out."""
+    """Return the labels' shares of probability at their token, or in the text."""
     first = tokens[0] if at_start and tokens else None
     token = next((token for token in tokens if token.text.strip() in labels), first)
     logprobs = (

@@ -228,7 +228,7 @@ class Compression:
 
 
 def read_compression(text: str) -> tuple[Compression, tuple[str, ...]]:
-    """Return a reply's summary and evaluation up to a next turn, and what it lacks; without a verdict, incomplete."""
+    """Return a reply's summary and evaluation, and what it lacks."""
     text = _flatten_object(text[:MAX_REPLY_CHARS].strip())
     heading = _HEADING.search(text)
     if heading and heading["summary"] and not _SUMMARY_TAG.search(text, 0, heading.start()):
@@ -314,7 +314,7 @@ def read_rationales(text: str) -> tuple[str, ...]:
 
 
 def read_corrected(reply: str, rationale: str, *, cut: bool = False) -> tuple[str, bool]:
-    """Return the corrected rationale, as it was if nothing usable is said, and whether the reply was readable."""
+    """Return the rationale as corrected, and whether the reply was readable."""
     label = _RATIONALE_LABEL.match(reply[:_MAX_REPLY_CHARS])
     body = reply[label.end() if label else 0 : _MAX_REPLY_CHARS]
     lines = [line.strip() for line in body.splitlines() if question_key(line)]

@@ -82,7 +82,7 @@ _WHEN = lazy_re(
 
 
 def read_quantity(text: str) -> Quantity | None:
-    """Return the only number in the text but for brackets and the year of a count; None if none or several."""
+    """Return the only number in the text but for brackets and years of counts."""
     for reading in (_ASIDE.sub(" ", _WHEN.sub(" ", text)), _WHEN.sub(" ", text), text):
         quantities = set(_quantities(reading))
         if quantities:

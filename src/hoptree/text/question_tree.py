@@ -149,7 +149,7 @@ class _Draft:
 
 
 def make_plan(raw: object, root: str, *, mend_leaks: bool = False) -> Plan:
-    """Turn what a model wrote into a valid plan; with `mend_leaks`, given-away entities become references."""
+    """Turn what a model wrote into a valid plan; with `mend_leaks`, without leaks."""
     plan = _PlanReader(root)
     plan.collect(raw)
     drafts, issues = plan.drafts, plan.issues
@@ -267,7 +267,7 @@ class _PlanReader:
 
 
 def _written(question: str, root: str) -> dict[str, int]:
-    """Return the references of a question with their numbers; "#1" is text beside "#query1" or in the root."""
+    """Return the references of a question; "#1" is text beside "#query1"."""
     pattern = _REFERENCE if _REFERENCE.search(question) or _SHORT.search(root) else _ANY_REFERENCE
     return {match[0]: _number(match[match.lastindex or 1]) for match in pattern.finditer(question)}
 

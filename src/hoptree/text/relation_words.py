@@ -14,8 +14,7 @@ from hoptree.text.retrieval_triggers import find_mentions
 from hoptree.text.tokens import Span, overlaps, word_spans
 
 _STEM_CHARS = 5
-_LIGHT_WORDS = word_set("named called known name person man woman answer")
-"""Words that say nothing about which relation is meant."""
+_LIGHT_WORDS = word_set("named called known name person man woman answer")  # say nothing of the relation
 _KIND_WORDS = word_set(
     "date place year month day city town village country state time "
     "film films movie movies documentary series show episode song songs album single track music book novel poem play "
@@ -57,8 +56,7 @@ _IN_LAW = lazy_re(r"(?<=\w)[\s-]in[\s-]law\b", re.IGNORECASE)
 _MUTUAL = word_set("spouse sibling cousin twin partner friend")
 _OF = lazy_re(r"\s+of\s+")
 _POSSESSIVE = lazy_re(r"['’]s?\s+(?:[^\W\d_A-Z][\w-]*\s+)*\Z")  # between an owner and what is owned: "'s eldest "
-_DESCRIPTION = lazy_re(r"(?:(?!(?:is|was|are|were|has|had|and)\b)\w[\w.-]*\s+)*\Z")
-"""Between "of" and a name: "the horror film "."""
+_DESCRIPTION = lazy_re(r"(?:(?!(?:is|was|are|were|has|had|and)\b)\w[\w.-]*\s+)*\Z")  # between "of" and a name
 
 
 def relation_key(text: str) -> frozenset[str]:

@@ -29,7 +29,7 @@ _MAX_QUERY_WORDS = 25  # attended words that DRAGIN keeps
 def masked_query(
     text: str, tokens: Sequence[Token], question: str, *, beta: float = 0.4, span: Span | None = None
 ) -> str:
-    """FLARE's query: the text without improbable tokens; the question if nothing, or only a lead, is left."""
+    """FLARE's query: the text without improbable tokens, or the question."""
     start, end = span or (0, len(text))
     masked: set[int] = set()
     for token, place in zip(tokens, token_spans(text, [token.text for token in tokens]), strict=True):
@@ -50,7 +50,7 @@ def masked_query(
 def attended_query(
     attended: Attended, regions: Sequence[Span], hits: Sequence[Span], tagger: Tagger, *, limit: int = _MAX_QUERY_WORDS
 ) -> str:
-    """DRAGIN's query: the content words of question and text (`regions`) that the hits attend to most."""
+    """DRAGIN's query: the content words of `regions` that hits attend to most."""
     rows = attended.weights
     weights = [
         math.fsum(valid_value(row[number]) or 0.0 for row in rows if number < len(row)) / max(1, len(rows))
@@ -195,7 +195,7 @@ class JudgedSentence:
 def judge_sentences(
     text: str, tokens: Sequence[Token], tagger: Tagger, threshold: Threshold, *, before: Sequence[ScoredWord] = ()
 ) -> tuple[JudgedSentence, ...]:
-    """Judge sentences up to the first with a hit: a content word above theta, not of "So the answer is"."""
+    """Judge sentences up to the first with a content word above the threshold."""
     words = find_words(text, [token.text for token in tokens])
     content = content_words(text, words, tagger)
     leads = answer_lead_spans(text)
@@ -267,7 +267,7 @@ def max_confidence(
 def entity_confidence(
     entity: str, text: str, tokens: Sequence[Token], *, gamma: float = 1.0, delta: float = 0.2, scaled: bool = False
 ) -> float | None:
-    """Return the confidence of a name at its first mention, which later ones copy, or None.
+    """Return the confidence of a name at its first mention, or None.
 
     a is the raw attention, or DRAGIN's (`scaled`). H and a are those of words: the paper speaks of tokens, of which the
     last of nearly every name is sure.

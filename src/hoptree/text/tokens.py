@@ -22,8 +22,7 @@ def overlaps(span: Span, others: Sequence[Span]) -> bool:
 
 
 _REPLACEMENT = "\ufffd"  # what a tokenizer writes for an incomplete character
-_PROBE_CHARS, _WINDOW_CHARS, _MAX_TOKENS_AHEAD = 12, 400, 48
-"""Characters that identify a position, and how far ahead it is searched for."""
+_PROBE_CHARS, _WINDOW_CHARS, _MAX_TOKENS_AHEAD = 12, 400, 48  # identify a position; how far ahead it is sought
 
 
 def token_spans(text: str, pieces: Sequence[str]) -> tuple[Span | None, ...]:
@@ -368,7 +367,7 @@ _LETTERS = lazy_re(r"[^\W\d_]+")
 
 
 def language_of(text: str, default: str = "english") -> str:
-    """Return the language of the middle of a text, or `default` where it has few words of any known one."""
+    """Return the language of the middle of a text, or `default` if unclear."""
     start = max(0, (len(text) - _SAMPLE_CHARS) // 2)
     words = [word.lower() for word in _LETTERS.findall(text[start : start + _SAMPLE_CHARS])]
     letters = "".join(words)

@@ -93,8 +93,7 @@ def token_probability(token: Token) -> float:
 
 
 _WORD = re.compile(r"\w+")
-_TURNS = frozenset(("yes", "no", "not", "never", "neither", "nor", "none"))
-"""Words without content that turn a statement into its opposite."""
+_TURNS = frozenset(("yes", "no", "not", "never", "neither", "nor", "none"))  # turn a statement into its opposite
 
 
 def token_entropy(token: Token) -> float | None:
@@ -124,7 +123,7 @@ def agreement(left: str, right: str) -> float:
 
 
 def disagreement(samples: Sequence[str], tagger: Tagger) -> float:
-    """Return 1 minus the mean pairwise agreement of samples in content words, yes, no and not."""
+    """Return 1 minus the mean pairwise agreement of samples in content words."""
     contents = [_content_words(sample, tagger) for sample in samples]
     agreed = [agreement(left, right) for left, right in combinations(contents, 2)]
     return 1.0 - math.fsum(agreed) / len(agreed) if agreed else 0.0
@@ -166,7 +165,7 @@ def state_spread(states: Sequence[Sequence[float]], *, alpha: float = 1e-3) -> f
 
 
 def least_spread(count: int, *, square: float, alpha: float = 1e-3) -> float:
-    """Return the least possible U, if all samples end in one state; it falls with the number of samples."""
+    """Return the least possible U: all samples end in one state."""
     return ((count - 1) * math.log(alpha) + math.log(alpha + count * square)) / count
 
 
@@ -203,19 +202,13 @@ def distributions(tokens: Sequence[Token], *, ended: bool) -> list[dict[str, flo
     return places
 
 
-@dataclass(frozen=True, slots=True)
-class MixedTokens:
-    """The likeliest tokens of several replies, with log-likelihoods."""
-
-    tokens: tuple[str, ...]
-    logs: tuple[float, ...]
-    ended: bool
-
-
 def mix_distributions(
     paths: Sequence[Sequence[dict[str, float]]], weights: Sequence[float], *, continues: bool
-) -> MixedTokens:
-    """Mix replies token by token up to where one says another and can be asked to go on (`continues`)."""
+) -> tuple[list[str], list[float], bool]:
+    """Mix replies; return the likeliest tokens, their log-likelihoods and if they end.
+
+    Where replies cannot be asked to go on from there (`continues`), those that say the token are followed further.
+    """
     tokens: list[str] = []
     logs, voters = [0.0] * len(paths), list(range(len(paths)))
     while voters and all(len(paths[voter]) > len(tokens) for voter in voters):
@@ -227,12 +220,12 @@ def mix_distributions(
         chosen = max(totals, key=lambda token: totals[token])
         logs = [log + math.log(max(places.get(voter, {}).get(chosen, 0.0), _LEAST)) for voter, log in enumerate(logs)]
         if not chosen:
-            return MixedTokens(tuple(tokens), tuple(logs), ended=True)
+            return tokens, logs, True
         tokens.append(chosen)
         voters = [voter for voter, place in places.items() if next(iter(place)) == chosen]
         if continues and len(voters) < len(paths):
             break
-    return MixedTokens(tuple(tokens), tuple(logs), ended=False)
+    return tokens, logs, False
 
 
 def _probability(logprob: float) -> float:

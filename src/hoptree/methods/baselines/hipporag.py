@@ -16,8 +16,7 @@ from hoptree.methods.steps.mentions import extract_mentions
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse_labels import read_numbers
 
-SIGNALS = ("facts", "synonyms")
-"""What HippoRAG has in its corpus: without synonyms, facts are found and tied by their words alone."""
+SIGNALS = ("facts", "synonyms")  # what HippoRAG has in its corpus: without synonyms, facts are tied by words
 _FACT_TOKENS = 48
 _NONE = re.compile(r"\W*(?:none|no|nothing|neither)\b|\[\s*\]|\bnone\s+of\s+(?:the|these|them)\b", re.IGNORECASE)
 _WORD = re.compile(r"\w+")

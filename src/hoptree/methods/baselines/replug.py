@@ -116,10 +116,10 @@ async def _mix(
         if any(choice.text and not choice.tokens for choice in choices):
             return None
         paths = [distributions(choice.tokens, ended=choice.finish == "stop") for choice in choices]
-        mixed = mix_distributions(paths, weights, continues=continues)
-        logs = [log + more for log, more in zip(logs, mixed.logs, strict=True)]
-        text, left = text + "".join(mixed.tokens), left - len(mixed.tokens)
-        if mixed.ended or not continues or not mixed.tokens:
+        tokens, more, ended = mix_distributions(paths, weights, continues=continues)
+        logs = [log + added for log, added in zip(logs, more, strict=True)]
+        text, left = text + "".join(tokens), left - len(tokens)
+        if ended or not continues or not tokens:
             break
     return text, [math.exp(log) for log in logs]
 

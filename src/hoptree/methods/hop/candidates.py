@@ -14,8 +14,7 @@ from hoptree.text.names import word_set
 from hoptree.text.parse import question_key
 from hoptree.text.quantities import countries
 
-Way = Literal["read", "split", "replan", "guess", "own"]
-"""The move that an answer came from; "own" is the model's own knowledge."""
+Way = Literal["read", "split", "replan", "guess", "own"]  # the move that an answer came from
 Operator = Literal["lookup", "list", "compare", "both", "intersect", "union", "difference", "count", "yes_no"]
 COMPARED: tuple[Operator, ...] = ("compare", "both")
 COMBINED_LISTS: tuple[Operator, ...] = ("intersect", "union", "difference")

@@ -98,8 +98,7 @@ Effort = Literal["low", "medium", "high"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 Features = Mapping[str, float]
 FORMAT = 2
-MIN_SENTENCE_SHARE = 0.35
-"""Below this share of the question's words, a split mended the answers of a 1.5B model on six of seven data sets."""
+MIN_SENTENCE_SHARE = 0.35  # below it, a split mended the answers of a 1.5B model on six of seven sets
 _MAX_LOGIT = 30.0  # beyond this the logistic function is 0 or 1 for every purpose, and `exp` stays in bounds
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from hoptree.core.errors import BudgetSpent
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import OMIT, ChainWritten, Decision, typed_event
+from hoptree.engine.events import OMIT, ChainWritten, Decision, decision, typed_event
 from hoptree.engine.explain import shorten
 from hoptree.engine.registry import Explanation, method
 from hoptree.methods.hop.candidates import COMBINED_LISTS, COMPARED, LISTS, OPERATED, Pool, Standing, Way
@@ -47,11 +47,10 @@ _MAIN_QUESTION_ORDER = 1
 _USUAL_SHARE = 0.86  # the share of the mean tokens of a move that half of them keep within
 
 
-@typed_event
+@decision("operator")
 class OperatorFound(Decision):
     """How the facts of the question are put together, by its words."""
 
-    kind: ClassVar[str] = "operator"
     value: str
 
 
@@ -67,39 +66,35 @@ class Weighed(Decision):
     calibrated_on: str = field(default="", metadata=OMIT)
 
 
-@typed_event
+@decision("standings")
 class Standings(Weighed):
     """How every answer stands after a move, and what the worth of the next one is told from."""
 
-    kind: ClassVar[str] = "standings"
     value: list[dict[str, Any]]
     after: str
     operator: str
     state: dict[str, float] = field(default_factory=dict)
 
 
-@typed_event
+@decision("skipped")
 class MoveSkipped(Decision):
     """A move that was not worth its tokens, or that the budget left no room for."""
 
-    kind: ClassVar[str] = "skipped"
     value: str
     why: str
 
 
-@typed_event
+@decision("chosen")
 class AnswerChosen(Weighed):
     """The likeliest answer at the end."""
 
-    kind: ClassVar[str] = "chosen"
     value: str
 
 
-@typed_event
+@decision("no_plan")
 class NothingToSplit(Decision):
     """A plan of one part is the question once more."""
 
-    kind: ClassVar[str] = "no_plan"
     value: str
 
 

@@ -24,8 +24,7 @@ from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.quantities import date_spans
 from hoptree.text.question_tree import Node, Plan, resolve
 
-FORCED, TRAINED, TRAINED_GUESS = "read", "trained_read", "trained_guess"
-"""Prompts: that leaves no choice but an answer, as small models overuse NOT FOUND; and those of a trained model."""
+FORCED, TRAINED, TRAINED_GUESS = "read", "trained_read", "trained_guess"  # small models overuse NOT FOUND
 _REFERENCE_PAGES = 2  # references of a part whose answers' own pages are read
 _SHARED_PASSAGES = 1  # passages that the main question found, which name what a part is about
 _PLACEHOLDER = "{}"  # stands in a planned question for the answer to the one before it

@@ -8,12 +8,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage, Source
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, PassageTruncated, typed_event
+from hoptree.engine.events import Decision, PassageTruncated, decision
 from hoptree.engine.prompts import MAX_WORDS, is_readable_id, prompt_for, show_passages
 from hoptree.engine.schedule import together
 from hoptree.methods.hop.candidates import Operator, mean_the_same
@@ -28,8 +28,7 @@ from hoptree.text.parse import clean_answer, find_refusal, question_key
 from hoptree.text.quantities import countries
 from hoptree.text.question_tree import Node
 
-WhereTrained = Literal["auto", "on", "off"]
-"""Whether something is done: auto where the model was trained on hop's short prompts."""
+WhereTrained = Literal["auto", "on", "off"]  # auto: if the model was trained on hop's short prompts
 _MAX_TOKENS = 128
 _WHOLE_PASSAGES = 2  # the first passages, of which no sentence is left out
 _CUT_MARGIN = 0.7  # how far below the best one of its passage a sentence may score and stay
@@ -174,8 +173,7 @@ def _least_probability(reply: Reply, begin: int, end: int) -> float | None:
 Items = tuple[Answer, ...]  # names, each with the passages that state it
 _LIST_TOKENS, _MAX_ITEMS = 256, 40
 _MAX_BATCHES = 3  # readings of one question: each is of as many passages as one prompt holds
-_MAX_NAMED_PAGES, _MAX_CHECKED_NAMES, _MAX_BESIDE = 3, 12, 2
-"""Names whose pages are read for a question, names of other lists, and passages for each of these."""
+_MAX_NAMED_PAGES, _MAX_CHECKED_NAMES, _MAX_BESIDE = 3, 12, 2  # of a question, of other lists; passages each
 _MAX_COMMON_NOUN_WORDS = 3
 _KEPT = {"intersect": "are in every list", "difference": "are in the first alone", "count": "are counted"}
 _AROUND = " \t.,;\"'“”`[]{}*"
@@ -184,11 +182,10 @@ _MARK = lazy_re(r"^\s*(?:[-*•]\s+|\d{1,2}[.)]\s+)")
 _SEPARATOR = lazy_re(r"(?:[;\n]|,(?!\s*(?:Jr|Sr|I{1,3})\b))(?:[^\S\n]*and(?=\s))?|(?<=\s)and(?=\s)")
 
 
-@typed_event
+@decision("combined")
 class ListsCombined(Decision):
     """The names that code kept of the lists of several questions, and how."""
 
-    kind: ClassVar[str] = "combined"
     value: list[str]
     answer: str
     how: str

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from hoptree.core.values import Answer, Passage, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
-from hoptree.engine.generation_view import GenerationView
+from hoptree.engine.generation_view import GenerationView, Name
 from hoptree.engine.prompts import prompt_for
-from hoptree.methods.mind import entities
-from hoptree.methods.mind.entities import Candidate, Filter
+from hoptree.engine.sentence_view import number
 from hoptree.methods.mind.memory import FactMemory, Held, learn
 from hoptree.methods.steps.answer import note_reply, supporting_ids
 from hoptree.methods.steps.chain_of_thought import Draft, show_context
 from hoptree.methods.steps.uncertain_sentences import Doubt, Help, SubQuery
 from hoptree.models.model import Signal
+from hoptree.text.loose_json import read_json
 from hoptree.text.names import NameTagger, Tagger, capitalised_names, fold
 from hoptree.text.parse import read_questions
+from hoptree.text.parse_labels import read_numbers
 from hoptree.text.relation_words import relation_key
 from hoptree.text.retrieval_triggers import (
     NEUTRAL_CONFIDENCE,
@@ -28,7 +30,120 @@ from hoptree.text.retrieval_triggers import (
     sought_words,
     sub_query,
 )
-from hoptree.text.tokens import Span
+from hoptree.text.tokens import Span, word_spans
+
+Filter = Literal["none", "cot", "confidence", "cot+confidence"]
+_MAX_TOKENS = 128
+_MAX_NAMES, _MAX_NAME_CHARS = 16, 120
+_MAX_TEXT_NAMES = 64  # names of a question or a draft that are candidates; each is held against all others
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A name or relation, where it first came from, and how sure the model was of it."""
+
+    name: str
+    kind: Literal["entity", "relation"] = "entity"
+    origin: Literal["question", "reasoning"] = "question"
+    confidence: float = NEUTRAL_CONFIDENCE
+
+
+@decision("extracted")
+class EntitiesExtracted(Decision):
+    """The candidates of the question: pairs of name and kind."""
+
+    value: list[list[str]]
+
+    def add_to(self, view: GenerationView) -> None:
+        view.extracted = tuple(name for name, _ in self.value)
+
+
+@decision("filtered")
+class EntitiesFiltered(Decision):
+    """The names kept for a search, and all `candidates` with what dropped them."""
+
+    value: list[str]
+    filters: str
+    in_doubt: list[str] = field(default_factory=list)  # this and the next as in stored traces
+    safe: list[str] = field(default_factory=list)
+    candidates: list[list[Any]] = field(default_factory=list)
+
+    def add_to(self, view: GenerationView) -> None:
+        view.part.names = tuple(
+            Name(str(name), str(kind), str(origin), number(confidence), str(dropped_by or ""))
+            for name, kind, origin, confidence, dropped_by in self.candidates
+        )
+
+
+async def extract_candidates(ctx: Context, question: str, tagger: Tagger) -> tuple[Candidate, ...]:
+    """Ask for the names and relations of a question; add its capitalised names.
+
+    Small models call relations entities: what has neither a capital nor a figure is a name only if nothing else is.
+    """
+    prompt = prompt_for(ctx.method, "extract").fill(question=question)
+    reading = read_json((await ctx.generate("extract", prompt, role="extract", max_tokens=_MAX_TOKENS)).text)
+    value = reading.value if isinstance(reading.value, dict) else {"entities": reading.value}
+    entities, relations = _texts(value.get("entities")), _texts(value.get("relations"))
+    readable = bool(entities or relations)
+    note_reply(ctx, "extract", "" if readable else reading.error or "no name", reading.repairs)
+    names = list(filter(_is_name, entities))
+    names += [
+        name
+        for name in capitalised_names(question, tagger)[:_MAX_TEXT_NAMES]
+        if not any(find_mentions(name, other) for other in names)
+    ]
+    common = [name for name in entities if not _is_name(name)]
+    if not names:
+        names, common = common, []
+    candidates: dict[str, Candidate] = {}
+    for candidate in (*map(Candidate, names), *(Candidate(name, "relation") for name in (*common, *relations))):
+        candidates.setdefault(fold(candidate.name), candidate)
+    ctx.emit(EntitiesExtracted(value=[[candidate.name, candidate.kind] for candidate in candidates.values()]))
+    return tuple(candidates.values())
+
+
+def _texts(value: Any) -> list[str]:
+    listed = value if isinstance(value, list) else [value]
+    texts = (" ".join(text.split()) for text in listed if isinstance(text, str))
+    return [text for text in texts if word_spans(text) and len(text) <= _MAX_NAME_CHARS][:_MAX_NAMES]
+
+
+def _is_name(text: str) -> bool:
+    """Return whether a text has a digit or a letter that is not lower case."""
+    return any(sign.isdigit() or (sign.isalpha() and not sign.islower()) for sign in text)
+
+
+async def dropped_by_reasoning(
+    ctx: Context, question: str, text: str, sentence: str, candidates: Sequence[Candidate]
+) -> list[Candidate]:
+    """Return the names that the CoT filter drops; none where its reply names none that the next step needs.
+
+    Relations stay: a model that is shown them among names keeps them and leaves nothing to search for.
+    """
+    names = [candidate for candidate in candidates if candidate.kind == "entity"]
+    if not names:
+        return []
+    listed = "\n".join(f"{number}. {candidate.name}" for number, candidate in enumerate(names, 1))
+    prompt = prompt_for(ctx.method, "filter").fill(
+        question=question, text=text or "(nothing yet)", sentence=sentence, candidates=listed
+    )
+    reply = await ctx.generate("filter", prompt, role="filter", max_tokens=_MAX_TOKENS)
+    needed, value = reply.text, read_json(reply.text).value
+    if isinstance(value, dict):
+        needed = json.dumps(next((listed for listed in value.values() if isinstance(listed, list)), []))
+    numbers = read_numbers(needed.replace('"', ""), len(names))
+    note_reply(ctx, "filter", "" if numbers else "no number of a name")
+    return [candidate for number, candidate in enumerate(names, 1) if numbers and number not in numbers]
+
+
+def dropped_by_confidence(
+    candidates: Sequence[Candidate], *, top_k: int, least: float | None = None
+) -> list[Candidate]:
+    """Return what the confidence filter drops: all but `top_k`, or below `least`, where the surest one stays."""
+    ranked = sorted(candidates, key=lambda candidate: -candidate.confidence)
+    count = top_k if least is None else max(1, sum(candidate.confidence >= least for candidate in ranked))
+    return ranked[count:]
+
 
 _QUESTION_TOKENS = 64
 
@@ -97,7 +212,7 @@ class Lookup:
 
     async def extract(self) -> None:
         """Find the names of the question (step 1)."""
-        self._extracted = await entities.extract_candidates(self.ctx, self.question, NameTagger(self.tagger))
+        self._extracted = await extract_candidates(self.ctx, self.question, NameTagger(self.tagger))
 
     def end(self, answer: Answer) -> Answer:
         """Return the answer of the text with the passages that hold it."""
@@ -132,22 +247,20 @@ class Lookup:
             candidates = self._score(text)
         dropped: dict[Candidate, str] = {}
         if "cot" in self.filters:
-            unused = await entities.dropped_by_reasoning(self.ctx, self.question, self._text, sentence, candidates)
+            unused = await dropped_by_reasoning(self.ctx, self.question, self._text, sentence, candidates)
             dropped |= dict.fromkeys(unused, "cot")
         if "confidence" in self.filters:
             left = [candidate for candidate in candidates if candidate not in dropped]
-            dropped |= dict.fromkeys(
-                entities.dropped_by_confidence(left, top_k=self.top_k, least=self.cut), "confidence"
-            )
+            dropped |= dict.fromkeys(dropped_by_confidence(left, top_k=self.top_k, least=self.cut), "confidence")
         kept = tuple(candidate for candidate in candidates if candidate not in dropped)
         rows = [[c.name, c.kind, c.origin, round(c.confidence, 4), dropped.get(c)] for c in candidates]
-        self.ctx.emit(entities.EntitiesFiltered(value=[c.name for c in kept], filters=self.filters, candidates=rows))
+        self.ctx.emit(EntitiesFiltered(value=[c.name for c in kept], filters=self.filters, candidates=rows))
         return kept
 
     def _score(self, text: Draft) -> tuple[Candidate, ...]:
         """Return all names of the question and of a text, with their confidence."""
         named = {fold(candidate.name): candidate for candidate in self._extracted}
-        for name in capitalised_names(text.text, NameTagger(self.tagger))[: entities.MAX_TEXT_NAMES]:
+        for name in capitalised_names(text.text, NameTagger(self.tagger))[:_MAX_TEXT_NAMES]:
             if not any(find_mentions(name, candidate.name) for candidate in self._extracted):  # Hobbit, The Hobbit
                 named.setdefault(fold(name), Candidate(name, origin="reasoning"))
         return tuple(replace(item, confidence=self._confidence(item.name, text)) for item in named.values())

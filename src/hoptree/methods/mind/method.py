@@ -9,8 +9,7 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
-from hoptree.methods.mind.entities import Filter
-from hoptree.methods.mind.lookup import Lookup
+from hoptree.methods.mind.lookup import Filter, Lookup
 from hoptree.methods.mind.memory import FactMemory
 from hoptree.methods.steps import chain_of_thought as chain
 from hoptree.methods.steps.chain_of_thought import Generator

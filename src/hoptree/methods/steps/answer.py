@@ -71,7 +71,7 @@ class Answered(Decision):
 
 
 async def confident_answer(ctx: Context, question: str, *, node: Node | None = None, strict: bool = False) -> Answer:
-    """Return the model's answer if it is sure, else a refusal; `strict` takes only the identifier for one."""
+    """Return the model's answer if sure, else a refusal (`strict`: identifiers only)."""
     prompt = prompt_for(ctx.method, "confident").fill(question=question)
     raw = (await ctx.generate("confident", prompt, role="know", max_tokens=_ANSWER_TOKENS, node=node)).text
     note_answer(ctx, "confident", raw, clean_answer(raw))
@@ -271,7 +271,7 @@ class AgreementChecked(Decision):
 
 
 def surest(ctx: Context, answers: Sequence[Answer], *, when: str, named: Sequence[str] = ()) -> Answer:
-    """Return the answer with the highest confidence, or the most frequent one; of equals the last."""
+    """Return the surest answer, or the most frequent one; of equals the last."""
     known = [place for place, answer in enumerate(answers) if answer.known]
     if len(known) < 2:
         return answers[known[0] if known else -1]
@@ -292,7 +292,7 @@ def _format_confidence(confidence: float | None) -> str:
 
 
 def majority(ctx: Context, answers: Sequence[Answer], *, when: str) -> tuple[Answer, float]:
-    """Return the most frequent answer and its share of all; of equals the one with the surest voter."""
+    """Return the most frequent answer, of equals the surest voter's, and its share."""
     groups = votes(answers)
     answer = groups[0][0] if groups else next(iter(answers), Answer("", status="unknown"))
     share = len(groups[0]) / len(answers) if groups else 0.0
@@ -340,7 +340,7 @@ _WHOLE_QUESTION_ORDER = 1000  # such an answer counts more than one to any part 
 
 
 async def read_several_ways(ctx: Context, question: str, passages: Sequence[Passage]) -> list[Answer]:
-    """Read the best two, the best three and all passages in ways that err differently; propose the surest."""
+    """Read the best two, the best three and all passages; propose the surest."""
     logprobs = "logprobs" in ctx.model_for("answer").capabilities
     ways = ((passages[:2], "read"), (passages[:3], "read_asked_first"), (passages[::-1], "read"))
 

@@ -1,4 +1,4 @@
-"""Reason step by step: generate a reply in parts, after worked examples, and read its conclusion."""
+"""Reason step by step after worked examples, and read the conclusion."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ from hoptree.text.parse import answer_sentence, before_answer, gives_answer, led
 from hoptree.text.tokens import Span, token_spans, word_spans
 from hoptree.text.uncertainty import token_entropy
 
-REASONING_PROMPTS = ("go_on", "step_by_step", "worked.jsonl")
-"""The shared files of methods that reason step by step after worked examples."""
+REASONING_PROMPTS = ("go_on", "step_by_step", "worked.jsonl")  # after worked examples
 _SENTENCE_ENDS = (".", "!", "?", "…", '"', "”", ")", "。", "！", "？")
 _STOP = ("\nQuestion:", "\nContext:")  # where a model without turns goes on with a question of its own
 
-UncertaintySignal = Literal["entropy", "likeliest", "samples"]
-"""How a model's uncertainty is measured: by its entropy, by the likeliest tokens of each step, or by samples."""
+UncertaintySignal = Literal["entropy", "likeliest", "samples"]  # where doubt is read from
 
 
 @decision("fidelity")
@@ -69,7 +67,7 @@ def note_fidelity(
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A part of a reply with `size` tokens: the model `ended` it, or was `cut` off in the last sentence."""
+    """A part of a reply: `ended` by the model, or `cut` off in its last sentence."""
 
     text: str = ""
     tokens: tuple[Token, ...] = ()
@@ -259,7 +257,7 @@ def load_worked_examples() -> tuple[WorkedExample, ...]:
 
 
 def draw_examples(count: int, draw: int = 0) -> tuple[WorkedExample, ...]:
-    """Return `count` examples; no two draws share any while there are others, and the same draw has the same."""
+    """Return `count` examples; no two draws share any while there are others."""
     bank = load_worked_examples()
     if count > len(bank):
         raise ConfigError(f"There are {len(bank)} worked examples, not {count}.", f"Set shots to {len(bank)} or less.")
@@ -351,7 +349,7 @@ async def think(
     temperature: float = 0.0,
     max_tokens: int = 256,
 ) -> list[Answer]:
-    """Return one answer for each sample, with its rationale as `raw`; propose that of most samples."""
+    """Return one answer for each sample, its rationale as `raw`; propose the voted."""
     if samples < 1:
         raise ConfigError(f"{samples} samples give no answer.", "Set samples to 1 or more: --set samples=10.")
     generator = Generator(ctx, question, draw_examples_with_documents(shots, draw, titles=titles))

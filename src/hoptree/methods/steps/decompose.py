@@ -190,7 +190,7 @@ async def ask_twice(
     tokens: int,
     node: Node | None = None,
 ) -> list[T]:
-    """Read a JSON reply, and ask for it once more if `read` gives a complaint; return all that was read."""
+    """Read a JSON reply, and again after a complaint; return all readings."""
     readings: list[T] = []
     for _ in range(2):
         reply = (await ctx.generate(step, prompt, role="decompose", max_tokens=tokens, node=node)).text

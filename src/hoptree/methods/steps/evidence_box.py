@@ -1,4 +1,4 @@
-"""Evidence for a hypothesis from text and graph: shown, cited, and what it says of the hypothesis."""
+"""Evidence from text and graph, and what it says of a hypothesis."""
 
 from __future__ import annotations
 
@@ -34,15 +34,6 @@ _MAX_REFERENCES = 50
 _MAX_REFERENCE_CHARS = 500  # A passage quoted in full after its id is cut
 _MAX_FABRICATED_CHARS = 200
 _MAX_NESTING = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Cited:
-    """The passages and facts that references name, and invented ones."""
-
-    passages: tuple[Passage, ...] = ()
-    facts: tuple[Fact, ...] = ()
-    fabricated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +135,13 @@ class EvidenceBox:
         return [kind[number - 1]] if 0 < number <= len(kind) else []
 
 
+@dataclass(frozen=True, slots=True)
+class Cited(EvidenceBox):
+    """The evidence that references name, and references that were invented."""
+
+    fabricated: tuple[str, ...] = ()
+
+
 def _has_all_names(source: Passage, answer: str, question: str) -> bool:
     """Return whether a passage has all names of a question beside the answer."""
     others = [part for part in parts_of(question.partition(" ")[2]) if not _has_words(part, answer)]
@@ -157,7 +155,7 @@ def _has_words(text: str, words: str) -> bool:
 
 
 def read_references(value: Any, nesting: int = 0, *, listed: bool = False) -> list[str]:
-    """Return the references in a model's "ref"; three texts that are an item of a list are one triple."""
+    """Return the references in a "ref"; a listed item of three texts is a triple."""
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return [str(value)[:_MAX_REFERENCE_CHARS]]
     if nesting > _MAX_NESTING or not isinstance(value, Mapping | Sequence):
@@ -219,7 +217,7 @@ class ReferencesFabricated(Decision):
 
 
 def read_verdict(reading: JsonReading, question: str = "") -> Verdict:
-    """Read the verdict: supported for true, refuted for false with enough facts; what contradicts itself is unknown."""
+    """Read the verdict; what contradicts itself, or lacks facts, is unknown."""
     verdicts = list(_verdicts(reading))
     if not verdicts:
         return Verdict()
@@ -235,8 +233,8 @@ def read_verdict(reading: JsonReading, question: str = "") -> Verdict:
         for reference in read_references(value)
     )
     label: Label = "supported" if is_true is True else "refuted" if is_true is False and enough else "unknown"
-    said = (str(raw_reason), *references)
-    if label == "supported" and not enough and any(looks_unanswered(t) or _NO_INFORMATION.search(t) for t in said):
+    grounds = (str(raw_reason), *references)
+    if label == "supported" and not enough and any(looks_unanswered(t) or _NO_INFORMATION.search(t) for t in grounds):
         label = "unknown"
     reason = text_of(raw_reason)
     correction = answer_of(_single(first.get("correctanswer", [])), question)
@@ -284,7 +282,7 @@ async def validate(
     with_reason: bool = True,
     node: Node | None = None,
 ) -> Verdict:
-    """Ask what the evidence says of a hypothesis; unknown without evidence, or where nothing is claimed."""
+    """Ask what the evidence says of a hypothesis; unknown without evidence."""
     verdict = Verdict()
     if box:
         filled = _fill_evidence(ctx, "validate" if with_reason else "validate_only", question, hypothesis, box)

@@ -1,4 +1,4 @@
-"""Read the triples of a reply in any form, and keep the facts that a passage states."""
+"""Read the triples of a reply; keep the facts that a passage states."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ class Wording:
         self._bags = tuple(of_title | Counter(line.words) for line in self._lines) or (of_title,)
 
     def spelled(self, name: str) -> str:
-        """Return the name as title or text spells it, as it is if one sentence has its words apart, or ""."""
+        """Return the name as the passage spells it, "" if its words do not stand there."""
         name = " ".join(name.split())
         if name.endswith(".") and not _ABBREVIATION.search(name):  # the stop that ends the model's line
             name = name[:-1].rstrip()
@@ -332,8 +332,7 @@ def _as_written(line: _Line, name: str) -> str:
 MAX_TOKENS = 512  # about thirty facts; a small model that has begun to repeat itself goes on to the end
 _PROMPT_SET, _STEP = "graph", "facts"
 
-LeftOut = Literal["malformed", "not in the passage", "no name", "repeated"]
-"""Why a triple that a model wrote is no fact."""
+LeftOut = Literal["malformed", "not in the passage", "no name", "repeated"]  # why it is no fact
 
 _NO_NAMES = word_set(
     "he she it they him her them his hers its their theirs i we you me us who whom whose which that this these those "
@@ -353,7 +352,7 @@ class StatedFact:
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """The facts of a passage, why triples were left out, and whether the reply was readable, or cut off."""
+    """The facts of a passage, why triples were left out, and how the reply ended."""
 
     facts: tuple[StatedFact, ...] = ()
     left_out: Mapping[LeftOut, int] = field(default_factory=dict)
@@ -368,7 +367,7 @@ def facts_template() -> str:
 
 
 async def extract_facts(ctx: Context, passage: Passage) -> Extracted:
-    """Ask for the facts of a passage, as it spells them; orders to a model are neither shown nor evidence."""
+    """Ask for the facts of a passage, as it spells them; orders in it do not count."""
     parts = [Passage(passage.id, "", passage.title), replace(passage, title="")]
     title, text = (shown.strip() for shown in show_texts(ctx, parts, titles=False))
     if not text:

@@ -149,7 +149,7 @@ async def find_topics(ctx: Context, question: str, *, keep: int) -> tuple[Entity
 
 
 def end_exploration(ctx: Context, root: Node, answer: Answer, box: EvidenceBox) -> Answer:
-    """Return the answer with its evidence; a guess where none of it holds the answer, but for yes and no."""
+    """Return the answer with its evidence, as a guess where none of it holds it."""
     if not box or not answer.known:
         ctx.end_node(root, answer)
         return answer
@@ -242,8 +242,7 @@ async def judge_enough(ctx: Context, question: str, box: EvidenceBox, *, clue: s
     return verdict
 
 
-GoFurther = Callable[[int, str], Awaitable[EvidenceBox | None]]
-"""Given a level and the last clue, all that was found so far; None where it leads nowhere."""
+GoFurther = Callable[[int, str], Awaitable[EvidenceBox | None]]  # of a level and the last clue
 
 
 async def explore(
@@ -256,7 +255,7 @@ async def explore(
     clues: bool = False,
     nothing: str = "no candidates",
 ) -> tuple[EvidenceBox, Enough, str]:
-    """Explore level by level until the model can answer; `clues` tell it what it said it would look for."""
+    """Explore level by level until the model can answer; `clues` are told to it."""
     verdict, reason, clue, level = Enough(False), "depth", "", 0
     for level in range(1, depth + 1):
         further = await go_further(level, clue)

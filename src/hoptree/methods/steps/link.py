@@ -1,4 +1,4 @@
-"""Find the entities and relations that a query is about: by words, by an encoder, or by the model."""
+"""Find the entities and relations of a query: by words, an encoder or a model."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class RelationRanking(Protocol):
 
 
 def foremost(edges: Sequence[Edge], query: str, *, most: int) -> tuple[Edge, ...]:
-    """Return the edges that fit into a prompt, in turn of each entity those that share words with the query."""
+    """Return the edges that fit into a prompt: the best of each entity in turn."""
     if len(edges) <= most:
         return tuple(edges)
     of_entity: dict[str, list[Edge]] = {}
@@ -308,7 +308,7 @@ class EntitiesLinked(Decision):
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Return the names in a text, then what else may be meant: parts of "President of the United States"."""
+    """Return the names in a text, then parts of them that may be meant."""
     likely = [quoted[1] for quoted in _QUOTED.finditer(text)]
     further = []
     for start, end in name_spans(text):
@@ -342,7 +342,7 @@ def _bare(name: str, *, article: bool = False) -> str:
 async def keep_entities(
     ctx: Context, query: str, candidates: Sequence[Entity], *, keep: int, node: Node | None = None
 ) -> tuple[Entity, ...]:
-    """Return the `keep` entities that the model finds most relevant; the first ones if its reply is unreadable."""
+    """Return the `keep` entities that the model finds most relevant, or the first."""
     shown = tuple(candidates[:MAX_CANDIDATES])
     return record_linked(ctx, shown, await choose_entities(ctx, query, shown, keep=keep, node=node), node=node)
 
@@ -388,7 +388,7 @@ async def choose_facts(
     ranking: RelationRanking | None = None,
     node: Node | None = None,
 ) -> tuple[Fact, ...]:
-    """Return facts of the `keep` relations that the model or `ranking` prefers, of those that fit a prompt."""
+    """Return facts of the `keep` relations that the model or `ranking` prefers."""
     edges = edges_in(neighbourhoods)
     if len(edges) <= keep:
         kept = edges

@@ -17,8 +17,7 @@ from hoptree.text.question_tree import Issue, Pairs
 MAX_NODES = 16
 MAX_DEPTH = 5
 _MAX_NESTING = 50
-_MIN_STATEMENT_WORDS = 4
-"""In fewer words, "not available" is no hypothesis; a longer text may well state that something is not there."""
+_MIN_STATEMENT_WORDS = 4  # in fewer words, "not available" is no hypothesis
 _MAY_BE_NONE = lazy_re(r"\b(?:how (?:many|much|often)|number|which of|any|either|neither)\b", re.IGNORECASE)
 _SUB_QUESTION = ("sub_question", "subquestion", "sub_query")
 _QUESTION = ("sub_question", "subquestion", "question", "query", "sub_query")
@@ -71,7 +70,7 @@ class LogicTree:
 
 
 def read_tree(value: object, question: str) -> LogicTree:
-    """Read the tree in a parsed reply; children of a node without a question, or with the main one, move up."""
+    """Read the tree in a parsed reply; children of an idle node move up."""
     issues: list[Issue] = []
     draft = _first_text(value, ("answer", "final_answer"), question) if isinstance(value, Mapping) else ""
     claims = _claims(_without_main_question(value), 1, issues, root=True)
@@ -141,7 +140,7 @@ def text_of(value: object, nesting: int = 0) -> str:
 
 
 def answer_of(value: object, question: str) -> str:
-    """Return a text that may answer a question, or ""; "None" is one to a question that counts or chooses."""
+    """Return a text that may answer a question, "" where it says nothing."""
     text = text_of(value)
     nothing = text.strip(" .").casefold() == "none" and not _MAY_BE_NONE.search(question)
     return "" if nothing or says_unknown(text) else text
@@ -204,7 +203,7 @@ def _within(depth: int, issues: list[Issue]) -> bool:
 
 
 def _first_text(raw: Mapping[str, Any], keys: Sequence[str], question: str | None = None) -> str:
-    """Return the first text under one of the keys, in any spelling; one that may answer a question, if it is given."""
+    """Return the first text under one of the keys; with `question`, an answer to it."""
     folded = {_folded(key): value for key, value in raw.items()}
     values = (folded.get(key) for key in keys)
     texts = (text_of(value) if question is None else answer_of(value, question) for value in values)
@@ -252,7 +251,7 @@ def substituted(text: str, wrong: str, right: str) -> str | None:
 
 
 def _is_inside_longer(part: str, text: str) -> bool:
-    """Return whether a text has a part inside a longer one: Prince in Prince Charles, 1966 in May 1966."""
+    """Return whether a text has a part inside a longer one: 1966 in May 1966."""
 
     def bare(name: str) -> str:
         return _ARTICLE_OR_POSSESSIVE.sub("", name).casefold()

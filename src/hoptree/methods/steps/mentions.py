@@ -1,4 +1,4 @@
-"""Link the names in a question to entities, and find the pages of entities."""
+"""Link a query to entities, and find evidence about them in graph and corpus."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Literal
 
 from hoptree.core.lazy import lazy_re
@@ -14,9 +15,19 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import SingleFlight, both, together
-from hoptree.graph.facts import Candidate, Candidates, Entity
+from hoptree.graph.entity_linking import MentionModel, MentionModelCandidates
+from hoptree.graph.facts import Candidate, Candidates, Entity, Fact
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.link import MAX_CANDIDATES, NONE_NAMED, choose_entities, names_in, record_linked
+from hoptree.methods.steps.evidence_box import EvidenceBox, Verdict
+from hoptree.methods.steps.link import (
+    MAX_CANDIDATES,
+    NONE_NAMED,
+    RelationRanking,
+    choose_entities,
+    choose_facts,
+    names_in,
+    record_linked,
+)
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import fold
@@ -40,7 +51,7 @@ async def own_page(
 
 
 async def near_title(ctx: Context, name: str, *, node: Node | None = None) -> str:
-    """Return the title that equals a name but for case, accents or one bracket, if a search for it finds one."""
+    """Return the title that equals a name but for case, accents or one bracket."""
     wanted = fold(name)
     if not wanted:
         return ""
@@ -51,8 +62,7 @@ async def near_title(ctx: Context, name: str, *, node: Node | None = None) -> st
     return same[0] if same else bracketed[0] if len(bracketed) == 1 else ""
 
 
-EvidenceKinds = Literal["hybrid", "graph", "text"]
-"""Where to look: in both, in the knowledge graph alone, or in the corpus alone."""
+EvidenceKinds = Literal["hybrid", "graph", "text"]  # where to look
 
 _MENTION_TOKENS = 96
 _MAX_MENTIONS = 8
@@ -119,7 +129,7 @@ class GraphNames:
 
 @dataclass(frozen=True, slots=True)
 class Titles:
-    """Candidates without a graph: titles of the corpus; those of names that the model read may be near ones."""
+    """Candidates without a graph: titles; those of names that were read may be near."""
 
     ctx: Context
     node: Node | None = None
@@ -139,7 +149,10 @@ class Titles:
         return [Entity("", name, page=name)] if page else []
 
 
-def graph_names(ctx: Context) -> Callable[[Context, Node | None], Candidates]:
+_Names = Callable[[Context, Node | None], Candidates]
+
+
+def graph_names(ctx: Context) -> _Names:
     """Return how the graph's names are looked up."""
     return IndexedNames if ctx.names_indexed else GraphNames
 
@@ -171,18 +184,11 @@ MentionReader = Callable[
 class MentionLinker:
     """Links a query to entities by its words and the model's names.
 
-    With `ahead`, that choice begins beside the reading of names, as if these added nothing; where they do, it is made
-    again. The result is the same, with one call less in a row and maybe one more in all. `read` reads the names, so
-    that others can share them.
+    With `ahead`, it chooses beside the reading of names as if these added nothing, and again where they do: one call
+    less in a row, maybe one more in all.
     """
 
-    def __init__(
-        self,
-        where: Callable[[Context, Node | None], Candidates],
-        *,
-        ahead: bool = False,
-        read: MentionReader | None = None,
-    ) -> None:
+    def __init__(self, where: _Names, *, ahead: bool = False, read: MentionReader | None = None) -> None:
         self._where, self._ahead, self._read = where, ahead, read or extract_mentions
 
     async def link(self, ctx: Context, query: str, *, keep: int, node: Node | None = None) -> tuple[Entity, ...]:
@@ -211,7 +217,7 @@ class MentionLinker:
 
 
 async def _distinct(ctx: Context, entities: Sequence[Entity], node: Node | None) -> tuple[Entity, ...]:
-    """Return the entities that one prompt shows, without namesakes that have no facts, aliases or description."""
+    """Return the entities that one prompt shows, without namesakes that say nothing."""
     counts = Counter(entity.label for entity in entities)
     bare = [e for e in entities if counts[e.label] > 1 and e.id and not (e.aliases or e.description)]
     around = await together(ctx.facts(entity, limit=1, node=node) for entity in bare)
@@ -221,25 +227,20 @@ async def _distinct(ctx: Context, entities: Sequence[Entity], node: Node | None)
         if entity.id in empty and counts[entity.label] > 1:
             counts[entity.label] -= 1
         else:
-            kept[_key(entity)] = entity
+            kept[entity.id or entity.label] = entity
     return tuple(kept.values())[:MAX_CANDIDATES]
 
 
 def interleave(*groups: Sequence[Entity]) -> tuple[Entity, ...]:
     """Return the best of each group before the second best of any, each entity once."""
-    longest = max(map(len, groups), default=0)
-    return _once(group[place] for place in range(longest) for group in groups if place < len(group))
+    return _once(entity for rank in zip_longest(*groups) for entity in rank if entity)
 
 
 def _once(entities: Iterable[Entity]) -> tuple[Entity, ...]:
     kept: dict[str, Entity] = {}
     for entity in entities:
-        kept.setdefault(_key(entity), entity)
+        kept.setdefault(entity.id or entity.label, entity)  # a title has no id
     return tuple(kept.values())
-
-
-def _key(entity: Entity) -> str:
-    return entity.id or entity.label  # a title has no id
 
 
 async def find_entities(
@@ -305,3 +306,142 @@ def _listed(reply: str) -> Iterable[str]:
         text = _LIST_MARK.sub("", line)
         if not text.rstrip().endswith(":"):  # "The names are:"
             yield from text.rpartition(": ")[2].split(", ")
+
+
+_SEARCHED = 5  # passages of a search in the whole corpus
+_YES_OR_NO = re.compile(r"(?<=\?) (?:yes|no)\.?\Z", re.IGNORECASE)  # names nothing to look up
+
+
+Wanted = Callable[[], bool]  # whether work that was begun is still of use
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A `Wanted` of speculative work; `refuted` is called before a rebuild."""
+
+    wanted: Wanted
+    refuted: Callable[[Verdict], None]
+
+    def __call__(self) -> bool:
+        return self.wanted()
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How many entities, relations and passages are kept."""
+
+    entities: int
+    relations: int
+    passages: int
+
+
+PRESETS = {"paper": Kept(3, 3, 3), "code": Kept(2, 1, 2)}
+
+
+class Sources:
+    """RetrieveEvidence: entities of a query, their facts and pages; cached.
+
+    A `reader` marks names in the query, which then count instead of its words; a `ranking` says which relations matter
+    instead of the model. The paper does not search the `whole_corpus` where a query names no page.
+    """
+
+    def __init__(
+        self,
+        ctx: Context,
+        kinds: EvidenceKinds,
+        kept: Kept,
+        *,
+        reader: MentionModel | None = None,
+        ranking: RelationRanking | None = None,
+        whole_corpus: bool = True,
+    ) -> None:
+        self._ctx, self._kinds, self._kept, self._ranking = ctx, kinds, kept, ranking
+        self._whole_corpus = whole_corpus
+        candidates = Titles if kinds == "text" else graph_names(ctx)
+
+        def names(ctx: Context, node: Node | None) -> Candidates:
+            return MentionModelCandidates(reader, candidates(ctx, node)) if reader else candidates(ctx, node)
+
+        self._linkers = {ahead: MentionLinker(names, ahead=ahead, read=self._read_names) for ahead in (False, True)}
+        self._once, self._names = SingleFlight(), SingleFlight()
+        self._waiting: dict[str, list[Wanted]] = {}
+        self._abandoned: Counter[str] = Counter()
+
+    async def _read_names(self, ctx: Context, query: str, node: Node | None = None) -> tuple[str, ...]:
+        """Read the names in a query, once for graph and corpus."""
+        return await self._names(query, lambda: extract_mentions(ctx, query, node))
+
+    async def retrieve(self, query: str, node: Node, wanted: Wanted = lambda: True) -> EvidenceBox:
+        """Return the evidence about a query's entities; stop once nobody wants it."""
+        query = _YES_OR_NO.sub("", query)
+        waiting = self._waiting.setdefault(query, [])
+        waiting.append(wanted)
+        while True:
+            key = (query, self._abandoned[query])
+            box = await self._once(
+                key,
+                lambda: self._retrieve(
+                    query, node, lambda: any(is_wanted() for is_wanted in waiting), isinstance(wanted, Ahead)
+                ),
+            )
+            if box is not None or not wanted():
+                return box or EvidenceBox()
+            # It was abandoned while nobody wanted it.
+            self._abandoned[query] = key[1] + 1
+
+    async def _retrieve(self, query: str, node: Node, wanted: Wanted, ahead: bool) -> EvidenceBox | None:
+        """Return None where it was abandoned."""
+        entities, titles = await self._link(query, node, ahead)
+        if not wanted():
+            return None
+        facts, passages = await both(
+            self._facts(query, entities, node, wanted), self._passages(query, titles, entities, node, wanted)
+        )
+        return EvidenceBox(passages, facts) if facts is not None and passages is not None else None
+
+    async def _link(self, query: str, node: Node, ahead: bool) -> tuple[tuple[Entity, ...], tuple[Entity, ...]]:
+        """Return the entities of a query, and of names that are titles."""
+        linking = self._linkers[ahead].link(self._ctx, query, keep=self._kept.entities, node=node)
+        if self._kinds == "hybrid":  # a graph may know only some of the names
+            return await both(linking, find_titles(self._ctx, query, self._read_names, node=node))
+        entities = await linking
+        return entities, entities if self._kinds == "text" else ()
+
+    async def _facts(
+        self, query: str, entities: tuple[Entity, ...], node: Node, wanted: Wanted
+    ) -> tuple[Fact, ...] | None:
+        if self._kinds == "text" or not entities:
+            return ()
+        around = await together(self._ctx.facts(entity, node=node) for entity in entities)
+        if not wanted():
+            return None
+        return await choose_facts(self._ctx, query, around, keep=self._kept.relations, ranking=self._ranking, node=node)
+
+    async def _passages(
+        self, query: str, titles: tuple[Entity, ...], entities: tuple[Entity, ...], node: Node, wanted: Wanted
+    ) -> tuple[Passage, ...] | None:
+        """Return the best passages of pages, of the `whole_corpus` if these give none."""
+        if self._kinds == "graph":
+            return ()
+        titled = {entity.page for entity in titles}
+        others = [entity for entity in entities if (entity.page or entity.label) not in titled]
+        most = max(self._kept.entities * self._kept.passages, _SEARCHED)
+        named, own = await both(self._pages(query, titles[:most], most, node), self._pages(query, others, most, node))
+        if not self._whole_corpus or (named and (own or len(others) < len(entities))):
+            return _each_once(named, own)[:most]
+        if not wanted():  # the part found so far must not be remembered as all of it
+            return None
+        searched = await self._ctx.search(query, k=_SEARCHED, node=node)
+        return _each_once(named, searched)[:most] if named else _each_once(own[: most - len(searched)], searched)
+
+    async def _pages(self, query: str, entities: Sequence[Entity], most: int, node: Node) -> tuple[Passage, ...]:
+        """Return the best passages of each page, `most` in all."""
+        k = self._kept.passages
+        pages = await together(own_page(self._ctx, entity, query, k=k, node=node) for entity in entities)
+        if sum(map(len, pages)) <= most:
+            return _each_once(*pages)
+        return _each_once([passage for rank in zip_longest(*pages) for passage in rank if passage])[:most]
+
+
+def _each_once(*groups: Sequence[Passage]) -> tuple[Passage, ...]:
+    return tuple({passage.id: passage for group in groups for passage in group}.values())

@@ -1,4 +1,4 @@
-"""Find uncertain sentences, by words (DRAGIN, MIND) or samples (SeaKR), and rewrite them with what is looked up."""
+"""Find uncertain sentences, and rewrite them with what is looked up."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Stopped(Decision):
 
 @decision("sub_query")
 class SubQuery(Decision):
-    """What was searched for a sentence, from `kept` names and `sought` words; `repeated` if it was before."""
+    """What was searched for a sentence, and from what; `repeated` if before."""
 
     value: str
     sentence: str
@@ -101,7 +101,7 @@ class Helper(Protocol):
 async def write_with_help(
     ctx: Context, generator: Generator, judge: Judge, helper: Helper, *, draft_tokens: int, total_tokens: int
 ) -> Draft:
-    """Generate a text; write the first sentence in doubt anew with what is looked up, and go on behind it."""
+    """Generate a text; rewrite each uncertain sentence with what is looked up."""
 
     async def write(step: str, context: str) -> Draft:
         draft = await generator.write(written.text, step=step, max_tokens=draft_tokens, context=context)
@@ -279,7 +279,7 @@ class Unsure:
 
 
 class Disagreeing:
-    """Doubts the next sentence if samples of it differ in content words; those that less than half have are hits."""
+    """Doubts the next sentence if samples of it differ in their content words."""
 
     def __init__(
         self,
@@ -369,7 +369,7 @@ class Measured:
 
 
 class Spread:
-    """Doubts a step if samples of it lie further apart than theta (SeaKR); warns of a theta below all spreads."""
+    """Doubts a step if samples of it lie further apart than theta (SeaKR)."""
 
     def __init__(self, ctx: Context, generator: Generator, *, samples: int, encoder: str, theta: float) -> None:
         check_encoder(encoder)

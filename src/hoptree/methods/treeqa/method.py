@@ -15,13 +15,11 @@ from hoptree.engine.registry import method
 from hoptree.engine.result import UNSUPPORTED, Result, TreeNode
 from hoptree.graph.entity_linking import parse_linker, shared_mention_model
 from hoptree.methods.steps.answer import synthesise
-from hoptree.methods.steps.evidence_box import Cited, EvidenceBox, find_conflict, new_clue, validate
-from hoptree.methods.steps.graph_evidence import PRESETS, Ahead, Sources, Wanted
+from hoptree.methods.steps.evidence_box import EvidenceBox, find_conflict, new_clue, validate
 from hoptree.methods.steps.link import BySharedEncoder
-from hoptree.methods.steps.mentions import require_sources
-from hoptree.methods.treeqa.hypotheses import build_tree, rebuild
+from hoptree.methods.steps.mentions import PRESETS, Ahead, Sources, Wanted, require_sources
 from hoptree.methods.treeqa.speculative import make_walk
-from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Traversal, Walk, flatten, hang
+from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Traversal, Walk, build_tree, flatten, hang, rebuild
 from hoptree.text.comparison import agree, tells
 from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.parse import looks_unanswered
@@ -201,8 +199,7 @@ def golden_lines(
         yield f"{indent}- {branch.node.question}"
         yield f"{indent}  Answer: {branch.hypothesis or 'unknown'} ({_certainty(branch, outcome)})"
         cites = outcome.rebuilt is None or outcome.rebuilt.borne_out
-        cited = outcome.verdict.cited if cites else Cited()
-        box = EvidenceBox(cited.passages, cited.facts)
+        box = outcome.verdict.cited if cites else EvidenceBox()
         for present, shown in zip((box.passages, box.facts), box.shown(ctx), strict=True):
             yield from (f"{indent}  {line}" for line in shown.splitlines() if present)
         yield from golden_lines(ctx, branch.children, outcomes, indent + "  ")

@@ -16,8 +16,8 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.schedule import both, together
 from hoptree.methods.steps.evidence_box import Verdict
-from hoptree.methods.steps.graph_evidence import Ahead
 from hoptree.methods.steps.logic_tree import MAX_NODES, carried
+from hoptree.methods.steps.mentions import Ahead
 from hoptree.methods.treeqa.walk import Branch, Key, NodeProcess, Outcome, Traversal, Walk, flatten, hang_below
 
 
