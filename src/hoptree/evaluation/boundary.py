@@ -7,6 +7,7 @@ FOLDER/DATA/…/boundary.json  its measures
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing, closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import hypot
@@ -36,10 +37,8 @@ from hoptree.models import open_model
 from hoptree.models.model import Model
 
 _MIN_QUESTIONS = 10  # questions that a model must have been sure of, and refused, for a verdict
-LEAST_RIGHT = 0.5
-"""The share of what a model is sure of that must be right."""
-LEAST_GAP = 0.15
-"""F1 by which confident knowledge must exceed the knowledge gap."""
+LEAST_RIGHT = 0.5  # the share of what a model is sure of that must be right
+LEAST_GAP = 0.15  # F1 by which confident knowledge must exceed the knowledge gap
 
 _NONE_USABLE = "this model shows no usable boundary; use source=external."
 
@@ -150,16 +149,8 @@ class Pair:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """A judge's verdicts on direct and confident answers, and equality."""
-
-    direct: JudgeReport
-    confident: JudgeReport
-    same: JudgeReport
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"direct": self.direct.as_dict(), "confident": self.confident.as_dict(), "same": self.same.as_dict()}
+Judgement = Mapping[str, JudgeReport]
+"""A judge's verdicts on "direct" and "confident" answers, and on whether both mean the "same"."""
 
 
 def read_pairs(folder: Path) -> list[Pair]:
@@ -196,20 +187,25 @@ async def judge_pairs(pairs: Sequence[Pair], model: Model, calls: Calls) -> Judg
             # Nothing means the same as a blank answer: such a pair is a No without asking.
             compared = pair.confident if pair.direct.strip() else ""
             same.append(JudgeItem(pair.id, pair.question, compared, (pair.direct,)))
-    return Judgement(*[await judge_all(items, model, calls) for items in (direct, confident, same)])
+    kinds = {"direct": direct, "confident": confident, "same": same}
+    return {kind: await judge_all(items, model, calls) for kind, items in kinds.items()}
 
 
 def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str, Any]:
-    """Return the content of `boundary.json`.
-
-    Failed questions are wrong in Direct QA and in no other figure; while there are any, there is no verdict.
-    """
+    """Return the content of `boundary.json`."""
     asked = [pair for pair in pairs if not pair.failed]
     failed = len(pairs) - len(asked)
     direct, confident = _attempts(asked, judged)
     awareness = _awareness(pairs, judged)
     calibration = calibrate(decisions_of(direct, confident))
     standing = standing_of(direct, confident)
+    probability = None
+    if any(pair.confidence is not None for pair in asked):  # of the least likely token of the direct answer
+        decisions = [
+            Decision((pair.confidence or 0.0) >= _ANSWERED_ABOVE, direct[pair.id].correct, pair.confidence)
+            for pair in asked
+        ]
+        probability = asdict(calibrate(decisions)) | {"threshold": _ANSWERED_ABOVE}
     by_id = {pair.id: pair for pair in pairs}
     flips = [
         {**asdict(flip), "question": by_id[flip.id].question, "answers": list(by_id[flip.id].golds[:5])}
@@ -223,8 +219,8 @@ def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str,
         "precision": calibration.precision,
         "overconfident": calibration.overconfident,
         "underconfident": calibration.underconfident,
-        "probability": _probability(asked, direct),
-        "judge": judged.as_dict() if judged else None,
+        "probability": probability,
+        "judge": {kind: report.as_dict() for kind, report in judged.items()} if judged else None,
         "usable": None if failed else standing.usable,
         "verdict": f"{failed:,} failed: --retry-failed first." if failed else standing.verdict,
         "flips": flips,
@@ -237,47 +233,34 @@ def measure_several(
     """Measure several data sets pooled, and the mean over the data sets."""
     parts = [_awareness(pairs, judged[name] if judged else None) for name, pairs in sets.items()]
     pooled = [replace(pair, id=f"{name}/{pair.id}") for name, pairs in sets.items() for pair in pairs]
-    return measure(pooled, _merged(judged) if judged else None), average(parts)
+    merged: dict[str, JudgeReport] = {}
+    for kind in next(iter(judged.values())) if judged else ():
+        reports = [(name, judgement[kind]) for name, judgement in (judged or {}).items()]
+        verdicts = [replace(known, id=f"{name}/{known.id}") for name, report in reports for known in report.verdicts]
+        merged[kind] = replace(reports[0][1], verdicts=tuple(verdicts))
+    return measure(pooled, merged or None), average(parts)
+
+
+def _verdicts(judged: Judgement | None, kind: str) -> dict[str, bool]:
+    return {verdict.id: verdict.correct for verdict in judged[kind].verdicts} if judged else {}
 
 
 def _awareness(pairs: Sequence[Pair], judged: Judgement | None) -> BoundaryAwareness:
     """Compare both settings of what was asked, beside Direct QA of everything."""
-    same = {verdict.id: verdict.correct for verdict in judged.same.verdicts} if judged else None
+    same = _verdicts(judged, "same") if judged else None
     awareness = boundary(*_attempts([pair for pair in pairs if not pair.failed], judged), same)
     direct, _ = _attempts(pairs, judged)
     return replace(awareness, direct=boundary(direct, dict.fromkeys(direct)).direct)
 
 
 def _attempts(pairs: Sequence[Pair], judged: Judgement | None) -> tuple[dict[str, Attempt], dict[str, Attempt | None]]:
-    plain = {verdict.id: verdict.correct for verdict in judged.direct.verdicts} if judged else {}
-    sure = {verdict.id: verdict.correct for verdict in judged.confident.verdicts} if judged else {}
+    plain, sure = _verdicts(judged, "direct"), _verdicts(judged, "confident")
     direct = {pair.id: score_attempt(pair.direct, pair.golds, judged=plain.get(pair.id)) for pair in pairs}
     confident = {
         pair.id: None if pair.confident is None else score_attempt(pair.confident, pair.golds, judged=sure.get(pair.id))
         for pair in pairs
     }
     return direct, confident
-
-
-def _merged(judged: Mapping[str, Judgement]) -> Judgement:
-    """Merge judgements under the ids of the pooled questions."""
-    kinds = []
-    for kind in ("direct", "confident", "same"):
-        reports = [(name, getattr(judgement, kind)) for name, judgement in judged.items()]
-        verdicts = [replace(known, id=f"{name}/{known.id}") for name, report in reports for known in report.verdicts]
-        kinds.append(replace(reports[0][1], verdicts=tuple(verdicts)))
-    return Judgement(*kinds)
-
-
-def _probability(pairs: Sequence[Pair], direct: Mapping[str, Attempt]) -> dict[str, Any] | None:
-    """Decide by the least token probability of the direct answer."""
-    if all(pair.confidence is None for pair in pairs):
-        return None
-    decisions = [
-        Decision((pair.confidence or 0.0) >= _ANSWERED_ABOVE, direct[pair.id].correct, pair.confidence)
-        for pair in pairs
-    ]
-    return asdict(calibrate(decisions)) | {"threshold": _ANSWERED_ABOVE}
 
 
 Listener = Callable[[Planned, Progress], None]
@@ -337,9 +320,8 @@ async def _ask(
 ) -> dict[str, list[str]]:
     """Run what has no outcome yet; return warnings by data set."""
     first = next(iter(runs.values())).experiment
-    model = open_model(first.model, base_url=first.base_url)
     warnings = {}
-    try:
+    async with aclosing(open_model(first.model, base_url=first.base_url)) as model:
         for name, run in runs.items():
             # Both answers are judged together, in the end: the run itself has no judge.
             experiment = replace(run.experiment, judge="", judge_base_url="")
@@ -347,8 +329,6 @@ async def _ask(
                 experiment, out / run.folder, options, model=model, on_progress=partial(on_progress, run)
             )
             warnings[name] = list(summary["warnings"])
-    finally:
-        await model.aclose()
     return warnings
 
 
@@ -358,10 +338,6 @@ async def _judge(
     """Have all pairs judged, if there is a judge; replies are cached."""
     if not experiment.judge:
         return None
-    model = experiment.open_judge()
-    calls = open_calls(options.cache, concurrency=options.concurrency)
-    try:
-        return {name: await judge_pairs(of_set, model, calls) for name, of_set in pairs.items()}
-    finally:
-        calls.close()
-        await model.aclose()
+    async with aclosing(experiment.open_judge()) as model:
+        with closing(open_calls(options.cache, concurrency=options.concurrency)) as calls:
+            return {name: await judge_pairs(of_set, model, calls) for name, of_set in pairs.items()}

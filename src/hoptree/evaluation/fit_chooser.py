@@ -20,8 +20,7 @@ from hoptree.evaluation.run_folder import TRACES, read_rows, read_run
 from hoptree.methods.hop.chooser import EFFORTS, Chooser, Effort, Features, Logistic, Outlook, Weights, is_unfit
 from hoptree.methods.hop.method import Standings
 
-PENALTY = 1.0
-"""What a weight of 1 costs, in units of one question's log-loss."""
+PENALTY = 1.0  # what a weight of 1 costs, in units of one question's log-loss
 SHARE_OF_CALLS = {"low": 0.4, "medium": 0.6}
 """Calls that an effort may take on average, as a share of those of every move."""
 _RIGHT = 0.5  # F1 from which an answer counts as right where only right and wrong are told apart

@@ -109,10 +109,7 @@ class JudgeReport:
         return mean_of([verdict.correct for verdict in self.verdicts])
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures, with disagreements between judge and exact match.
-
-        Many `em_only` speak against the judge: it turned down the very words of an accepted answer.
-        """
+        """The figures, with disagreements between judge and exact match."""
         clear = [verdict for verdict in self.verdicts if verdict.clear]
         replies = summarise_replies(self.verdicts)
         return {
@@ -205,10 +202,8 @@ async def _judge(item: JudgeItem, model: Model, calls: Calls, failures: list[Mod
 
 def _accepted(item: JudgeItem) -> str:
     """Return the main answer and the others that differ in more than form."""
-    by_form: dict[str, str] = {}
-    for gold in item.golds:
-        by_form.setdefault(normalise(gold), _line(gold))
-    by_form.pop("", None)
+    by_form = {normalise(gold): _line(gold) for gold in reversed(item.golds)}
+    by_form = {normal: by_form[normal] for normal in map(normalise, item.golds) if normal}
     if not by_form:
         raise InputError(f"Question {item.id} has no accepted answer to judge by.", "Give each question its answers.")
     main, *others = by_form.values()
@@ -286,8 +281,7 @@ class JudgementsFile:
     """The file of verdicts, open for one judge."""
 
     def __init__(self, folder: Path, judge: Judge) -> None:
-        self._judge = judge
-        self._named = False
+        self._judge, self._named = judge, False
         self._file = JsonlLog(folder / JUDGEMENTS)
         self.close = self._file.close
 

@@ -108,8 +108,7 @@ def _question(row: Fields, number: int) -> LinkingQuestion:
     )
 
 
-ENTITY_KS, RELATION_KS = (1, 3, 5), (1, 3, 6)
-"""The depths of Figures 4 and 5."""
+ENTITY_KS, RELATION_KS = (1, 3, 5), (1, 3, 6)  # the depths of Figures 4 and 5
 Among = Literal["entity", "graph"]
 """Whose relations are ranked: those of the question's own entity, or all of the graph."""
 _STEPS_OF = "treeqa"
@@ -353,8 +352,7 @@ class LinkingOptions:
         return {"questions": digest, "version": __version__, **asdict(self), "relations": list(self.relations)}
 
 
-LINKED = "linking.json"
-"""The figures of a planned run, in its folder."""
+LINKED = "linking.json"  # the figures of a planned run, in its folder
 
 
 def is_linked(folder: Path, asked: LinkingSet, options: LinkingOptions, *, retry_failed: bool) -> bool:
@@ -392,10 +390,7 @@ def coverage(figures: Mapping[str, Any]) -> str:
 
 
 def recall_number(figures: Mapping[str, Any], measure: str, linker: str) -> Number | None:
-    """Return a recall in points, of the only linker where none is named.
-
-    `measure` is entities or relations and a depth; a `linker` of relations is a way to rank them.
-    """
+    """Return a recall in points, of the only linker where none is named."""
     kind, _, depth = measure.partition(":")
     by_linker = figures[kind]
     recalls = by_linker.get(linker) if linker else next(iter(by_linker.values()), None)

@@ -48,8 +48,7 @@ _BOUNDARY_COUNTS = {"direct": "questions", "confident": "answered", "knowledge_g
 _COUNT_MEASURES = ("boundary:number",)  # measures that an average leaves out
 _HERE, _PAPER = "here", "paper"  # the ids of rows: ours, and the paper's own
 
-Key = tuple[str, ...]
-"""A value for each of `_AXES`; "" where a table does not have it."""
+Key = tuple[str, ...]  # A value for each of `_AXES`; "" where a table does not have it
 
 
 @dataclass(frozen=True, slots=True)

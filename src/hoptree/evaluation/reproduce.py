@@ -18,8 +18,7 @@ from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.evaluation.statistics import PairedComparison, compare_pair, holm
 
 METRICS = ("em", "f1")
-TOLERANCE = 0.05
-"""The share of the answers of a model on this machine that may differ by rounding alone."""
+TOLERANCE = 0.05  # the share of the answers of a model on this machine that may differ by rounding alone
 
 _SIGNIFICANCE = 0.05
 _HERE = ("local", "hf", "scripted")

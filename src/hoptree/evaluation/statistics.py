@@ -103,8 +103,7 @@ def _scipy_stats() -> Any:
 
 Scores = Mapping[str, float | None]
 """One metric of one run by question id; None where the metric does not apply to the question."""
-SAMPLES = 10_000
-"""The number of resamples or permutations drawn."""
+SAMPLES = 10_000  # the number of resamples or permutations drawn
 _SIGNIFICANCE = 0.05
 _POWER = 0.8
 _MAX_CHANGES = 20
@@ -259,10 +258,7 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def detectable_difference(deviation: float, questions: int) -> float:
-    """Return the smallest true difference found with 80 % power at 5 %, two-sided.
-
-    `deviation` is that of the differences of single questions; normal approximation.
-    """
+    """Return the smallest true difference found with 80 % power at 5 %, two-sided."""
     normal = NormalDist()
     return (normal.inv_cdf(1 - _SIGNIFICANCE / 2) + normal.inv_cdf(_POWER)) * deviation / math.sqrt(questions)
 

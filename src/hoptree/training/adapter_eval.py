@@ -23,8 +23,7 @@ from hoptree.models import open_model
 from hoptree.models.model import Model
 
 BASE = "base"
-ALL, MEAN = "all", "mean"
-"""Named in place of a data set: all questions together, and the mean of the data sets."""
+ALL, MEAN = "all", "mean"  # named in place of a data set: all questions together, and the mean of the data sets
 _USAGE = "Give --model hf/NAME, hf/FOLDER or hf/FILE.gguf, and adapters with --adapter FOLDER."
 _RUN_SCORES = ("em", "f1", "judge")
 _PLAIN_METHODS = ("direct", "oner")
@@ -283,10 +282,7 @@ def run_gains(measured: Measured) -> list[dict[str, Any]]:
 
 
 def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
-    """Return the boundary of each version by data set, and how it changed.
-
-    The gaps of two versions lie between different questions: the interval of their change is that of independent gaps.
-    """
+    """Return the boundary of each version by data set, and how it changed."""
     scored: list[_Scored] = []
     means: list[dict[str, Any]] = []
     for trial, summary in measured.boundaries:

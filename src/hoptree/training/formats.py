@@ -108,8 +108,7 @@ Kind = Literal[
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LABELLED: tuple[Kind, ...] = ("ra-isf-know", "ra-isf-relevance", "taikc-kbae")
 """The kinds whose rows have labels that can be out of balance."""
-TAUGHT = ("ra-isf-relevance", "ra-isf-decompose")
-"""The kinds whose labels are gold, or those of a teacher."""
+TAUGHT = ("ra-isf-relevance", "ra-isf-decompose")  # the kinds whose labels are gold, or those of a teacher
 
 
 @dataclass(frozen=True, slots=True)

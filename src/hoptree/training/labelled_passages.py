@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -87,10 +88,7 @@ class PassageFinder:
         return [by_id[name] for name in ids if name in by_id]
 
     async def judge(self, example: Example) -> JudgedPassages:
-        """Judge passages: gold ones are relevant, others among the first `k` not.
-
-        Other passages that say an accepted answer are unclear. Gold is known by ids, or else by titles.
-        """
+        """Judge passages: gold ones are relevant, others among the first `k` not."""
         results = await self.search(example.question)
         ids = example.supporting_ids
         titles = () if ids else example.supporting_titles
@@ -159,9 +157,7 @@ async def ask_all(
     on_done: Callable[[], None],
     width: int | None = None,
 ) -> list[T]:
-    """Return what `ask` gives for every question, `width` at once.
-
-    Without a width, they are as many as keep the slots of the model busy.
+    """Return what `ask` gives for every question, `width` at once, or as many as keep the model's slots busy.
 
     `ask` also gives the failure of a question that failed. If the first ones all fail, their failure is raised.
     """
@@ -205,10 +201,7 @@ class MemoryAnswers:
     left_out: Counter[str]
 
 
-NewContext = Callable[[], Context]
-"""Opens a context of its own for a step."""
-Labelling = Callable[[NewContext, TrainingQuestion], Awaitable[T]]
-"""Labels a question by steps in new contexts."""
+NewContext = Callable[[], Context]  # opens a context of its own for a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +217,10 @@ async def ask_teacher(
     questions: Sequence[TrainingQuestion],
     spec: SetSpec,
     method: str,
-    label: Labelling[T],
+    label: Callable[[NewContext, TrainingQuestion], Awaitable[T]],
     on_progress: Progress,
 ) -> Taught[T]:
     """Have the model label every question; `label` takes a method's steps."""
-    model = open_model(spec.model, base_url=spec.base_url)
-    calls = open_calls(spec.cache, concurrency=spec.concurrency)
 
     def context() -> Context:
         return Context(method=method, model=model, calls=calls, trace=Trace(method))
@@ -242,11 +233,9 @@ async def ask_teacher(
         except HoptreeError as error:
             return [], error
 
-    try:
-        results = await ask_all(model, questions, ask, progress_counter(len(questions), on_progress))
-    finally:
-        calls.close()
-        await model.aclose()
+    async with aclosing(open_model(spec.model, base_url=spec.base_url)) as model:
+        with closing(open_calls(spec.cache, concurrency=spec.concurrency)) as calls:
+            results = await ask_all(model, questions, ask, progress_counter(len(questions), on_progress))
     failed = [question.example.id for question, result in zip(questions, results, strict=True) if not result]
     labelled = [item for result in results for item in result]
     report = {"teacher": model.name, "solved": len(labelled), "failed": failed}

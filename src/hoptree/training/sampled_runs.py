@@ -193,10 +193,7 @@ class Gold:
         self._steps = [{*step} for step in steps if step] or [step for step in alone if step]
 
     def is_right(self, answer: str) -> bool:
-        """Return whether an answer is right, by F1 or by holding an accepted one.
-
-        Dates are written in several orders of their words.
-        """
+        """Return whether an answer is right, by F1 or by holding an accepted one."""
         if (verdict := yes_no(answer, self.answers)) is not None:
             return verdict > 0
         shared = best_overlap(answer, self.answers).f1

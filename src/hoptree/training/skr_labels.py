@@ -32,10 +32,7 @@ class LabelsSpec:
 
 
 def label_questions(spec: LabelsSpec) -> dict[str, Any]:
-    """Write the labels, and report what is in the file and what was left out.
-
-    Ties are in it, too: SKR counts them, though they are no neighbours of any question.
-    """
+    """Write the labels, and report what is in the file and what was left out."""
     folders = (spec.without, spec.with_documents)
     runs = [read_run(path) for path in folders]
     without, with_documents = (_rows_by_id(path, spec.metric) for path in folders)

@@ -278,10 +278,7 @@ class _Reader:
             raise InputError(f"{error}.", "Download or unpack it again.") from error
 
     def _with_articles(self) -> Iterator[tuple[str, Item]]:
-        """Yield IIRC's questions with the paragraphs of the pages they link to.
-
-        A paragraph is gold if it holds a sentence that the annotators marked. Titles are spelled as in the links.
-        """
+        """Yield IIRC's questions with the paragraphs of the pages they link to."""
         titles: dict[str, str] = {}
         marked: dict[str, list[tuple[int, str]]] = {}
         kept: list[tuple[str, Example, GivenPassage]] = []

@@ -28,8 +28,7 @@ from hoptree.evaluation.datasets.formats import FORMS
 from hoptree.evaluation.datasets.releases import PublicSet, Release, Remote
 from hoptree.models.catalogue import Unreachable, download_url
 
-RECORD = "release.json"
-"""In a data set's folder: where each of its files comes from."""
+RECORD = "release.json"  # in a data set's folder: where each of its files comes from
 _DOWNLOADS = ".downloads"
 _SCRATCH = ".unpacked-"
 _BLOCK_BYTES = 2**20
@@ -124,10 +123,7 @@ def _check(release: Release, order: Order) -> None:
 
 
 def remotes_of(release: Release, order: Order) -> tuple[Remote, ...]:
-    """Return what to fetch, with known sizes and digests.
-
-    The file at `order.url` stands in for the one of its name, or for the first; `order.sha256` is that file's digest.
-    """
+    """Return what to fetch, with known sizes and digests."""
     name = _name_at(order.url) or release.rows[0] if order.url else ""
     place = next((number for number, remote in enumerate(release.remotes) if remote.name == name), 0)
     known = release.remotes[place] if release.remotes else None

@@ -22,8 +22,7 @@ from hoptree.evaluation.datasets.rows import Fields, read_aliases, read_question
 from hoptree.evaluation.metrics import normalise
 from hoptree.retrieval.retriever import Retriever
 
-_MIN_CHARACTERS = 4
-"""Answers that are the characters of a printed list: "[", "'", "A", "p", … for ['Apple', …]."""
+_MIN_CHARACTERS = 4  # answers that are the characters of a printed list: "[", "'", "A", "p", … for ['Apple', …]
 HALVES = ("first", "second")
 
 
@@ -218,8 +217,7 @@ def with_relevant(examples: Sequence[Example], files: BeirFiles) -> Iterator[Exa
 _SAMPLE = Path("sample")
 _SPLIT_NAMES = frozenset(("train", "dev", "test", "valid", "validation", "queries"))
 
-Placed = tuple[str, Example]
-"""Where an example stands, in words, and the example."""
+Placed = tuple[str, Example]  # where an example stands, in words, and the example
 
 
 def read_examples(

@@ -36,8 +36,7 @@ _SETTINGS = "Direct QA asks for an answer, Confident QA lets the model refuse; t
 _CONSISTENCY = {"consistency_f1": "F1 of the two answers", "consistency_judged": "judged to mean the same"}
 _AGREEMENT = "How far a model's two answers to a question agree, where it gave two."
 _SWEPT_METRICS = ("em", "f1")
-_MAX_LEVELS = 6
-"""Runs of other methods that are drawn beside the lines of a sweep; more would hide them."""
+_MAX_LEVELS = 6  # runs of other methods that are drawn beside the lines of a sweep; more would hide them
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,7 @@ _LOOKUPS = (Retrieved, FactsFound, EntitiesFound)
 _EVENTS = (Planned, NodeStarted, NodeSettled, ModelCalled, Finished, *_LOOKUPS)
 _MAX_VERDICT_CHARS = 40
 
-Records = Mapping[int, NodeSettled]
-"""The last records of nodes by their ids."""
+Records = Mapping[int, NodeSettled]  # the last records of nodes by their ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,13 +33,11 @@ from hoptree.evaluation.report.measures import (
 from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, count, make_table, percent
 from hoptree.evaluation.run_folder import Row
 
-FILTERS = {"cot": "CoT", "confidence": "confidence"}
-"""MIND's filters, in the order they are applied, with their titles."""
+FILTERS = {"cot": "CoT", "confidence": "confidence"}  # MIND's filters, in the order they are applied, with their titles
 _ORDER = tuple(FILTERS)
 _JUDGED = ("sentence", "step")
 _DECISIONS = (*_JUDGED, "filtered", "skipped", "memory")
-_MAX_FACTS = 10**9
-"""No memory holds so many: a record that says so is damaged."""
+_MAX_FACTS = 10**9  # no memory holds so many: a record that says so is damaged
 
 
 @dataclass(frozen=True, slots=True)

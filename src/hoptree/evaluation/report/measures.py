@@ -214,8 +214,7 @@ SCORES = {
     _RECALL: "Retrieval recall",
 }
 """Scores between 0 and 1, which are printed as points of 100, with their titles."""
-YES_NO = "yes_no"
-"""Whether the first yes or no is right, whatever follows it (StrategyQA's accuracy)."""
+YES_NO = "yes_no"  # whether the first yes or no is right, whatever follows it (StrategyQA's accuracy)
 RARE_SCORES = {
     YES_NO: "Yes/no",
     "list_f1": "List F1",

@@ -197,8 +197,7 @@ def _notes(asked: int, listed: int, complete: int, store: _TraceStore) -> list[s
     return notes
 
 
-_MAX_RUNS_IN_CAPTION = 12
-"""More runs than these are folded away."""
+_MAX_RUNS_IN_CAPTION = 12  # more runs than these are folded away
 
 
 def write_text(path: Path, text: str) -> None:

@@ -15,8 +15,7 @@ from hoptree.evaluation.report.tables import escape_html, plain
 
 WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 54, 16, 12, 48
-_COLOURS = 8
-"""Colours in the style sheet; further series repeat them, paler and with an outline."""
+_COLOURS = 8  # colours in the style sheet; further series repeat them, paler and with an outline
 _SHAPES = (
     "M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0Z",
     "M-4.5,-4.5h9v9h-9Z",
@@ -31,8 +30,7 @@ _NAMES_WIDTH = 158
 _MAX_NAME_CHARS = 20
 _CHAR_WIDTH = 7
 _LABEL_OFFSET = 8
-_SERIES_OFFSET = 5
-"""Distance between the points of two series with the same value, so that both intervals can be seen."""
+_SERIES_OFFSET = 5  # distance between the points of two series with the same value, so that both intervals can be seen
 _MAX_VALUE_TICKS = 10
 _BINS = 10
 _CURVE_POINTS = 80

@@ -14,8 +14,7 @@ from itertools import compress
 from typing import Any
 
 NOT_KNOWN = "n/a"
-NO_FIGURE = "–"
-"""Where there can be none, as of a run against itself."""
+NO_FIGURE = "–"  # where there can be none, as of a run against itself
 NOTES: dict[str, list[str]] = tomllib.loads((files(__package__) / "notes.toml").read_text(encoding="utf-8"))
 """The notes of tables, which explain how to read them."""
 # Control characters, direction marks and lone surrogates, which no format can use.
@@ -71,8 +70,7 @@ class Number:
         return "" if self.questions is None else f"n={self.questions:,}"
 
 
-Cell = Number | str | None
-"""None is printed as n/a."""
+Cell = Number | str | None  # None is printed as n/a
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,11 @@ _MAX_REASON_CHARS = 800
 _MAX_NAME_CHARS = 300
 _MAX_LABEL_CHARS = 40
 _MAX_DEPTH = 40
-_MAX_FACTS = 20
-"""Facts of a node, and of each of its validations."""
+_MAX_FACTS = 20  # facts of a node, and of each of its validations
 _MAX_PARTS, _MAX_WORDS, _MAX_LISTED = 80, 500, 20
 """Sentences of a text, words of a sentence, and facts, names or samples of one of them."""
 
-PassageText = tuple[str, str, str]
-"""Id, title and text."""
+PassageText = tuple[str, str, str]  # id, title and text
 
 
 def cut(value: object, chars: int = _MAX_CHARS) -> str:

@@ -220,8 +220,7 @@ def shorten(text: str) -> str:
 
 
 ALL_LINEAR = "all-linear"
-DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
-"""Torch's names; fp16 would need loss scaling."""
+DTYPES = {"fp32": "float32", "bf16": "bfloat16"}  # Torch's names; fp16 would need loss scaling
 
 
 @dataclass(frozen=True, slots=True)

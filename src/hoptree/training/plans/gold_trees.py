@@ -114,10 +114,7 @@ def facts_alone(question: TrainingQuestion) -> list[GoldStep]:
 
 
 def arranged(steps: Sequence[Step]) -> tuple[dict[str, Any], list[int]]:
-    """Nest the steps as JSON; return it with the place of each entry.
-
-    A step stands under the last one that it refers to, so that all are asked before it.
-    """
+    """Nest the steps as JSON; return it with the place of each entry."""
     below: dict[int | None, list[int]] = {None: []}
     for place, step in enumerate(steps):
         below[place] = []

@@ -177,10 +177,7 @@ class LeftOut(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step as a question and as a noun phrase for its answer.
-
-    `relation` and `subject` are what it was made from, if anything.
-    """
+    """A step as a question and as a noun phrase for its answer."""
 
     question: str
     phrase: str = ""
