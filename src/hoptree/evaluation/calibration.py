@@ -181,19 +181,13 @@ class BoundaryAwareness:
         return figures
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "questions": self.direct.questions,
-            "answered": self.confident.questions,
-            "refused": self.gap.questions,
-            **self.figures(),
-            "flips": [asdict(flip) for flip in self.flips],
-        }
+        counts = {"questions": self.direct, "answered": self.confident, "refused": self.gap}
+        numbers = {name: domain.questions for name, domain in counts.items()}
+        return {**numbers, **self.figures(), "flips": [asdict(flip) for flip in self.flips]}
 
 
 def boundary(
-    direct: Mapping[str, Attempt],
-    confident: Mapping[str, Attempt | None],
-    same: Mapping[str, bool] | None = None,
+    direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None], same: Mapping[str, bool] | None = None
 ) -> BoundaryAwareness:
     """Compare both settings by question; None is a refusal."""
     _check_same_questions(direct, confident)

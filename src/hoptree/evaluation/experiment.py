@@ -317,6 +317,12 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         parents = ((name, name.rpartition("#")[0]) for name in passages)
         return tuple(dict.fromkeys(parent if parent in gold else name for name, parent in parents))
 
+    sources: Counter[str] = Counter()  # of the answers of the last plan's nodes
+    for event in events:
+        if isinstance(event, Planned) and event.under is None:
+            sources.clear()
+        elif isinstance(event, NodeSettled):
+            sources[event.source] += 1
     cited = [passage.id for passage in result.consulted]
     if result.tree and not result.answer:
         cited = [name for top in result.tree for node in top.walk() for name in node.evidence]
@@ -331,7 +337,7 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         usage=result.usage.as_dict(),
         retrieved=tuple(map(named, searches)),
         cited=named(cited),
-        sources=_sources(events),
+        sources=dict(sources),
         trace=events[0].run,
     )
     return _score(example, row, events, searchable=searchable)
@@ -357,17 +363,6 @@ def _blank_row(example: Example) -> Row:
     )
 
 
-def _sources(events: Sequence[Event]) -> dict[str, int]:
-    """Count where the nodes of the last plan have their answers from."""
-    counts: Counter[str] = Counter()
-    for event in events:
-        if isinstance(event, Planned) and event.under is None:
-            counts.clear()
-        elif isinstance(event, NodeSettled):
-            counts[event.source] += 1
-    return dict(counts)
-
-
 def cited_sentences(events: Sequence[Event]) -> tuple[metrics.Sentence, ...] | None:
     """Return the cited sentences as (title, number), or None."""
     decisions = decisions_of("cited_sentences", events)
@@ -381,12 +376,10 @@ def cited_sentences(events: Sequence[Event]) -> tuple[metrics.Sentence, ...] | N
 
 def _score(example: Example, row: Row, events: Sequence[Event], *, searchable: bool) -> Row:
     """Return the row with all scores; None where not applicable."""
-    answered = example.answerable
-    scores = (
-        metrics.score_answer(row.answer, row.answers)
-        if answered
-        else metrics.score_none(row.abstained and not row.error)
-    )
+    if example.answerable:
+        scores = metrics.score_answer(row.answer, row.answers)
+    else:
+        scores = metrics.score_none(row.abstained and not row.error)
     if searchable:
         if example.supporting_facts:
             cited = cited_sentences(events)

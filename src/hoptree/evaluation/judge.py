@@ -15,6 +15,7 @@ from hoptree.core.files import JsonlLog, read_lines
 from hoptree.engine.calls import Calls
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together
+from hoptree.evaluation.datasets.rows import spaced
 from hoptree.evaluation.metrics import exact_match, normalise, overlap
 from hoptree.evaluation.statistics import mean_of
 from hoptree.models.model import Model, Request
@@ -193,8 +194,9 @@ async def _judge(item: JudgeItem, model: Model, calls: Calls, failures: list[Mod
     em = exact_match(item.prediction, item.golds)
     if not item.prediction.strip():
         return Verdict(item.id, False, em, asked=False)
+    # On one line each, so that none can pass for another line of the prompt.
     filled = prompt_for("evaluation", "judge").fill(
-        question=_line(item.question), prediction=_line(item.prediction), answer=_accepted(item)
+        question=spaced(item.question), prediction=spaced(item.prediction), answer=_accepted(item)
     )
     verdict, reply = await ask_yes_no(filled, model, calls, step="evaluation/judge", failures=failures)
     return Verdict(item.id, verdict is True, em, **reply)
@@ -202,18 +204,13 @@ async def _judge(item: JudgeItem, model: Model, calls: Calls, failures: list[Mod
 
 def _accepted(item: JudgeItem) -> str:
     """Return the main answer and the others that differ in more than form."""
-    by_form = {normalise(gold): _line(gold) for gold in reversed(item.golds)}
+    by_form = {normalise(gold): spaced(gold) for gold in reversed(item.golds)}
     by_form = {normal: by_form[normal] for normal in map(normalise, item.golds) if normal}
     if not by_form:
         raise InputError(f"Question {item.id} has no accepted answer to judge by.", "Give each question its answers.")
     main, *others = by_form.values()
     nearest = sorted(others, key=lambda gold: -overlap(item.prediction, gold).f1)[: SHOWN - 1]
     return " | ".join((main, *nearest))
-
-
-def _line(text: str) -> str:
-    """Put a text on one line, so that it cannot pass for another line of the prompt."""
-    return " ".join(text.split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ async def make_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec, o
         return await _taught_relevance(questions, spec, on_progress)
     left_out: Counter[str] = Counter()
     rows: list[ChatRow] = []
-    async with PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k) as finder:
+    async with aclosing(PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k)) as finder:
         for done, question in enumerate(questions, 1):
             example = question.example
             judged = await finder.judge(example)
@@ -105,7 +106,7 @@ async def _taught_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec
             return None
         return await _relevance_row(question, passage, bool(relevant), spec.titles, {"teacher": ctx.model.name})
 
-    async with PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k) as finder:
+    async with aclosing(PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k)) as finder:
 
         async def label(context: NewContext, question: TrainingQuestion) -> list[ChatRow | None]:
             passages = await finder.search(question.example.question)
@@ -183,7 +184,7 @@ async def _decomposition_row(
 async def make_lsr(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
     """Make a row a question with passage likelihoods (REPLUG's LSR)."""
     asked = with_answers(questions, "their likelihood is what is learnt")
-    async with PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k) as finder:
+    async with aclosing(PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k)) as finder:
 
         async def label(context: NewContext, question: TrainingQuestion) -> ChatRow | None:
             text, answer = question.example.question, question.example.answers[0]
@@ -256,11 +257,7 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
         "format": spec.form,
         "files": [str(path) for path in files],
         **({"half": spec.half} if spec.half else {}),
-        "questions": {
-            "read": total,
-            "asked": len(chosen),
-            "in_rows": len({row.meta["question"] for row in kept}),
-        },
+        "questions": {"read": total, "asked": len(chosen), "in_rows": len({row.meta["question"] for row in kept})},
         "splits": dict(Counter(question.split for question in chosen)),
         "excluded": {
             "files": [str(path) for path in spec.exclude],

@@ -70,8 +70,8 @@ async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_prog
     async with AsyncExitStack() as stack:
         finders: dict[str, HopPassages] = {}
         for name, corpus in spec.corpora.items():
-            finder = HopPassages(corpus, spec.retriever, rerank=spec.rerank, k=spec.k)
-            finders[name] = await stack.enter_async_context(finder)
+            finders[name] = HopPassages(corpus, spec.retriever, rerank=spec.rerank, k=spec.k)
+            stack.push_async_callback(finders[name].aclose)
         identity = [f"{name}: {finder.identity}" for name, finder in finders.items()]
         journal = RowJournal(spec.out, METHOD, [spec.k, *identity, *map(file_digest, spec.data)])
         stack.callback(journal.close)
@@ -120,7 +120,7 @@ class _RowMaker:
             tree = None if simple else gold_tree(self._question)
         except LeftOut as why:
             self._leave_out(f"no steps for {why}")
-        rows = self._simple() if simple else self._plan(tree, by_hand)
+        rows = self._plan(tree, by_hand, simple=simple)
         steps = tree.steps if tree and self._fits_facts(tree) else {}
         alone = [] if simple or steps else facts_alone(self._question)
         if self._finder:
@@ -183,12 +183,11 @@ class _RowMaker:
 
     # Plans
 
-    def _simple(self) -> list[ChatRow]:
-        if len(self._text.split()) > _MAX_SIMPLE_WORDS:
+    def _plan(self, tree: GoldTree | None, by_hand: Mapping[str, Any] | None, *, simple: bool) -> list[ChatRow]:
+        if simple and len(self._text.split()) > _MAX_SIMPLE_WORDS:
             return self._leave_out("no plan for a question of many words")
-        return [self._row("plan", plan_prompt(self._text), NO_PLAN, SIMPLE, "one hop")]
-
-    def _plan(self, tree: GoldTree | None, by_hand: Mapping[str, Any] | None) -> list[ChatRow]:
+        if simple:
+            return [self._row("plan", plan_prompt(self._text), NO_PLAN, SIMPLE, "one hop")]
         if by_hand:
             plan, made_from = make_plan(by_hand, self._text), "written plan"
         elif tree:

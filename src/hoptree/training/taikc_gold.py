@@ -11,15 +11,7 @@ from hoptree.core.values import Answer
 from hoptree.evaluation.metrics import contains, exact_match, normalise
 from hoptree.methods.steps.answer import answer_from, summarise_chain, synthesise
 from hoptree.methods.steps.decompose import decompose_tree, fixed_demonstrations
-from hoptree.training.chat_rows import (
-    TAIKC,
-    ChatRow,
-    MadeRows,
-    Progress,
-    Rehearsal,
-    consistent_rows,
-    rehearse,
-)
+from hoptree.training.chat_rows import TAIKC, ChatRow, MadeRows, Progress, Rehearsal, consistent_rows, rehearse
 from hoptree.training.formats import SetSpec
 from hoptree.training.labelled_passages import PassageFinder
 from hoptree.training.plans.gold_trees import (
@@ -47,7 +39,7 @@ async def make_gold(questions: Sequence[TrainingQuestion], spec: SetSpec, on_pro
         finder = None
         if spec.corpus:
             finder = PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k)
-            await stack.enter_async_context(finder)
+            stack.push_async_callback(finder.aclose)
         for done, question in enumerate(questions, 1):
             maker = _RowMaker(question, spec, finder, left_out)
             rows += await maker.rows(plans.get(question.key))

@@ -50,10 +50,6 @@ class Figure:
     runs: Sequence[Run]
     shaped: bool = False
 
-    @property
-    def run_ids(self) -> list[str]:
-        return list(dict.fromkeys(run.id for run in self.runs))
-
 
 def group_figures(group: DataGroup, attempts: Mapping[int, Mapping[int, int]], name: str) -> list[Figure]:
     """Return the plots of one data set.
@@ -113,12 +109,9 @@ def table_bars(table: Table, label: str) -> Figure:
     return Figure(table.title, caption, svg, dict(enumerate(table.columns)), ())
 
 
-def _legend_of(runs: Sequence[Run]) -> dict[int, str]:
-    return {place: _legend_name(run) for place, run in enumerate(runs)}
-
-
-def _legend_name(run: Run) -> str:
-    return f"{run.label} [{run.id}]{f' ({run.progress})' if run.progress else ''}"
+def _legend_of(runs: Sequence[Run], first: int = 0) -> dict[int, str]:
+    names = (f"{run.label} [{run.id}]{f' ({run.progress})' if run.progress else ''}" for run in runs)
+    return dict(enumerate(names, first))
 
 
 def _score_against(group: DataGroup, cost: str, label: str, name: str, about: str) -> Figure | None:
@@ -173,7 +166,7 @@ def _sources(run: Run, place: int, name: str) -> Figure | None:
         f"{f' {guesses:,} of the answers are guesses, which no document says.' if guesses else ''}"
     )
     svg = distribution(name, title, ends, "share of questions, %", external, place)
-    return Figure(title, caption, svg, {place: _legend_name(run)}, [run])
+    return Figure(title, caption, svg, _legend_of([run], place), [run])
 
 
 def _attempts(group: DataGroup, attempts: Mapping[int, Mapping[int, int]], name: str) -> Figure | None:
