@@ -15,8 +15,8 @@ Example = tuple[dict[str, float], float]
 
 
 def fit(examples: Sequence[Example], *, penalty: float = 1.0, shares: list[float] | None = None) -> Logistic:
-    rows, targets = [row for row, _ in examples], [target for _, target in examples]
-    return fit_logistic(rows, targets, shares or [1.0] * len(examples), penalty=penalty)
+    weighted = zip(examples, shares or [1.0] * len(examples), strict=True)
+    return fit_logistic([(row, target, share) for (row, target), share in weighted], penalty=penalty)
 
 
 def test_without_features_the_bias_is_the_log_of_the_odds() -> None:

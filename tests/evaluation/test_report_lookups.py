@@ -105,7 +105,7 @@ def test_relations_are_no_names(tmp_path: Path) -> None:
     doubting_run(tmp_path, "sure", [Asked("q", "Rome", events=[*judged(True), event])], OPTIONS)
     (group,) = read_groups([tmp_path])
     (found,) = look_ups_of(group.runs[0]).values()
-    assert [one.name for one in found.filterings[0].relations] == ["director", "mother", "born"]
+    assert [one.name for one in found.filterings[0].names] == ["Film N", "Ann Dee", "Bob", "Eva"]
     shown = cells(table(tables(tmp_path), DROPPED), "sure")
     assert value(shown["Names each"]) == 4
     assert value(shown["Dropped by confidence, %"]) == value(shown["Dropped, %"]) == 50

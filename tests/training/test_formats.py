@@ -9,7 +9,7 @@ import pytest
 
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.models.model import Message
-from hoptree.training.chat_rows import PAPER, ChatRow, RowLength, compare_with_paper, drop_repeats, word_lengths
+from hoptree.training.chat_rows import PAPER, ChatRow, RowLength, compare_with_paper, consistent_rows, word_lengths
 from hoptree.training.formats import check_out, read_format, write_set
 
 
@@ -82,6 +82,7 @@ def test_figures_stand_beside_those_of_the_paper() -> None:
 
 
 def test_rows_that_ask_and_say_the_same_are_taken_once() -> None:
-    made = rows(2)
-    again = [ChatRow("other", made[0].messages, made[0].target, "gap", "d", {}), *made]
-    assert drop_repeats(again) == ([again[0], made[1]], 1)
+    first, _ = rows(2)
+    second = ChatRow("second", (Message("user", "Where?"),), "There", "gap", "d", {})
+    again = [ChatRow("other", first.messages, first.target, "gap", "d", {}), first, second]
+    assert consistent_rows(again) == ([again[0], second], {"rows that ask and say the same as another": 1})

@@ -12,7 +12,7 @@ from tests.training.film_world import PASSAGES, PLAN, QUESTIONS, built, lines, m
 from hoptree.core.errors import InputError
 from hoptree.models.model import Message
 from hoptree.retrieval.indexing import build_index
-from hoptree.training.chat_rows import ChatRow, drop_contradictions
+from hoptree.training.chat_rows import ChatRow, consistent_rows
 from hoptree.training.plans.gold_trees import packaged_plans
 
 
@@ -171,4 +171,5 @@ def test_a_prompt_with_two_targets_teaches_neither() -> None:
         row("2", "Who is B?", "C"),
         row("3", "Whose citizen is A?", "Thai"),
     ]
-    assert drop_contradictions(rows) == ([rows[1]], 2)
+    contradicting = "rows that ask the same as another and say something else"
+    assert consistent_rows(rows) == ([rows[1]], {contradicting: 2})

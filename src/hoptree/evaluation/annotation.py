@@ -7,10 +7,11 @@ import hashlib
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from hoptree.core.errors import InputError
 from hoptree.core.files import atomic_write
@@ -49,8 +50,7 @@ class Decision:
     decided: str
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
+class Drawn(NamedTuple):
     """The decisions drawn from one run, with counts by module."""
 
     folder: Path
@@ -112,10 +112,8 @@ def draw_of_runs(folders: Sequence[Path], count: int, seed: int) -> list[Drawn]:
                 "Write a sheet for each: a mean over both would be neither's.",
             )
         chosen = draw_decisions(by_id, count, seed)
-        counts, totals = (
-            {module: sum(decision.module == module for decision in part) for module in MODULES}
-            for part in (chosen, decisions)
-        )
+        numbers = [Counter(decision.module for decision in part) for part in (chosen, decisions)]
+        counts, totals = ({module: number[module] for module in MODULES} for number in numbers)
         drawn[data] = Drawn(folder, data, tuple(chosen), counts, totals)
     if not drawn:
         raise InputError(
@@ -152,8 +150,12 @@ class _DecisionReader:
     def _read(self, record: Mapping[str, Any]) -> Iterator[Decision]:
         kind = record["kind"]
         if kind == "know":
+            answer = record["answer"] or self._from_memory.get(record["node"], "")
+            parts = [f"From memory: {_line(answer)}"] if answer else []
+            if record["node"] == 0:
+                parts.append(f"Accepted: {' | '.join(map(_line, self._row.answers[:_MAX_ACCEPTED]))}")
             decided = KNOWS if record["value"] else KNOWS_NOT
-            yield self._decision("know", record["node"], self._memory(record), decided)
+            yield self._decision("know", record["node"], "\n".join(parts), decided)
         elif kind == "relevance":
             node = record["node"]
             for passage, relevant in record["judged"]:
@@ -169,15 +171,6 @@ class _DecisionReader:
         # The name in front keeps spreadsheets from reading digits with an e among them as a number.
         key = f"{module}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
         return Decision(key, _line(self._data), module, question, shown, decided)
-
-    def _memory(self, record: Mapping[str, Any]) -> str:
-        """Return the model's answer from memory, and the accepted answers."""
-        node = record["node"]
-        answer = record["answer"] or self._from_memory.get(node, "")
-        parts = [f"From memory: {_line(answer)}"] if answer else []
-        if node == 0:
-            parts.append(f"Accepted: {' | '.join(map(_line, self._row.answers[:_MAX_ACCEPTED]))}")
-        return "\n".join(parts)
 
     def _passage(self, node: int, name: str) -> str:
         """Return a passage and its title as the module saw it."""
@@ -264,8 +257,21 @@ def read_sheets(paths: Sequence[Path]) -> list[Sheet]:
 
 
 def read_sheet(path: Path, name: str) -> Sheet:
-    """Read a sheet; report wrong cells by row and column."""
-    header, *records = _records(path)
+    """Read a sheet with the separator of its first row; report wrong cells by row and column."""
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
+        separator = max(_SEPARATORS, key=text.partition("\n")[0].count)
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        header, *records = list(rows) or [[]]
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.", "Give an annotation sheet.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not in UTF-8: some letters of it are lost.", "Save it again, as CSV in UTF-8."
+        ) from error
+    except csv.Error as error:
+        raise InputError(f"{path} is no CSV: {error}.", "Save it again, as CSV in UTF-8.") from error
     reader = _SheetReader(path, header)
     for number, record in enumerate(records, 2):
         if any(cell.strip() for cell in record):
@@ -358,24 +364,6 @@ class _SheetReader:
             )
         if not self.decisions:
             raise InputError(f"{self.path} holds no decisions.", "Give what hoptree eval annotate wrote.")
-
-
-def _records(path: Path) -> list[list[str]]:
-    """Read the rows with the separator of the first one."""
-    try:
-        data = path.read_bytes()
-        utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-        text = data.decode("utf-16" if utf_16 else "utf-8-sig")
-        separator = max(_SEPARATORS, key=text.partition("\n")[0].count)
-        return list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)) or [[]]
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.", "Give an annotation sheet.") from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path} is not in UTF-8: some letters of it are lost.", "Save it again, as CSV in UTF-8."
-        ) from error
-    except csv.Error as error:
-        raise InputError(f"{path} is no CSV: {error}.", "Save it again, as CSV in UTF-8.") from error
 
 
 def _digests(decision: Decision) -> list[str]:

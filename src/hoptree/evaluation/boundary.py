@@ -7,6 +7,7 @@ FOLDER/DATA/…/boundary.json  its measures
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing, closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import hypot
@@ -27,7 +28,7 @@ from hoptree.evaluation.calibration import (
     decisions_of,
     score_attempt,
 )
-from hoptree.evaluation.experiment import BOUNDARY_METHOD, BoundaryExperiment, Experiment
+from hoptree.evaluation.experiment import BOUNDARY_METHOD, BoundaryExperiment
 from hoptree.evaluation.judge import JudgeItem, JudgeReport, judge_all
 from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.run_folder import TRACES, half_width, read_rows, write_json
@@ -36,97 +37,54 @@ from hoptree.models import open_model
 from hoptree.models.model import Model
 
 _MIN_QUESTIONS = 10  # questions that a model must have been sure of, and refused, for a verdict
-LEAST_RIGHT = 0.5
-"""The share of what a model is sure of that must be right."""
-LEAST_GAP = 0.15
-"""F1 by which confident knowledge must exceed the knowledge gap."""
+LEAST_RIGHT = 0.5  # the share of what a model is sure of that must be right
+LEAST_GAP = 0.15  # F1 by which confident knowledge must exceed the knowledge gap
 
 _NONE_USABLE = "this model shows no usable boundary; use source=external."
 
 
-@dataclass(frozen=True, slots=True)
-class _Figure:
-    """A figure that must reach `least`, with half of its 95 % interval."""
-
-    value: float
-    around: float
-    least: float
-
-    @property
-    def reached(self) -> bool | None:
-        """None where it is too close to tell."""
-        return None if abs(self.value - self.least) < self.around else self.value >= self.least
+def _reached(value: float, around: float, least: float) -> bool | None:
+    """Return whether a figure reaches what is wanted; None where its 95 % interval is too wide to tell."""
+    return None if abs(value - least) < around else value >= least
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How many questions a model was sure of and refused, and how right.
+def judge_boundary(
+    direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]
+) -> tuple[bool | None, str, float | None]:
+    """Return whether the boundary is usable, what TAIKC's `source` should be, and half of the gap's interval.
 
-    The boundary is usable where surely (by the 95 % intervals) at least half of what it was sure of is right, and at
-    least 15 points of F1 lie between that and what it refused. `gap_around` is half of the interval of those points.
+    It is usable where surely (by the 95 % intervals) at least half of what the model was sure of is right, and at least
+    15 points of F1 lie between that and what it refused; None where that is unclear.
     """
-
-    sure: int
-    refused: int
-    gap_around: float | None = None
-    right: _Figure | None = None
-    gap: _Figure | None = None
-
-    @property
-    def usable(self) -> bool | None:
-        """Whether the model's own word can be relied on; None if unclear."""
-        if not self.sure and not self.refused:
-            return None
-        if not self.sure or not self.refused:
-            return False
-        if self.right is None or self.gap is None:
-            return None
-        reached = (self.right.reached, self.gap.reached)
-        return False if False in reached else None if None in reached else True
-
-    @property
-    def verdict(self) -> str:
-        """The recommendation for TAIKC's option `source`."""
-        if not self.sure and not self.refused:
-            return "No question has an outcome yet."
-        if not self.refused:
-            return f"It refused nothing: {_NONE_USABLE}"
-        if not self.sure:
-            return "It answered nothing: with source=unified it would look up everything, as with source=external."
-        if self.right is None or self.gap is None:
-            questions = f"{self.sure:,} {'question' if self.sure == 1 else 'questions'}"
-            return (
-                f"It was sure of {questions} and refused {self.refused:,}: too few to tell whether it knows what it "
-                "knows. Ask more, or use source=external."
-            )
-        right = f"{100 * self.right.value:.1f} % of what it was sure of is right (± {100 * self.right.around:.1f})"
-        gap = f"between what it was sure of and what it refused lie {100 * self.gap.value:.1f} points of F1"
-        gap += f" (± {100 * self.gap.around:.1f})"
-        if self.usable:
-            return f"{right}, and {gap}: this model knows what it knows; source=unified can rest on it."
-        wanted = {
-            f"{right}, and {100 * LEAST_RIGHT:.0f} % are wanted": self.right.reached,
-            f"{gap}, and {100 * LEAST_GAP:.0f} are wanted": self.gap.reached,
-        }
-        missed = "; ".join(text for text, reached in wanted.items() if reached is self.usable)
-        advice = "too close to tell. Ask more, or use source=external." if self.usable is None else _NONE_USABLE
-        return f"{missed[0].upper()}{missed[1:]}: {advice}"
-
-
-def standing_of(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> Standing:
-    """Sum up the questions asked in both settings, by id."""
     sure = [attempt for attempt in confident.values() if attempt is not None]
     refused = [direct[name].f1 for name, attempt in confident.items() if attempt is None]
-    fewer = min(len(sure), len(refused))
-    if fewer < 2:
-        return Standing(len(sure), len(refused))
     scores, correct = [attempt.f1 for attempt in sure], [float(attempt.correct) for attempt in sure]
-    around = hypot(half_width(scores), half_width(refused))
-    if fewer < _MIN_QUESTIONS:
-        return Standing(len(sure), len(refused), around)
-    right = _Figure(fmean(correct), half_width(correct), LEAST_RIGHT)
-    gap = _Figure(fmean(scores) - fmean(refused), around, LEAST_GAP)
-    return Standing(len(sure), len(refused), around, right, gap)
+    fewer = min(len(sure), len(refused))
+    around = hypot(half_width(scores), half_width(refused)) if fewer > 1 else None
+    if not sure and not refused:
+        return None, "No question has an outcome yet.", around
+    if not refused:
+        return False, f"It refused nothing: {_NONE_USABLE}", around
+    if not sure:
+        advice = "with source=unified it would look up everything, as with source=external."
+        return False, f"It answered nothing: {advice}", around
+    if around is None or fewer < _MIN_QUESTIONS:
+        questions = f"{len(sure):,} {'question' if len(sure) == 1 else 'questions'} and refused {len(refused):,}"
+        advice = "too few to tell whether it knows what it knows. Ask more, or use source=external."
+        return None, f"It was sure of {questions}: {advice}", around
+    share, share_around, gap = fmean(correct), half_width(correct), fmean(scores) - fmean(refused)
+    right = f"{100 * share:.1f} % of what it was sure of is right (± {100 * share_around:.1f})"
+    apart = f"between what it was sure of and what it refused lie {100 * gap:.1f} points of F1 (± {100 * around:.1f})"
+    wanted = {
+        f"{right}, and {100 * LEAST_RIGHT:.0f} % are wanted": _reached(share, share_around, LEAST_RIGHT),
+        f"{apart}, and {100 * LEAST_GAP:.0f} are wanted": _reached(gap, around, LEAST_GAP),
+    }
+    usable = False if False in wanted.values() else None if None in wanted.values() else True
+    if usable:
+        return True, f"{right}, and {apart}: this model knows what it knows; source=unified can rest on it.", around
+    missed = "; ".join(text for text, reached in wanted.items() if reached is usable)
+    advice = "too close to tell. Ask more, or use source=external." if usable is None else _NONE_USABLE
+    return usable, f"{missed[0].upper()}{missed[1:]}: {advice}", around
 
 
 BOUNDARY = "boundary.json"
@@ -150,16 +108,8 @@ class Pair:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """A judge's verdicts on direct and confident answers, and equality."""
-
-    direct: JudgeReport
-    confident: JudgeReport
-    same: JudgeReport
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"direct": self.direct.as_dict(), "confident": self.confident.as_dict(), "same": self.same.as_dict()}
+Judgement = Mapping[str, JudgeReport]
+"""A judge's verdicts on "direct" and "confident" answers, and on whether both mean the "same"."""
 
 
 def read_pairs(folder: Path) -> list[Pair]:
@@ -196,20 +146,25 @@ async def judge_pairs(pairs: Sequence[Pair], model: Model, calls: Calls) -> Judg
             # Nothing means the same as a blank answer: such a pair is a No without asking.
             compared = pair.confident if pair.direct.strip() else ""
             same.append(JudgeItem(pair.id, pair.question, compared, (pair.direct,)))
-    return Judgement(*[await judge_all(items, model, calls) for items in (direct, confident, same)])
+    kinds = {"direct": direct, "confident": confident, "same": same}
+    return {kind: await judge_all(items, model, calls) for kind, items in kinds.items()}
 
 
 def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str, Any]:
-    """Return the content of `boundary.json`.
-
-    Failed questions are wrong in Direct QA and in no other figure; while there are any, there is no verdict.
-    """
+    """Return the content of `boundary.json`."""
     asked = [pair for pair in pairs if not pair.failed]
     failed = len(pairs) - len(asked)
     direct, confident = _attempts(asked, judged)
     awareness = _awareness(pairs, judged)
     calibration = calibrate(decisions_of(direct, confident))
-    standing = standing_of(direct, confident)
+    usable, verdict, gap_around = judge_boundary(direct, confident)
+    probability = None
+    if any(pair.confidence is not None for pair in asked):  # of the least likely token of the direct answer
+        decisions = [
+            Decision((pair.confidence or 0.0) >= _ANSWERED_ABOVE, direct[pair.id].correct, pair.confidence)
+            for pair in asked
+        ]
+        probability = asdict(calibrate(decisions)) | {"threshold": _ANSWERED_ABOVE}
     by_id = {pair.id: pair for pair in pairs}
     flips = [
         {**asdict(flip), "question": by_id[flip.id].question, "answers": list(by_id[flip.id].golds[:5])}
@@ -219,14 +174,14 @@ def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str,
         **awareness.as_dict(),
         "failed": failed,
         "refused_share": awareness.gap.questions / len(asked) if asked else None,
-        "gap_f1_plus_minus": standing.gap_around,
+        "gap_f1_plus_minus": gap_around,
         "precision": calibration.precision,
         "overconfident": calibration.overconfident,
         "underconfident": calibration.underconfident,
-        "probability": _probability(asked, direct),
-        "judge": judged.as_dict() if judged else None,
-        "usable": None if failed else standing.usable,
-        "verdict": f"{failed:,} failed: --retry-failed first." if failed else standing.verdict,
+        "probability": probability,
+        "judge": {kind: report.as_dict() for kind, report in judged.items()} if judged else None,
+        "usable": None if failed else usable,
+        "verdict": f"{failed:,} failed: --retry-failed first." if failed else verdict,
         "flips": flips,
     }
 
@@ -237,47 +192,34 @@ def measure_several(
     """Measure several data sets pooled, and the mean over the data sets."""
     parts = [_awareness(pairs, judged[name] if judged else None) for name, pairs in sets.items()]
     pooled = [replace(pair, id=f"{name}/{pair.id}") for name, pairs in sets.items() for pair in pairs]
-    return measure(pooled, _merged(judged) if judged else None), average(parts)
+    merged: dict[str, JudgeReport] = {}
+    for kind in next(iter(judged.values())) if judged else ():
+        reports = [(name, judgement[kind]) for name, judgement in (judged or {}).items()]
+        verdicts = [replace(known, id=f"{name}/{known.id}") for name, report in reports for known in report.verdicts]
+        merged[kind] = replace(reports[0][1], verdicts=tuple(verdicts))
+    return measure(pooled, merged or None), average(parts)
+
+
+def _verdicts(judged: Judgement | None, kind: str) -> dict[str, bool]:
+    return {verdict.id: verdict.correct for verdict in judged[kind].verdicts} if judged else {}
 
 
 def _awareness(pairs: Sequence[Pair], judged: Judgement | None) -> BoundaryAwareness:
     """Compare both settings of what was asked, beside Direct QA of everything."""
-    same = {verdict.id: verdict.correct for verdict in judged.same.verdicts} if judged else None
+    same = _verdicts(judged, "same") if judged else None
     awareness = boundary(*_attempts([pair for pair in pairs if not pair.failed], judged), same)
     direct, _ = _attempts(pairs, judged)
     return replace(awareness, direct=boundary(direct, dict.fromkeys(direct)).direct)
 
 
 def _attempts(pairs: Sequence[Pair], judged: Judgement | None) -> tuple[dict[str, Attempt], dict[str, Attempt | None]]:
-    plain = {verdict.id: verdict.correct for verdict in judged.direct.verdicts} if judged else {}
-    sure = {verdict.id: verdict.correct for verdict in judged.confident.verdicts} if judged else {}
+    plain, sure = _verdicts(judged, "direct"), _verdicts(judged, "confident")
     direct = {pair.id: score_attempt(pair.direct, pair.golds, judged=plain.get(pair.id)) for pair in pairs}
     confident = {
         pair.id: None if pair.confident is None else score_attempt(pair.confident, pair.golds, judged=sure.get(pair.id))
         for pair in pairs
     }
     return direct, confident
-
-
-def _merged(judged: Mapping[str, Judgement]) -> Judgement:
-    """Merge judgements under the ids of the pooled questions."""
-    kinds = []
-    for kind in ("direct", "confident", "same"):
-        reports = [(name, getattr(judgement, kind)) for name, judgement in judged.items()]
-        verdicts = [replace(known, id=f"{name}/{known.id}") for name, report in reports for known in report.verdicts]
-        kinds.append(replace(reports[0][1], verdicts=tuple(verdicts)))
-    return Judgement(*kinds)
-
-
-def _probability(pairs: Sequence[Pair], direct: Mapping[str, Attempt]) -> dict[str, Any] | None:
-    """Decide by the least token probability of the direct answer."""
-    if all(pair.confidence is None for pair in pairs):
-        return None
-    decisions = [
-        Decision((pair.confidence or 0.0) >= _ANSWERED_ABOVE, direct[pair.id].correct, pair.confidence)
-        for pair in pairs
-    ]
-    return asdict(calibrate(decisions)) | {"threshold": _ANSWERED_ABOVE}
 
 
 Listener = Callable[[Planned, Progress], None]
@@ -320,7 +262,12 @@ async def measure_all(
     for label, runs in by_model.items():
         folders = {name: out / run.folder for name, run in runs.items()}
         pairs = {name: read_pairs(folder) for name, folder in folders.items()}
-        judged = await _judge(pairs, next(iter(runs.values())).experiment, options)
+        experiment = next(iter(runs.values())).experiment
+        judged: dict[str, Judgement] | None = None
+        if experiment.judge:
+            async with aclosing(experiment.open_judge()) as model:
+                with closing(open_calls(options.cache, concurrency=options.concurrency)) as calls:
+                    judged = {name: await judge_pairs(of_set, model, calls) for name, of_set in pairs.items()}
         sets = {}
         for name, of_set in pairs.items():
             measures = measure(of_set, judged[name] if judged else None)
@@ -337,9 +284,8 @@ async def _ask(
 ) -> dict[str, list[str]]:
     """Run what has no outcome yet; return warnings by data set."""
     first = next(iter(runs.values())).experiment
-    model = open_model(first.model, base_url=first.base_url)
     warnings = {}
-    try:
+    async with aclosing(open_model(first.model, base_url=first.base_url)) as model:
         for name, run in runs.items():
             # Both answers are judged together, in the end: the run itself has no judge.
             experiment = replace(run.experiment, judge="", judge_base_url="")
@@ -347,21 +293,4 @@ async def _ask(
                 experiment, out / run.folder, options, model=model, on_progress=partial(on_progress, run)
             )
             warnings[name] = list(summary["warnings"])
-    finally:
-        await model.aclose()
     return warnings
-
-
-async def _judge(
-    pairs: Mapping[str, Sequence[Pair]], experiment: Experiment, options: RunOptions
-) -> dict[str, Judgement] | None:
-    """Have all pairs judged, if there is a judge; replies are cached."""
-    if not experiment.judge:
-        return None
-    model = experiment.open_judge()
-    calls = open_calls(options.cache, concurrency=options.concurrency)
-    try:
-        return {name: await judge_pairs(of_set, model, calls) for name, of_set in pairs.items()}
-    finally:
-        calls.close()
-        await model.aclose()

@@ -75,17 +75,21 @@ def calibrate(decisions: Sequence[Decision]) -> Calibration:
     known = [
         (decision.confidence, decision.memory_correct) for decision in decisions if decision.confidence is not None
     ]
-    for confidence, _ in known:
-        if not 0 <= confidence <= 1:
-            raise InputError(f"A confidence of {confidence:g} is no probability.", "Give numbers from 0 to 1.")
     members: list[list[tuple[float, bool]]] = [[] for _ in _EDGES]
     for confidence, is_correct in known:
+        if not 0 <= confidence <= 1:
+            raise InputError(f"A confidence of {confidence:g} is no probability.", "Give numbers from 0 to 1.")
         members[bisect_left(_EDGES, confidence)].append((confidence, is_correct))
     bins = tuple(
         Bin(low, high, len(inside), *(mean_of(values) for values in (list(zip(*inside, strict=True)) or ((), ()))))
         for low, high, inside in zip((0.0, *_EDGES), _EDGES, members, strict=False)
     )
     errors = [part.questions * abs((part.confidence or 0.0) - (part.accuracy or 0.0)) for part in bins]
+    curve: list[CurvePoint] = []  # for each confidence that occurs, from the highest down
+    kept: list[bool] = []
+    for threshold, group in groupby(sorted(known, reverse=True), key=lambda pair: pair[0]):
+        kept += [is_correct for _, is_correct in group]
+        curve.append(CurvePoint(threshold, len(kept), len(kept) / len(decisions), sum(kept) / len(kept)))
     return Calibration(
         questions=len(decisions),
         from_memory=len(from_memory),
@@ -96,16 +100,13 @@ def calibrate(decisions: Sequence[Decision]) -> Calibration:
         without_confidence=len(decisions) - len(known),
         ece=math.fsum(errors) / len(known) if known else None,
         bins=bins,
-        curve=_curve(known, len(decisions)),
+        curve=tuple(curve),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One answer with its scores; `judged` is None without a judge.
-
-    A call that failed is an attempt with a blank answer, and wrong.
-    """
+    """One answer with its scores; `judged` is None without a judge."""
 
     answer: str
     em: bool
@@ -180,19 +181,13 @@ class BoundaryAwareness:
         return figures
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "questions": self.direct.questions,
-            "answered": self.confident.questions,
-            "refused": self.gap.questions,
-            **self.figures(),
-            "flips": [asdict(flip) for flip in self.flips],
-        }
+        counts = {"questions": self.direct, "answered": self.confident, "refused": self.gap}
+        numbers = {name: domain.questions for name, domain in counts.items()}
+        return {**numbers, **self.figures(), "flips": [asdict(flip) for flip in self.flips]}
 
 
 def boundary(
-    direct: Mapping[str, Attempt],
-    confident: Mapping[str, Attempt | None],
-    same: Mapping[str, bool] | None = None,
+    direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None], same: Mapping[str, bool] | None = None
 ) -> BoundaryAwareness:
     """Compare both settings by question; None is a refusal."""
     _check_same_questions(direct, confident)
@@ -232,17 +227,6 @@ def decisions_of(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt 
         Decision(attempt is not None, (direct[name] if attempt is None else attempt).correct)
         for name, attempt in confident.items()
     ]
-
-
-def _curve(known: Iterable[tuple[float, bool]], questions: int) -> tuple[CurvePoint, ...]:
-    """Return a point for each confidence that occurs, from the highest down."""
-    points = []
-    answered = correct = 0
-    for threshold, group in groupby(sorted(known, reverse=True), key=lambda pair: pair[0]):
-        outcomes = [is_correct for _, is_correct in group]
-        answered, correct = answered + len(outcomes), correct + sum(outcomes)
-        points.append(CurvePoint(threshold, answered, answered / questions, correct / answered))
-    return tuple(points)
 
 
 def _check_same_questions(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> None:

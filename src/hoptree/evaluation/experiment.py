@@ -8,10 +8,11 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from hoptree import __version__
 from hoptree.core.errors import ConfigError, HoptreeError, InputError, RequestTooLong
@@ -106,11 +107,9 @@ class Experiment:
             return data, {}
         if self.corpus is None:
             raise InputError("Answers cannot be looked for without documents.", "Add --corpus INDEX.")
-        retriever = open_retriever(sample_index() if self.corpus == "sample" else self.corpus, "bm25")
-        try:
+        where = sample_index() if self.corpus == "sample" else self.corpus
+        async with aclosing(open_retriever(where, "bm25")) as retriever:
             kept, left_out, untouched = await filter_answers(data, retriever, k=self.filter_answers)
-        finally:
-            await retriever.aclose()
         looked_in = f"{self.filter_answers} passages of {retriever.identity}"
         return kept, {"looked_in": looked_in, "left_out": left_out, "untouched": len(untouched)}
 
@@ -203,10 +202,8 @@ def experiment_of(run: Mapping[str, Any], kind: type[Experiment] = Experiment) -
 def _environment() -> dict[str, Any]:
     packages = {}
     for name in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             packages[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return {
         "hoptree": __version__,
         "python": platform.python_version(),
@@ -258,12 +255,10 @@ async def _ask_twice(question: Question, ctx: Context, *, strict: bool = True, p
 
 
 _MAX_AT_ONCE = 512  # questions under way together: more would only wait for the model, and fill the memory
-_QUESTIONS_PER_SLOT = 4
-"""Questions under way for each slot of the model, so that none is idle until the end of a run."""
+_QUESTIONS_PER_SLOT = 4  # questions under way for each slot of the model, so that none is idle until the end of a run
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """A question's outcome; `hopeless` is an error of all questions."""
 
     row: Row
@@ -322,6 +317,12 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         parents = ((name, name.rpartition("#")[0]) for name in passages)
         return tuple(dict.fromkeys(parent if parent in gold else name for name, parent in parents))
 
+    sources: Counter[str] = Counter()  # of the answers of the last plan's nodes
+    for event in events:
+        if isinstance(event, Planned) and event.under is None:
+            sources.clear()
+        elif isinstance(event, NodeSettled):
+            sources[event.source] += 1
     cited = [passage.id for passage in result.consulted]
     if result.tree and not result.answer:
         cited = [name for top in result.tree for node in top.walk() for name in node.evidence]
@@ -336,7 +337,7 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         usage=result.usage.as_dict(),
         retrieved=tuple(map(named, searches)),
         cited=named(cited),
-        sources=_sources(events),
+        sources=dict(sources),
         trace=events[0].run,
     )
     return _score(example, row, events, searchable=searchable)
@@ -362,17 +363,6 @@ def _blank_row(example: Example) -> Row:
     )
 
 
-def _sources(events: Sequence[Event]) -> dict[str, int]:
-    """Count where the nodes of the last plan have their answers from."""
-    counts: Counter[str] = Counter()
-    for event in events:
-        if isinstance(event, Planned) and event.under is None:
-            counts.clear()
-        elif isinstance(event, NodeSettled):
-            counts[event.source] += 1
-    return dict(counts)
-
-
 def cited_sentences(events: Sequence[Event]) -> tuple[metrics.Sentence, ...] | None:
     """Return the cited sentences as (title, number), or None."""
     decisions = decisions_of("cited_sentences", events)
@@ -386,12 +376,10 @@ def cited_sentences(events: Sequence[Event]) -> tuple[metrics.Sentence, ...] | N
 
 def _score(example: Example, row: Row, events: Sequence[Event], *, searchable: bool) -> Row:
     """Return the row with all scores; None where not applicable."""
-    answered = example.answerable
-    scores = (
-        metrics.score_answer(row.answer, row.answers)
-        if answered
-        else metrics.score_none(row.abstained and not row.error)
-    )
+    if example.answerable:
+        scores = metrics.score_answer(row.answer, row.answers)
+    else:
+        scores = metrics.score_none(row.abstained and not row.error)
     if searchable:
         if example.supporting_facts:
             cited = cited_sentences(events)

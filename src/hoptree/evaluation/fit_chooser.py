@@ -20,8 +20,7 @@ from hoptree.evaluation.run_folder import TRACES, read_rows, read_run
 from hoptree.methods.hop.chooser import EFFORTS, Chooser, Effort, Features, Logistic, Outlook, Weights, is_unfit
 from hoptree.methods.hop.method import Standings
 
-PENALTY = 1.0
-"""What a weight of 1 costs, in units of one question's log-loss."""
+PENALTY = 1.0  # what a weight of 1 costs, in units of one question's log-loss
 SHARE_OF_CALLS = {"low": 0.4, "medium": 0.6}
 """Calls that an effort may take on average, as a share of those of every move."""
 _RIGHT = 0.5  # least F1 of a right answer, where only right and wrong count
@@ -54,9 +53,8 @@ class Moment:
 
     def best(self, right: Logistic) -> tuple[float, float]:
         """Return the F1 and the probability of the likeliest answer."""
-        if (likeliest := self.likeliest(right)) is None:
-            return 0.0, 0.0
-        return likeliest.f1, right(likeliest.features)
+        likeliest = self.likeliest(right)
+        return (likeliest.f1, right(likeliest.features)) if likeliest else (0.0, 0.0)
 
     def likeliest(self, right: Logistic) -> Stated | None:
         """Return the answer that hop would put first."""
@@ -121,16 +119,18 @@ def _moments(golds: Sequence[str], events: Iterable[Event]) -> Iterable[Moment]:
             calls = tokens = 0
 
 
-def fit_logistic(
-    rows: Sequence[Features], targets: Sequence[float], shares: Sequence[float], *, penalty: float
-) -> Logistic:
-    """Fit weights by penalised maximum likelihood (Newton's method)."""
+def fit_logistic(examples: Sequence[tuple[Features, float, float]], *, penalty: float) -> Logistic:
+    """Fit weights by penalised maximum likelihood (Newton's method).
+
+    An example has features, the target from 0 to 1, and its share in the loss.
+    """
     np = import_optional("numpy", "Fitting weights", "eval")
+    rows = [features for features, _, _ in examples]
     names = sorted({name for row in rows for name in row})
     if not rows:
         return Logistic({}, 0.0)
     x = np.array([[row.get(name, 0.0) for name in names] + [1.0] for row in rows])
-    y, w = np.array(targets), np.array(shares)
+    y, w = np.array([target for _, target, _ in examples]), np.array([share for _, _, share in examples])
     cost = np.array([max(penalty, _MIN_PENALTY)] * len(names) + [_SETTLED])
     point = np.zeros(len(names) + 1)
     for _ in range(_ROUNDS):
@@ -156,10 +156,10 @@ def fit_weights(courses: Sequence[Course], *, logprobs: bool) -> Weights:
         stood = [answer for moment in course.moments for answer in moment.answers]
         share = equal[course.data] / (len(stood) or 1)
         rows += ((_without(answer.features, hidden), answer.f1, share) for answer in stood)
-    right = fit_logistic(*_columns(rows), penalty=PENALTY)
+    right = fit_logistic(rows, penalty=PENALTY)
     if right.weights.get("agreement", 0.0) < 0:  # chance: what several moves came to is no less likely
         rows = [({**features, "agreement": 0.0}, f1, share) for features, f1, share in rows]
-        right = fit_logistic(*_columns(rows), penalty=PENALTY)
+        right = fit_logistic(rows, penalty=PENALTY)
     after: dict[str, Outlook] = {}
     for move in dict.fromkeys(moment.move for course in courses for moment in course.moments[1:]):
         rows, tokens = [], []
@@ -168,13 +168,8 @@ def fit_weights(courses: Sequence[Course], *, logprobs: bool) -> Weights:
                 if moment.move == move:
                     rows.append((_state(before, right, hidden), moment.best(right)[0], equal[course.data]))
                     tokens.append(moment.tokens)
-        mean = sum(tokens) / len(tokens)
-        after[move] = Outlook(fit_logistic(*_columns(rows), penalty=PENALTY), round(mean, 1))
+        after[move] = Outlook(fit_logistic(rows, penalty=PENALTY), round(sum(tokens) / len(tokens), 1))
     return Weights(right, after)
-
-
-def _columns(rows: Sequence[tuple[Features, float, float]]) -> tuple[list[Features], list[float], list[float]]:
-    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
 
 
 def _without(features: Features, hidden: Sequence[str]) -> dict[str, float]:

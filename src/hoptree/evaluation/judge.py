@@ -15,6 +15,7 @@ from hoptree.core.files import JsonlLog, read_lines
 from hoptree.engine.calls import Calls
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together
+from hoptree.evaluation.datasets.rows import spaced
 from hoptree.evaluation.metrics import exact_match, normalise, overlap
 from hoptree.evaluation.statistics import mean_of
 from hoptree.models.model import Model, Request
@@ -109,10 +110,7 @@ class JudgeReport:
         return mean_of([verdict.correct for verdict in self.verdicts])
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures, with disagreements between judge and exact match.
-
-        Many `em_only` speak against the judge: it turned down the very words of an accepted answer.
-        """
+        """The figures, with disagreements between judge and exact match."""
         clear = [verdict for verdict in self.verdicts if verdict.clear]
         replies = summarise_replies(self.verdicts)
         return {
@@ -196,8 +194,9 @@ async def _judge(item: JudgeItem, model: Model, calls: Calls, failures: list[Mod
     em = exact_match(item.prediction, item.golds)
     if not item.prediction.strip():
         return Verdict(item.id, False, em, asked=False)
+    # On one line each, so that none can pass for another line of the prompt.
     filled = prompt_for("evaluation", "judge").fill(
-        question=_line(item.question), prediction=_line(item.prediction), answer=_accepted(item)
+        question=spaced(item.question), prediction=spaced(item.prediction), answer=_accepted(item)
     )
     verdict, reply = await ask_yes_no(filled, model, calls, step="evaluation/judge", failures=failures)
     return Verdict(item.id, verdict is True, em, **reply)
@@ -205,20 +204,13 @@ async def _judge(item: JudgeItem, model: Model, calls: Calls, failures: list[Mod
 
 def _accepted(item: JudgeItem) -> str:
     """Return the main answer and the others that differ in more than form."""
-    by_form: dict[str, str] = {}
-    for gold in item.golds:
-        by_form.setdefault(normalise(gold), _line(gold))
-    by_form.pop("", None)
+    by_form = {normalise(gold): spaced(gold) for gold in reversed(item.golds)}
+    by_form = {normal: by_form[normal] for normal in map(normalise, item.golds) if normal}
     if not by_form:
         raise InputError(f"Question {item.id} has no accepted answer to judge by.", "Give each question its answers.")
     main, *others = by_form.values()
     nearest = sorted(others, key=lambda gold: -overlap(item.prediction, gold).f1)[: SHOWN - 1]
     return " | ".join((main, *nearest))
-
-
-def _line(text: str) -> str:
-    """Put a text on one line, so that it cannot pass for another line of the prompt."""
-    return " ".join(text.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,8 +278,7 @@ class JudgementsFile:
     """The file of verdicts, open for one judge."""
 
     def __init__(self, folder: Path, judge: Judge) -> None:
-        self._judge = judge
-        self._named = False
+        self._judge, self._named = judge, False
         self._file = JsonlLog(folder / JUDGEMENTS)
         self.close = self._file.close
 

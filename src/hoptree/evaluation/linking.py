@@ -8,9 +8,10 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from hoptree import __version__
 from hoptree.core.errors import ConfigError, GraphError, HoptreeError, InputError
@@ -66,8 +67,7 @@ class LinkingQuestion:
         return relation.id == self.relation or name_words(relation.label) in names
 
 
-@dataclass(frozen=True, slots=True)
-class LinkingSet:
+class LinkingSet(NamedTuple):
     """The questions of a file whose entity is known."""
 
     questions: tuple[LinkingQuestion, ...]
@@ -82,8 +82,16 @@ def read_linking_questions(path: Path, *, half: str = "", limit: int | None = No
     """
     if half:
         check_half(half)
-    rows = enumerate(read_question_rows(path))
-    questions = [_question(Fields(row, f"Line {line} of {path.name}", "own"), number) for number, (line, row) in rows]
+    questions = []
+    for number, (line, row) in enumerate(read_question_rows(path)):
+        given = Fields(row, f"Line {line} of {path.name}", "own")
+        triples = given.rows("evidence_triples", 3)
+        subject, relation = (str(part) for part in triples[0][:2]) if triples else ("", "")
+        key, text = given.text("id", "_id") or str(number), given.question("question")
+        entity = (given.text("subject_qid", "subject") or subject).removeprefix(WIKIDATA)
+        # SimpleQuestions on Wikidata: R19 is P19 the other way round.
+        relation = _REVERSED.sub("P", given.text("property", "relation") or relation)
+        questions.append(LinkingQuestion(key, text, entity, relation, given.text("property_label")))
     inside = [question for question in questions if not half or half_of(question.id) == half]
     usable = [question for question in inside if question.entity]
     if not usable:
@@ -94,21 +102,7 @@ def read_linking_questions(path: Path, *, half: str = "", limit: int | None = No
     return LinkingSet(tuple(usable[:limit]), len(inside) - len(usable))
 
 
-def _question(row: Fields, number: int) -> LinkingQuestion:
-    triples = row.rows("evidence_triples", 3)
-    subject, relation = (str(part) for part in triples[0][:2]) if triples else ("", "")
-    relation = row.text("property", "relation") or relation
-    return LinkingQuestion(
-        row.text("id", "_id") or str(number),
-        row.question("question"),
-        (row.text("subject_qid", "subject") or subject).removeprefix(WIKIDATA),
-        _REVERSED.sub("P", relation),  # SimpleQuestions on Wikidata: R19 is P19 the other way round
-        row.text("property_label"),
-    )
-
-
-ENTITY_KS, RELATION_KS = (1, 3, 5), (1, 3, 6)
-"""The depths of Figures 4 and 5."""
+ENTITY_KS, RELATION_KS = (1, 3, 5), (1, 3, 6)  # the depths of Figures 4 and 5
 Among = Literal["entity", "graph"]
 """Whose relations are ranked: those of the question's own entity, or all of the graph."""
 _STEPS_OF = "treeqa"
@@ -148,12 +142,11 @@ class Linked:
     error: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        asked = self.question
         return {
-            "id": asked.id,
-            "question": asked.text,
-            "entity": asked.entity,
-            "relation": asked.relation,
+            "id": self.question.id,
+            "question": self.question.text,
+            "entity": self.question.entity,
+            "relation": self.question.relation,
             "in_graph": self.in_graph,
             "relation_in_graph": self.relation_in_graph,
             "entities": dict(self.entity_ranks),
@@ -236,7 +229,13 @@ class _Linker:
         self._all_relations = relations_in(properties)
 
     async def link(self, question: LinkingQuestion) -> Linked:
-        gold = await self._gold(question)
+        gold: tuple[Entity, ...] = ()  # the gold entity, or all entities of its name
+        if question.by_name:
+            gold = await self._parts.graph.entities(question.entity)
+        else:
+            with suppress(GraphError):  # an id of another kind of graph
+                known = await self._parts.graph.entity(question.entity)
+                gold = (known,) if known else ()
         entity_ranks: dict[str, int | None] = dict.fromkeys(("index",) if self._parts.linker else ())
         entity_ranks |= dict.fromkeys(_WITH_MODEL if self._parts.model else ("linker",))
         relation_ranks: dict[str, int | None] = dict.fromkeys(self._parts.rankings)
@@ -267,16 +266,6 @@ class _Linker:
             candidates.mentions,
             " ".join(dict.fromkeys(errors)),
         )
-
-    async def _gold(self, question: LinkingQuestion) -> tuple[Entity, ...]:
-        """Return the gold entity, or all entities of its name."""
-        if question.by_name:
-            return await self._parts.graph.entities(question.entity)
-        try:
-            known = await self._parts.graph.entity(question.entity)
-        except GraphError:  # an id of another kind of graph
-            return ()
-        return (known,) if known else ()
 
     async def _entities(self, question: LinkingQuestion, ranks: dict[str, int | None]) -> EntityCandidates:
         """Fill in the ranks as far as they are known when something fails."""
@@ -352,8 +341,7 @@ class LinkingOptions:
         return {"questions": digest, "version": __version__, **asdict(self), "relations": list(self.relations)}
 
 
-LINKED = "linking.json"
-"""The figures of a planned run, in its folder."""
+LINKED = "linking.json"  # the figures of a planned run, in its folder
 
 
 def is_linked(folder: Path, asked: LinkingSet, options: LinkingOptions, *, retry_failed: bool) -> bool:
@@ -391,10 +379,7 @@ def coverage(figures: Mapping[str, Any]) -> str:
 
 
 def recall_number(figures: Mapping[str, Any], measure: str, linker: str) -> Number | None:
-    """Return a recall in points, of the only linker where none is named.
-
-    `measure` is entities or relations and a depth; a `linker` of relations is a way to rank them.
-    """
+    """Return a recall in points, of the only linker where none is named."""
     kind, _, depth = measure.partition(":")
     by_linker = figures[kind]
     recalls = by_linker.get(linker) if linker else next(iter(by_linker.values()), None)

@@ -118,8 +118,7 @@ def score_none(abstained: bool) -> dict[str, float | None]:
     return {name: None if name == "yes_no" else right for name in score_answer("", ("x",))}
 
 
-DEPTH = 10
-"""Places that count for `mrr` and `ndcg@10`: the fewest passages a retriever has to be asked for."""
+DEPTH = 10  # places that count for `mrr` and `ndcg@10`: the fewest passages a retriever has to be asked for
 _CUTOFFS = (2, 5, 10)
 _ALL_AT = 5
 
@@ -181,10 +180,7 @@ def score_support(
     cited: Collection[Sentence] | None,
     gold_sentences: Collection[Sentence] | None,
 ) -> dict[str, float | None]:
-    """Return `support_…` and `joint_…` em, f1, precision and recall of one question.
-
-    Among several accepted answers, precision and recall are those of the one with the highest F1.
-    """
+    """Return `support_…` and `joint_…` em, f1, precision and recall of one question."""
     facts = support(cited, gold_sentences)
     joint_scores = joint(exact_match(prediction, golds), best_overlap(prediction, golds), facts)
     return {**_named("support", facts), **_named("joint", joint_scores)}
@@ -280,7 +276,8 @@ def said_names(answer: str, wanted: Sequence[Sequence[str]]) -> list[int | str]:
     A sentence round a wanted name ("The actors are A and B.") is no name, unless it denies something, and neither are
     words without capitals, where both the answer and the wanted names are written with them.
     """
-    places = _places(wanted)
+    # The place of each wanted name by its normal forms.
+    places = {_form(name): place for place, called in reversed(list(enumerate(wanted))) for name in called}
     text = _list_text(answer, places)
     cased = text != text.lower() and all(name != name.lower() for called in wanted for name in called[:1])
     pieces = list(_pieces(text))
@@ -317,13 +314,9 @@ def considered(events: Iterable[Event]) -> list[str] | None:
         for node in (*event.get("nodes", ()), event) if event["event"] in ("plan", "node") else ():
             if "hypothesis" in node:
                 known = True
-                hypotheses += _texts([node["hypothesis"], node.get("hypothesis_before")])
+                stated = (node["hypothesis"], node.get("hypothesis_before"))
+                hypotheses += [text for text in stated if isinstance(text, str)]
     return hypotheses if known else None
-
-
-def _places(wanted: Sequence[Sequence[str]]) -> dict[str, int]:
-    """Return the place of each wanted name by its normal forms."""
-    return {_form(name): place for place, called in reversed(list(enumerate(wanted))) for name in called}
 
 
 def _forms(piece: str) -> list[str]:
@@ -372,10 +365,7 @@ def _is_name(text: str, cased: bool) -> bool:
 
 
 def _list_text(answer: str, places: Mapping[str, int]) -> str:
-    """Return the answer without surrounding marks and introduction.
-
-    Inline numbers get a line of their own. A first part that only says where to look ("In that film, …") is left out.
-    """
+    """Return the answer without surrounding marks and introduction."""
     wrapped = _WHOLE.fullmatch(answer)
     text = next((inside for inside in wrapped.groups() if inside is not None), answer) if wrapped else answer
     text = _INTRODUCTION.sub("", _BLANKS.sub(lambda blank: "\n" if "\n" in blank[0] else " ", text.strip()))
@@ -392,7 +382,3 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
             yield start, match.start()
             start = match.end()
     yield start, len(text)
-
-
-def _texts(value: object) -> list[str]:
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []

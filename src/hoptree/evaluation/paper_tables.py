@@ -48,8 +48,7 @@ _BOUNDARY_COUNTS = {"direct": "questions", "confident": "answered", "knowledge_g
 _COUNT_MEASURES = ("boundary:number",)  # measures that an average leaves out
 _HERE, _PAPER = "here", "paper"  # the ids of rows: ours, and the paper's own
 
-Key = tuple[str, ...]
-"""A value for each of `_AXES`; "" where a table does not have it."""
+Key = tuple[str, ...]  # A value for each of `_AXES`; "" where a table does not have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,19 +201,26 @@ def paper_table(part: PaperPart, planned: Sequence[Planned], out: Path, judges: 
     """Return the paper's table with our figures above its own."""
     ours = _Ours(part, planned, out)
     theirs, their_means = _paper_figures(part)
-    axes = _axis_values(part, list(ours.cells), list(theirs))
+    lengths = Counter(key[-1] for key in theirs)
+    by_length = sorted(theirs, key=lambda key: -lengths[key[-1]])
+    axes = {}  # the values of each axis, our models first
+    for place, axis in enumerate(_AXES):
+        keys = (*ours.cells, *theirs) if axis == "model" else (*by_length, *ours.cells)
+        listed = (*_paper_values(part).get(axis, ()), *(key[place] for key in keys if key[place]))
+        axes[axis] = list(dict.fromkeys(listed))
     columns = _columns(part, axes)
     order = [axis for axis in _AXES if axis in part.rows]
     rows: list[TableRow] = []
     for row in _keys(order, axes):
-        keys = [_merge(row, column) for column in columns]
+        places = [_merge(row, column) for column in columns]
         label = _label(row, order)
-        if any(key in ours.cells for key in keys):
-            cells = [ours.cells.get(key) for key in keys]
-            averaged = [cell for cell, key in zip(cells, keys, strict=True) if not _is_count(part, key)]
-            rows.append(TableRow(label + ours.progress(keys), _HERE, _averaged(part, cells, mean_number(averaged))))
-        if any(key in theirs for key in keys):
-            cells = [theirs.get(key) for key in keys]
+        if any(key in ours.cells for key in places):
+            cells = [ours.cells.get(key) for key in places]
+            measures = [part.measures.get(key[_AXES.index("measure")]) for key in places]
+            averaged = [cell for cell, measure in zip(cells, measures, strict=True) if measure not in _COUNT_MEASURES]
+            rows.append(TableRow(label + ours.progress(places), _HERE, _averaged(part, cells, mean_number(averaged))))
+        if any(key in theirs for key in places):
+            cells = [theirs.get(key) for key in places]
             rows.append(TableRow(label, _PAPER, _averaged(part, cells, their_means.get(row))))
     names = [_label(key, part.columns) for key in columns]
     heads = _averaged(part, names, "Average")
@@ -224,10 +230,6 @@ def paper_table(part: PaperPart, planned: Sequence[Planned], out: Path, judges: 
 def _averaged(part: PaperPart, cells: Sequence[Any], average: Any) -> tuple[Any, ...]:
     first, last = ([average] if part.average == place else [] for place in ("first", "last"))
     return (*first, *cells, *last)
-
-
-def _is_count(part: PaperPart, key: Key) -> bool:
-    return part.measures.get(key[_AXES.index("measure")]) in _COUNT_MEASURES
 
 
 def _keys(axes: Sequence[str], values: Mapping[str, Sequence[str]]) -> Iterator[Key]:
@@ -255,18 +257,6 @@ def _paper_values(part: PaperPart) -> dict[str, Sequence[str]]:
     return {"data": part.data, "measure": list(part.measures), "part": list(part.parts)}
 
 
-def _axis_values(part: PaperPart, ours: Sequence[Key], theirs: Sequence[Key]) -> dict[str, list[str]]:
-    """Return the values of each axis, our models first."""
-    first = _paper_values(part)
-    lengths = Counter(key[-1] for key in theirs)
-    by_length = sorted(theirs, key=lambda key: -lengths[key[-1]])
-    keys = {axis: (*by_length, *ours) for axis in _AXES} | {"model": (*ours, *theirs)}
-    return {
-        axis: list(dict.fromkeys((*first.get(axis, ()), *(key[place] for key in keys[axis] if key[place]))))
-        for place, axis in enumerate(_AXES)
-    }
-
-
 def _paper_figures(part: PaperPart) -> tuple[dict[Key, Number | None], dict[Key, Number | None]]:
     """Return the paper's figures by their place, and its averages by row."""
     values = _paper_values(part) | {"model": part.models, "run": part.runs}
@@ -277,7 +267,10 @@ def _paper_figures(part: PaperPart) -> tuple[dict[Key, Number | None], dict[Key,
     places = max((len(str(value).partition(".")[2]) for _, numbers in lines for value in numbers), default=0)
     for names, numbers in lines:
         row = tuple(dict(zip(part.rows, names, strict=True)).get(axis, "") for axis in _AXES)
-        cells = [_number(value, places) for value in numbers]
+        cells = [
+            None if math.isnan(value) else Number(value, digits=0 if isinstance(value, int) else places)
+            for value in numbers
+        ]
         if part.average:
             means[row] = cells.pop(0 if part.average == "first" else -1)
         figures |= {_merge(row, column): cell for column, cell in zip(columns, cells, strict=True)}
@@ -290,10 +283,6 @@ def _lines(figures: Mapping[str, Any], depth: int) -> Iterator[tuple[Key, Sequen
             yield (name,), value
         else:
             yield from (((name, *names), numbers) for names, numbers in _lines(value, depth - 1))
-
-
-def _number(value: float, digits: int) -> Number | None:
-    return None if math.isnan(value) else Number(value, digits=0 if isinstance(value, int) else digits)
 
 
 class _Ours:
@@ -370,7 +359,12 @@ def _over_draws(runs: Sequence[Run], measure: str, part: str) -> Number | None:
 def _figure(run: Run, measure: str, part: str) -> Number | None:
     kind, _, detail = measure.partition(":")
     if kind == "boundary":
-        return _boundary_figure(run, detail, part)
+        if not (known := read_boundary([DataGroup("", run.total, (run,))])):
+            return None
+        if detail != "number":
+            return points(known[0].measures[f"{part}_{detail}"])
+        number = known[0].measures[_BOUNDARY_COUNTS[part]]
+        return None if number is None else count(number)
     if kind == "module":
         ids = modules_of(run).get(part, [])
         return percent(len(ids), len(run.rows)) if detail == "share" else count(len(exact_ids(run).intersection(ids)))
@@ -383,28 +377,14 @@ def _figure(run: Run, measure: str, part: str) -> Number | None:
     if kind == "sub_questions":
         asked = [work.questions for work in workload(run).values()]
         return mean_figure(asked, 1) if asked else None
-    if kind in ("updates", "gold_recall"):
-        return _tree_figure(run, kind)
+    if kind == "updates":
+        updates = [tree.updates for tree in trees_of(run).values() if tree.planned]
+        return mean_figure(updates, 2) if updates else None
+    if kind == "gold_recall":
+        trees = trees_of(run)
+        shares = [100 * gold.share() for row in run.rows if (gold := gold_found(row, trees.get(row.id)))]
+        return mean_figure(shares, 1) if shares else None
     return mean_cost(run, COSTS[kind]) if kind in COSTS else mean_score(run, measure)
-
-
-def _boundary_figure(run: Run, measure: str, part: str) -> Number | None:
-    known = read_boundary([DataGroup("", run.total, (run,))])
-    if not known:
-        return None
-    if measure == "number":
-        number = known[0].measures[_BOUNDARY_COUNTS[part]]
-        return None if number is None else count(number)
-    return points(known[0].measures[f"{part}_{measure}"])
-
-
-def _tree_figure(run: Run, measure: str) -> Number | None:
-    trees = trees_of(run)
-    if measure == "updates":
-        values = [float(tree.updates) for tree in trees.values() if tree.planned]
-        return mean_figure(values, 2) if values else None
-    values = [100 * gold.share() for row in run.rows if (gold := gold_found(row, trees.get(row.id)))]
-    return mean_figure(values, 1) if values else None
 
 
 def _notes(part: PaperPart, ours: _Ours, judges: Sequence[str]) -> Iterator[str]:

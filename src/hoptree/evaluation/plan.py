@@ -44,10 +44,7 @@ from hoptree.retrieval.retriever import check_kind, is_remote
 
 _PARTS = ("name", "about", "data", "every", "models", "runs")
 _OF_THE_PLAN = ("index", "only")
-_SETTINGS = (
-    *sorted({part.name for part in fields(Experiment)} - {"data", "corpus", "graph", "name"}),
-    *_OF_THE_PLAN,
-)
+_SETTINGS = (*sorted({part.name for part in fields(Experiment)} - {"data", "corpus", "graph", "name"}), *_OF_THE_PLAN)
 NO_MODEL = "none"
 _BY_VECTORS = ("dense", "hybrid", "hippo")  # retrievers that need an encoder, or are better with one
 _BY_ENCODER = "embed/"  # what the name of a reranker that compares an encoder's vectors begins with
@@ -99,7 +96,13 @@ class Planned:
     @property
     def folder(self) -> Path:
         """The run's folder below that of all runs."""
-        return Path(*(_plain(name) for name in (self.data_name, self.run_name) if name))
+        folder = Path()
+        for name in filter(None, (self.data_name, self.run_name)):
+            plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".-")
+            if not plain:
+                raise InputError(f"'{name}' cannot name a folder.", "Use letters and digits.")
+            folder /= plain
+        return folder
 
 
 def experiments_folder() -> Path:
@@ -118,7 +121,15 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
     graph, corpus, encoder = (overrides.pop(name, None) for name in ("graph", "corpus", "encoder"))
     if overrides.get("rerank") == "none":
         overrides["rerank"] = ""
-    plan = _mapping(_load(path), "The file", path)
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}.", "Give an experiment file.") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}.", "Mend it there.") from error
+    plan = _mapping(content, "The file", path)
     _known(plan, _PARTS, path)
     data = _mapping(plan.get("data"), "data", path)
     named = _named_runs(plan, overrides, path)
@@ -130,7 +141,11 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
         own = {name: places[name] for name in _OF_ITS_QUESTIONS if name in places and name not in overrides}
         for run_name, given in named.items():
             settings = {name: value for name, value in given.items() if name not in _OF_THE_PLAN}
-            if data_name not in _only(given, data, path):
+            only = given.get("only", list(data))
+            if not isinstance(only, list) or not set(only) <= set(data):
+                first = next(iter(data), "NAME")
+                raise ConfigError(f"{path}: {only!r} are no data sets of it.", f"Write only: [{first}].")
+            if data_name not in only:
                 continue
             method = settings.get("method")
             if encoder and "rerank" not in overrides and str(settings.get("rerank") or "").startswith(_BY_ENCODER):
@@ -182,14 +197,6 @@ async def check_search(planned: Sequence[Planned]) -> None:
             raise
 
 
-def _only(settings: Mapping[str, Any], data: Mapping[str, Any], path: Path) -> Sequence[str]:
-    """Return the data sets that a run is made on."""
-    only = settings.get("only", list(data))
-    if not isinstance(only, list) or not set(only) <= set(data):
-        raise ConfigError(f"{path}: {only!r} are no data sets of it.", f"Write only: [{next(iter(data), 'NAME')}].")
-    return only
-
-
 def _index(settings: Mapping[str, Any], encoder: str | None, path: Path) -> IndexPlan:
     given = _mapping(settings.get("index", {}), "index", path)
     _known(given, tuple(part.name for part in fields(IndexPlan)), path)
@@ -219,17 +226,17 @@ def _corpora(places: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     return corpora
 
 
+def _place(name: str, root: Path, path: Path) -> Path:
+    """Resolve a path below the data folder, or beside the experiment file."""
+    return (path.parent if name.startswith("./") else root) / name
+
+
 def _in_place_of(sources: Sequence[str], corpus: str | None) -> str:
     """Return the index given in place of these corpora, or ""."""
     name, sign, index = (corpus or "").partition("=")
     if not sign or not is_remote(name):
         return corpus or ""
     return index if name in sources else ""
-
-
-def _place(name: str, root: Path, path: Path) -> Path:
-    """Resolve a path below the data folder, or beside the experiment file."""
-    return (path.parent if name.startswith("./") else root) / name
 
 
 def _named_runs(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Path) -> dict[str, dict[str, Any]]:
@@ -272,17 +279,6 @@ def _models(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Path) -
     return models
 
 
-def _load(path: Path) -> Any:
-    import yaml
-
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}.", "Give an experiment file.") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}.", "Mend it there.") from error
-
-
 def _mapping(value: Any, what: str, path: Path) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(key, str | int) for key in value):
         raise InputError(f"{path}: {what} is no list of names with values.", "Write NAME: VALUE, one a line.")
@@ -313,14 +309,6 @@ def _converted(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
     if not isinstance(values.get("options", {}), dict):
         raise ConfigError(f"{path}: options are no list of names with values.", "Write options: {k: 5}.")
     return values
-
-
-def _plain(name: str) -> str:
-    """Return a name that is safe as a folder's."""
-    plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".-")
-    if not plain:
-        raise InputError(f"'{name}' cannot name a folder.", "Use letters and digits.")
-    return plain
 
 
 def index_for(

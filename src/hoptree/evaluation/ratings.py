@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,6 @@ from hoptree.evaluation.annotation import KNOWS, MODULES, NOTHING_NEW, RELEVANT,
 from hoptree.evaluation.judge import JudgeReport, Verdict, YesNoReply, agreement, ask_yes_no, summarise_replies
 from hoptree.evaluation.run_folder import half_width
 from hoptree.models.model import Model
-
-Listener = Callable[[int, int], None]
-"""Called with the number of decisions rated and their total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +46,9 @@ async def rate_decisions(
     *,
     cache: str | Path | None = "default",
     concurrency: int | None = None,
-    on_progress: Listener = lambda done, total: None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ModelRatings:
-    """Have a model rate every decision, concurrently."""
-    calls = open_calls(cache, concurrency=concurrency)
+    """Have a model rate every decision, concurrently; `on_progress` gets the number rated and their total."""
     failures: list[ModelError] = []
     done = 0
 
@@ -63,10 +60,8 @@ async def rate_decisions(
         return rating
 
     on_progress(0, len(decisions))
-    try:
+    with closing(open_calls(cache, concurrency=concurrency)) as calls:
         ratings = await together(rate(decision) for decision in decisions)
-    finally:
-        calls.close()
     if failures and len(failures) == sum(rating.asked for rating in ratings):
         raise failures[0]
     prompts = {module: prompt_for("evaluation", f"rate_{module}") for module in MODULES}
@@ -92,8 +87,6 @@ async def _rate(decision: Decision, model: Model, calls: Calls, failures: list[M
 
 
 _ALL = "all"
-Ratings = Mapping[str, float]
-"""By the decision's key, the share of its raters that called it right."""
 
 
 def sum_up(sheets: Sequence[Sheet], model: ModelRatings | None = None) -> dict[str, Any]:
@@ -159,8 +152,8 @@ def krippendorff_alpha(units: Iterable[Sequence[Hashable]]) -> float | None:
     return 1 - (n - 1) * unlike / by_chance if by_chance else None
 
 
-def _means(ratings: Ratings, decisions: Mapping[str, Decision]) -> dict[str, dict[str, Any]]:
-    """Return the mean of each module, overall and by data set."""
+def _means(ratings: Mapping[str, float], decisions: Mapping[str, Decision]) -> dict[str, dict[str, Any]]:
+    """Return the mean of each module, overall and by data set; `ratings` are by the decisions' keys."""
     means: dict[str, dict[str, Any]] = {}
     for module in MODULES:
         by_data: dict[str, list[float]] = {}

@@ -10,7 +10,6 @@ from typing import Any
 
 from hoptree.core.errors import HoptreeError, InputError
 from hoptree.evaluation.boundary import read_pairs
-from hoptree.evaluation.datasets.examples import DataSet
 from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.experiment import BOUNDARY_METHOD, BoundaryExperiment, Experiment, experiment_of
 from hoptree.evaluation.run_folder import RUN, Row, read_rows, read_run
@@ -18,8 +17,7 @@ from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.evaluation.statistics import PairedComparison, compare_pair, holm
 
 METRICS = ("em", "f1")
-TOLERANCE = 0.05
-"""The share of the answers of a model on this machine that may differ by rounding alone."""
+TOLERANCE = 0.05  # the share of the answers of a model on this machine that may differ by rounding alone
 
 _SIGNIFICANCE = 0.05
 _HERE = ("local", "hf", "scripted")
@@ -133,7 +131,13 @@ async def reproduce(
         )
     kind = BoundaryExperiment if run["rests_on"].get("method") == BOUNDARY_METHOD else Experiment
     experiment = replace(experiment_of(run, kind), judge="", **(moved or {}))
-    data = _same_questions(experiment, [row.id for row in before])
+    try:
+        data = read_examples(experiment.data).select(row.id for row in before)
+    except InputError as error:
+        raise InputError(
+            f"The questions of the run cannot be asked again: {error.cause}",
+            "Give the command where the run was made, or say where its questions are now: --data FILE",
+        ) from error
     corpus = experiment.corpus
     if corpus is not None and corpus != "sample" and "://" not in corpus and not Path(corpus).exists():
         raise InputError(
@@ -173,17 +177,6 @@ def differences(run: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, t
     return changed | {
         name: (was.get(name), now.get(name)) for name in sorted({**was, **now}) if was.get(name) != now.get(name)
     }
-
-
-def _same_questions(experiment: Experiment, ids: Sequence[str]) -> DataSet:
-    """Select the questions that were asked, whatever else the file holds now."""
-    try:
-        return read_examples(experiment.data).select(ids)
-    except InputError as error:
-        raise InputError(
-            f"The questions of the run cannot be asked again: {error.cause}",
-            "Give the command where the run was made, or say where its questions are now: --data FILE",
-        ) from error
 
 
 def _folder_for(out: Path | None, folder: Path, run: str) -> Path:
@@ -232,6 +225,15 @@ def _compared(
         for name in METRICS
     }
     adjusted = holm([pair.p_value for pair in pairs.values()])
+    # In either setting where there are two.
+    two_settings = run["rests_on"].get("method") == BOUNDARY_METHOD
+    was, now = ({pair.id: pair.confident for pair in read_pairs(of)} if two_settings else {} for of in (folder, out))
+    unlike = tuple(
+        row.id
+        for row in before
+        if (row.answer, bool(row.error), was.get(row.id))
+        != (after[row.id].answer, bool(after[row.id].error), now.get(row.id))
+    )
     return Reproduction(
         run=run["id"],
         name=run["name"],
@@ -239,22 +241,9 @@ def _compared(
         again=out,
         not_the_same=changed,
         questions=len(before),
-        unlike=_unlike(folder, before, out, after, confident=run["rests_on"].get("method") == BOUNDARY_METHOD),
+        unlike=unlike,
         failed=failed,
         failed_twice=sum(bool(row.error and after[row.id].error) for row in before),
         compared={name: replace(pair, adjusted_p=p) for (name, pair), p in zip(pairs.items(), adjusted, strict=True)},
         tolerance=tolerance,
-    )
-
-
-def _unlike(
-    folder: Path, before: Sequence[Row], out: Path, after: Mapping[str, Row], *, confident: bool
-) -> tuple[str, ...]:
-    """Return the questions with another answer, in either setting where there are two."""
-    was, now = ({pair.id: pair.confident for pair in read_pairs(run)} if confident else {} for run in (folder, out))
-    return tuple(
-        row.id
-        for row in before
-        if (row.answer, bool(row.error), was.get(row.id))
-        != (after[row.id].answer, bool(after[row.id].error), now.get(row.id))
     )

@@ -6,6 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,7 @@ from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.retriever import Retriever
 
-WARM_UP = 5
-"""The first searches open files and fill caches: they are scored, but their times do not count."""
+WARM_UP = 5  # the first searches open files and fill caches: they are scored, but their times do not count
 _LOOKUP_BATCH = 500
 
 
@@ -94,24 +94,18 @@ def read_questions(path: Path, *, half: str = "", limit: int | None = None) -> Q
 def missing_gold(folder: Path, asked: QuestionSet) -> list[str]:
     """Return gold passages that the index does not hold."""
     gold = sorted({name for question in asked.questions for name in question.gold})
-    ledger = Index(folder).ledger()
-    try:
-        keys = [key_of(name) for name in gold]
-        indexed: set[int] = set()
+    keys = [key_of(name) for name in gold]
+    indexed: set[int] = set()
+    with closing(Index(folder).ledger()) as ledger:
         for start in range(0, len(keys), _LOOKUP_BATCH):
             indexed.update(ledger.look_up(keys[start : start + _LOOKUP_BATCH]))
-    finally:
-        ledger.close()
     return [name for name, key in zip(gold, keys, strict=True) if key not in indexed]
 
 
 async def evaluate(
     retriever: Retriever, asked: QuestionSet, *, k: int, on_done: Callable[[], None] = lambda: None
 ) -> RetrievalRun:
-    """Search for every question, one at a time, and score the results.
-
-    A failed search scores 0. If all fail, or the caller's input is at fault, the error is raised.
-    """
+    """Search for every question, one at a time, and score the results."""
     results: list[SearchResult] = []
     for question in asked.questions:
         began = time.perf_counter()

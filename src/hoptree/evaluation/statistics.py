@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from statistics import NormalDist, stdev
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from hoptree.core.errors import InputError
 from hoptree.core.lazy import import_optional
@@ -103,8 +103,7 @@ def _scipy_stats() -> Any:
 
 Scores = Mapping[str, float | None]
 """One metric of one run by question id; None where the metric does not apply to the question."""
-SAMPLES = 10_000
-"""The number of resamples or permutations drawn."""
+SAMPLES = 10_000  # the number of resamples or permutations drawn
 _SIGNIFICANCE = 0.05
 _POWER = 0.8
 _MAX_CHANGES = 20
@@ -216,10 +215,11 @@ def compare_groups(
 ) -> dict[str, PairedComparison]:
     """Compare two runs within groups of questions."""
     aligned = _align((a, b), common_only)
-    members: dict[str, set[str]] = {}
-    for key in a.keys() | b.keys():
-        members.setdefault(groups.get(key) or _UNGROUPED, set()).add(key)
-    parts = {name: aligned.within(keys) for name, keys in sorted(members.items())}
+    names = sorted({groups.get(key) or _UNGROUPED for key in a.keys() | b.keys()})
+    parts = {
+        name: _Aligned(*([key for key in keys if (groups.get(key) or _UNGROUPED) == name] for keys in aligned))
+        for name in names
+    }
     return _corrected({name: _compare(a, b, part) for name, part in parts.items() if part.shared})
 
 
@@ -259,25 +259,17 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def detectable_difference(deviation: float, questions: int) -> float:
-    """Return the smallest true difference found with 80 % power at 5 %, two-sided.
-
-    `deviation` is that of the differences of single questions; normal approximation.
-    """
+    """Return the smallest true difference found with 80 % power at 5 %, two-sided."""
     normal = NormalDist()
     return (normal.inv_cdf(1 - _SIGNIFICANCE / 2) + normal.inv_cdf(_POWER)) * deviation / math.sqrt(questions)
 
 
-@dataclass(frozen=True, slots=True)
-class _Aligned:
+class _Aligned(NamedTuple):
     """Question ids scored in all runs, in some, and in none."""
 
     shared: Sequence[str]
     left_out: Sequence[str]
     not_applicable: Sequence[str]
-
-    def within(self, keys: Collection[str]) -> _Aligned:
-        parts = (self.shared, self.left_out, self.not_applicable)
-        return _Aligned(*([key for key in part if key in keys] for part in parts))
 
 
 def _align(runs: Sequence[Scores], common_only: bool) -> _Aligned:
@@ -298,7 +290,9 @@ def _align(runs: Sequence[Scores], common_only: bool) -> _Aligned:
 
 
 def _compare(a: Scores, b: Scores, aligned: _Aligned, samples: int = SAMPLES, seed: int = 0) -> PairedComparison:
-    pairs = [Change(key, _score(a, key), _score(b, key)) for key in aligned.shared]
+    pairs = [
+        Change(key, *(_number(run[key], f"The score of question {key}") for run in (a, b))) for key in aligned.shared
+    ]
     differences = [_difference(pair.b, pair.a) for pair in pairs]
     spread = bootstrap(differences, samples, seed)
     p_value, exact = sign_flip_test(differences, samples, seed)
@@ -333,10 +327,6 @@ def _corrected(compared: Mapping[_Key, PairedComparison]) -> dict[_Key, PairedCo
 
 def _difference(a: float, b: float) -> float:
     return round(a - b, _DECIMALS) + 0.0  # never -0.0
-
-
-def _score(run: Scores, key: str) -> float:
-    return _number(run[key], f"The score of question {key}")
 
 
 def _number(score: float | None, what: str) -> float:

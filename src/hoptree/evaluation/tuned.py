@@ -34,9 +34,9 @@ class Trial:
     values: Mapping[str, Any]
 
     @property
-    def settings(self) -> tuple[str, ...]:
+    def settings(self) -> list[str]:
         """The values as --set takes them."""
-        return tuple(f"{name}={as_text(value)}" for name, value in self.values.items())
+        return [f"{name}={as_text(value)}" for name, value in self.values.items()]
 
     @property
     def name(self) -> str:
@@ -51,12 +51,7 @@ def as_text(value: Any) -> str:
 
 
 def read_trials(
-    method: Method,
-    varied: Sequence[str],
-    fixed: Mapping[str, Any],
-    *,
-    max_trials: int | None = None,
-    seed: int = 0,
+    method: Method, varied: Sequence[str], fixed: Mapping[str, Any], *, max_trials: int | None = None, seed: int = 0
 ) -> tuple[Trial, ...]:
     """Return the trials: the defaults first, then all combinations.
 
@@ -260,7 +255,6 @@ class Tuned:
         experiment = self.experiment
         limits = ",".join(f"{name}={value}" for name, value in asdict(experiment.budget).items() if value is not None)
         prices = f"{experiment.prices.prompt:g}/{experiment.prices.completion:g}" if experiment.prices else ""
-        fixed = [f"{name}={as_text(value)}" for name, value in experiment.options.items()]
         options = [
             ("--data", str(experiment.data) if self.others else "OTHER-QUESTIONS"),
             ("--ids", str(self.others_file) if self.others else ""),
@@ -270,7 +264,7 @@ class Tuned:
             ("--prices", prices),
             ("--method", experiment.method),
             *(("--role", f"{role}={spec}") for role, spec in experiment.roles.items()),
-            *(("--set", setting) for setting in (*fixed, *trial.settings)),
+            *(("--set", setting) for setting in Trial({**experiment.options, **trial.values}).settings),
         ]
         return ["hoptree", "run", *(part for name, value in options if value for part in (name, value)), "--out", out]
 

@@ -30,16 +30,14 @@ from hoptree.models.model import Model
 from hoptree.retrieval.open_encoder import check_encoder
 from hoptree.text.names import open_tagger
 
-_NAMES: dict[str, Callable[[str], object]] = {"tagger": open_tagger, "encoder": check_encoder}
-"""Checks of options whose values are names."""
-
 
 def check_options(chosen: Method, given: Mapping[str, Any]) -> None:
     """Refuse unknown options, invalid values and combinations that do not go together."""
     values = {option.name: option.default for option in chosen.options} | read_options(chosen, given)
-    for name, find in _NAMES.items():
-        if name in values:
-            find(values[name])
+    if "tagger" in values:
+        open_tagger(values["tagger"])
+    if "encoder" in values:
+        check_encoder(values["encoder"])
     chosen.check(**values)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,7 @@ from hoptree.models import open_model
 from hoptree.models.model import Model
 
 BASE = "base"
-ALL, MEAN = "all", "mean"
-"""Named in place of a data set: all questions together, and the mean of the data sets."""
+ALL, MEAN = "all", "mean"  # named in place of a data set: all questions together, and the mean of the data sets
 _USAGE = "Give --model hf/NAME, hf/FOLDER or hf/FILE.gguf, and adapters with --adapter FOLDER."
 _RUN_SCORES = ("em", "f1", "judge")
 _PLAIN_METHODS = ("direct", "oner")
@@ -193,11 +193,8 @@ async def measure(
 
     for name in dict.fromkeys(trial.version.name for trial in trials):
         of_version = [trial for trial in trials if trial.version.name == name]
-        model = open_model(of_version[0].version.model)
-        try:
+        async with aclosing(open_model(of_version[0].version.model)) as model:
             await together(make(trial, model) for trial in of_version)
-        finally:
-            await model.aclose()
     bounds = {trial.planned.run_name: trial for trial in trials if trial.boundary}
     planned = [trial.planned for trial in trials if trial.boundary]
     # Failed questions were asked again above, if they were to be.
@@ -283,10 +280,7 @@ def run_gains(measured: Measured) -> list[dict[str, Any]]:
 
 
 def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
-    """Return the boundary of each version by data set, and how it changed.
-
-    The gaps of two versions lie between different questions: the interval of their change is that of independent gaps.
-    """
+    """Return the boundary of each version by data set, and how it changed."""
     scored: list[_Scored] = []
     means: list[dict[str, Any]] = []
     for trial, summary in measured.boundaries:
@@ -303,8 +297,11 @@ def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
             means.append(_named(trial, MEAN))
     _compare_with_base(scored)
     for entry, base in _with_base(scored):
-        if change := _gap_change(base.row, entry.row):
-            entry.row["against_base"]["gap_f1"] = change
+        before, now = base.row["gap_f1"], entry.row["gap_f1"]
+        if before is not None and now is not None:
+            intervals = [row["gap_f1_plus_minus"] for row in (base.row, entry.row)]
+            around = None if None in intervals else math.hypot(*intervals)
+            entry.row["against_base"]["gap_f1"] = {"difference": now - before, "plus_minus": around}
     rows = [entry.row for entry in scored]
     for mean in means:
         parts = [row for row in rows if row["folder"] and all(row[name] == mean[name] for name in ("run", "version"))]
@@ -353,13 +350,3 @@ def _compare(
         comparison = asdict(replace(pair, adjusted_p=p, changes=()))
         del comparison["changes"]  # hoptree eval compare lists them
         yield entry, other, comparison
-
-
-def _gap_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, float | None] | None:
-    if before["gap_f1"] is None or now["gap_f1"] is None:
-        return None
-    intervals = [row["gap_f1_plus_minus"] for row in (before, now)]
-    return {
-        "difference": now["gap_f1"] - before["gap_f1"],
-        "plus_minus": None if None in intervals else math.hypot(*intervals),
-    }

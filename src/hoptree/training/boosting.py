@@ -53,7 +53,9 @@ def grow(
     )
     usable = [at for at, edge in enumerate(edges) if len(edge)]
     of_list = np.repeat(np.arange(len(lists.lengths)), lists.lengths)
-    features, thresholds, leaves = _lists_of(begun)
+    features: list[Any] = begun.features.tolist() if begun else []
+    thresholds: list[Any] = begun.thresholds.tolist() if begun else []
+    leaves: list[Any] = begun.leaves.tolist() if begun else []
     scores = begun.score(lists.rows) if begun else np.zeros(len(lists.rows))
     for count in range(len(features), how.trees):
         random = np.random.default_rng([how.seed, count])
@@ -75,12 +77,6 @@ def grow(
         scores = scores + leaf[place]
         on_tree(Trees(np.array(features), np.array(thresholds), np.array(leaves)))
     return Trees(np.array(features), np.array(thresholds), np.array(leaves))
-
-
-def _lists_of(trees: Trees | None) -> tuple[list[Any], list[Any], list[Any]]:
-    if trees is None:
-        return [], [], []
-    return trees.features.tolist(), trees.thresholds.tolist(), trees.leaves.tolist()
 
 
 def _edges(values: NDArray[Any], bins: int) -> Floats:
@@ -108,11 +104,7 @@ def _derivatives(scores: Floats, lists: Lists, of_list: NDArray[np.int64]) -> tu
 
 
 def _levels(
-    columns: dict[int, NDArray[np.int64]],
-    widths: dict[int, int],
-    gradient: Floats,
-    curvature: Floats,
-    how: Growth,
+    columns: dict[int, NDArray[np.int64]], widths: dict[int, int], gradient: Floats, curvature: Floats, how: Growth
 ) -> tuple[list[int], list[int]]:
     """Choose the feature and bin with the largest gain for each level."""
     place = np.zeros(len(gradient), dtype=np.int64)

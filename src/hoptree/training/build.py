@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ from hoptree.training.labelled_passages import (
 )
 from hoptree.training.leakage import OVERLAP, Excluded, admit
 from hoptree.training.plans.sub_questions import LeftOut, decomposed
-from hoptree.training.questions import TrainingQuestion, read_training_files
+from hoptree.training.questions import TrainingQuestion, read_training_questions
 from hoptree.training.row_journal import journal_path
 from hoptree.training.taikc_gold import make_gold
 from hoptree.training.taikc_rows import make_boundary, make_instructions
@@ -66,20 +67,13 @@ async def make_knowledge(questions: Sequence[TrainingQuestion], spec: SetSpec, o
     right_f1 = RIGHT_F1 if spec.right_f1 is None else spec.right_f1
     for question, answer in replies.answered:
         right = is_right(answer, question.example.answers, f1=right_f1)
+        target = "yes" if right else "no"
+        rehearsal = await rehearse(_METHOD, target, judge_knowledge, question.example.question)
+        rehearsal.require(rehearsal.read == SelfKnowledge(right))
         meta = {"model": replies.model, "answer": answer, "right_from_f1": right_f1}
-        rows.append(await _knowledge_row(question, right, meta))
+        rows.append(rehearsal.row(question, "", target, meta))
     report = {"model": replies.model, "right_from_f1": right_f1, "failed": replies.failed}
     return MadeRows(tuple(rows), dict(+replies.left_out), report)
-
-
-async def _knowledge_row(question: TrainingQuestion, right: bool, meta: Mapping[str, Any]) -> ChatRow:
-    async def step(ctx: Context) -> SelfKnowledge:
-        return await judge_knowledge(ctx, question.example.question)
-
-    target = "yes" if right else "no"
-    rehearsal = await rehearse(_METHOD, step, target)
-    rehearsal.require(rehearsal.read == SelfKnowledge(right))
-    return rehearsal.row(question, "", target, meta)
 
 
 async def make_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
@@ -88,7 +82,7 @@ async def make_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec, o
         return await _taught_relevance(questions, spec, on_progress)
     left_out: Counter[str] = Counter()
     rows: list[ChatRow] = []
-    async with PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k) as finder:
+    async with aclosing(PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k)) as finder:
         for done, question in enumerate(questions, 1):
             example = question.example
             judged = await finder.judge(example)
@@ -112,7 +106,7 @@ async def _taught_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec
             return None
         return await _relevance_row(question, passage, bool(relevant), spec.titles, {"teacher": ctx.model.name})
 
-    async with PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k) as finder:
+    async with aclosing(PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k)) as finder:
 
         async def label(context: NewContext, question: TrainingQuestion) -> list[ChatRow | None]:
             passages = await finder.search(question.example.question)
@@ -129,11 +123,8 @@ async def _taught_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec
 async def _relevance_row(
     question: TrainingQuestion, passage: Passage, relevant: bool, titles: bool, meta: Mapping[str, Any] | None = None
 ) -> ChatRow:
-    async def step(ctx: Context) -> tuple[Passage, ...]:
-        return await judge_passages(ctx, question.example.question, [passage], titles=titles)
-
     target = "relevant" if relevant else "irrelevant"
-    rehearsal = await rehearse(_METHOD, step, target)
+    rehearsal = await rehearse(_METHOD, target, judge_passages, question.example.question, [passage], titles=titles)
     rehearsal.require(bool(rehearsal.read) == relevant)
     return rehearsal.row(question, passage.id, target, {"passage": passage.id, "titles": titles, **(meta or {})})
 
@@ -183,11 +174,8 @@ async def _decomposition_row(
     linked: bool,
     meta: Mapping[str, Any] | None = None,
 ) -> ChatRow:
-    async def step(ctx: Context) -> tuple[str, ...]:
-        return await split_question(ctx, question.example.question, linked=linked)
-
     target = "\n".join(f"{number}. {asked}" for number, asked in enumerate(sub_questions, 1))
-    rehearsal = await rehearse(_METHOD, step, target)
+    rehearsal = await rehearse(_METHOD, target, split_question, question.example.question, linked=linked)
     if rehearsal.read != sub_questions:
         raise LeftOut("a list that the method would read as another")
     return rehearsal.row(question, "", source, {"linked": linked, **(meta or {})})
@@ -196,7 +184,7 @@ async def _decomposition_row(
 async def make_lsr(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
     """Make a row a question with passage likelihoods (REPLUG's LSR)."""
     asked = with_answers(questions, "their likelihood is what is learnt")
-    async with PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k) as finder:
+    async with aclosing(PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k)) as finder:
 
         async def label(context: NewContext, question: TrainingQuestion) -> ChatRow | None:
             text, answer = question.example.question, question.example.answers[0]
@@ -240,8 +228,10 @@ _MAKERS = {
 async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: None) -> dict[str, Any]:
     """Write a training set, and report what is in it and what was left out."""
     spec.check()
-    read = read_training_files(spec.data)
-    mine, others = _halves(read.questions, spec.half)
+    left_out: Counter[str] = Counter()
+    read = read_training_questions(spec.data, left_out)
+    total = len(read) + left_out.total()
+    mine, others = _halves(read, spec.half)
     excluded = Excluded(spec.exclude, others)
     admitted = admit(mine, excluded, any_split=spec.any_split)
     chosen = _choose(admitted.questions, spec)
@@ -254,11 +244,11 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
             hint = " --linked takes chains, too."
         raise InputError("No row came of these questions.", f"Left out: {why}.{hint}")
     warnings = _warnings(spec, kept)
-    files = write_set(spec.out, [_marked(row, spec) for row in kept], spec.form)
+    marked = [replace(row, meta={"kind": spec.kind, **row.meta, "hoptree": __version__}) for row in kept]
+    files = write_set(spec.out, marked, spec.form)
     if not result.report.get("failed"):  # else the same command asks only those again
         journal_path(spec.out).unlink(missing_ok=True)
     dropped = Counter(row.label for row in result.rows) - Counter(row.label for row in kept)
-    left_out = Counter(read.left_out)
     for reasons in (admitted.left_out, result.left_out, {f"'{label}' by balance": n for label, n in dropped.items()}):
         left_out.update(reasons)
     return {
@@ -267,11 +257,7 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
         "format": spec.form,
         "files": [str(path) for path in files],
         **({"half": spec.half} if spec.half else {}),
-        "questions": {
-            "read": len(read.questions) + sum(read.left_out.values()),
-            "asked": len(chosen),
-            "in_rows": len({row.meta["question"] for row in kept}),
-        },
+        "questions": {"read": total, "asked": len(chosen), "in_rows": len({row.meta["question"] for row in kept})},
         "splits": dict(Counter(question.split for question in chosen)),
         "excluded": {
             "files": [str(path) for path in spec.exclude],
@@ -303,9 +289,14 @@ def _halves(
 
 def _choose(questions: Sequence[TrainingQuestion], spec: SetSpec) -> list[TrainingQuestion]:
     """Return the first questions of each file in turn, or a draw by seed."""
-    if spec.paper:
-        names = dict.fromkeys(question.example.dataset for question in questions)
-        return [question for name in names for question in _mix(questions, name, spec)]
+    if spec.paper:  # what the paper draws of each data set
+        drawn = []
+        for name in dict.fromkeys(question.example.dataset for question in questions):
+            by_id = {question.example.id: question for question in questions if question.example.dataset == name}
+            examples = [question.example for question in by_id.values()]
+            sampled = draw_types(examples, paper_sample(spec.paper, name), spec.seed or 0, name)
+            drawn += [by_id[example.id] for example in sampled]
+        return drawn
     if spec.seed is None:
         before: Counter[str] = Counter()
         turns = []
@@ -316,19 +307,6 @@ def _choose(questions: Sequence[TrainingQuestion], spec: SetSpec) -> list[Traini
     by_key = {question.key: question for question in questions}
     examples = [replace(question.example, id=key) for key, question in by_key.items()]
     return [by_key[example.id] for example in sample(examples, len(examples), spec.seed)][: spec.limit]
-
-
-def _mix(questions: Sequence[TrainingQuestion], dataset: str, spec: SetSpec) -> list[TrainingQuestion]:
-    """Return what the paper draws of one data set."""
-    by_id = {question.example.id: question for question in questions if question.example.dataset == dataset}
-    examples = [question.example for question in by_id.values()]
-    drawn = draw_types(examples, paper_sample(spec.paper, dataset), spec.seed or 0, dataset)
-    return [by_id[example.id] for example in drawn]
-
-
-def _marked(row: ChatRow, spec: SetSpec) -> ChatRow:
-    """Return the row with what is true of the whole file."""
-    return replace(row, meta={"kind": spec.kind, **row.meta, "hoptree": __version__})
 
 
 def _warnings(spec: SetSpec, kept: Sequence[ChatRow]) -> list[str]:

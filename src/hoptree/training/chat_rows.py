@@ -8,7 +8,7 @@ import statistics
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from hoptree.core.errors import ConfigError
 from hoptree.engine.calls import Calls
@@ -19,12 +19,11 @@ from hoptree.models.model import Capability, Choice, Message, Reply, Request
 from hoptree.training.questions import TrainingQuestion
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
-TAIKC = "taikc"
-"""The method whose prompts most sets have."""
+TAIKC = "taikc"  # the method whose prompts most sets have
 
-Progress = Callable[[int, int], None]
-"""Called with the number of questions done and their total."""
+Progress = Callable[[int, int], None]  # called with the number of questions done and their total
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,6 @@ def balance_rows(rows: Sequence[ChatRow], ratio: float | None, seed: int) -> lis
     check_balance(ratio)
     counts = Counter(row.label for row in rows)
     allowed = int(ratio * min(counts.values(), default=0))
-
     kept: set[str] = set()
     for label in counts:
         ids = sorted((row.id for row in rows if row.label == label), key=lambda key: (seeded_rank(seed, key), key))
@@ -190,11 +188,13 @@ class _FixedReply:
         return
 
 
-async def rehearse(method: str, step: Callable[[Context], Awaitable[T]], target: str) -> Rehearsal[T]:
+async def rehearse(
+    method: str, target: str, step: Callable[Concatenate[Context, P], Awaitable[T]], *args: P.args, **how: P.kwargs
+) -> Rehearsal[T]:
     """Let a step of a method make its one call and receive the target as reply."""
     model = _FixedReply(target)
     ctx = Context(method=method, model=model, calls=Calls(None), trace=Trace("rehearsal"))
-    read = await step(ctx)
+    read = await step(ctx, *args, **how)
     (request,) = model.requests
     (call,) = (event for event in ctx.trace.events if isinstance(event, ModelCalled))
     return Rehearsal(request.messages, call.template, read, target)
@@ -220,20 +220,17 @@ def progress_counter(total: int, on_progress: Progress) -> Callable[[], None]:
     return lambda: on_progress(next(done), total)
 
 
-def drop_repeats(rows: Sequence[ChatRow]) -> tuple[list[ChatRow], int]:
-    """Drop rows that repeat prompt and target; return how many."""
+def consistent_rows(rows: Sequence[ChatRow]) -> tuple[list[ChatRow], Counter[str]]:
+    """Drop rows that repeat prompt and target, and those whose prompt has several targets; count both."""
     first: dict[tuple[tuple[Message, ...], str], str] = {}
     for row in rows:
         first.setdefault((row.messages, row.target), row.id)
     ids = set(first.values())
-    kept = [row for row in rows if row.id in ids]
-    return kept, len(rows) - len(kept)
-
-
-def drop_contradictions(rows: Sequence[ChatRow]) -> tuple[list[ChatRow], int]:
-    """Drop rows whose prompt has several targets; return how many."""
-    targets: dict[tuple[Message, ...], set[str]] = {}
-    for row in rows:
-        targets.setdefault(row.messages, set()).add(row.target)
-    kept = [row for row in rows if len(targets[row.messages]) == 1]
-    return kept, len(rows) - len(kept)
+    distinct = [row for row in rows if row.id in ids]
+    targets = Counter(messages for messages, _ in first)
+    kept = [row for row in distinct if targets[row.messages] == 1]
+    dropped = {
+        "rows that ask and say the same as another": len(rows) - len(distinct),
+        "rows that ask the same as another and say something else": len(distinct) - len(kept),
+    }
+    return kept, +Counter(dropped)

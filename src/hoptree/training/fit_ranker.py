@@ -63,7 +63,11 @@ def fit_ranker(spec: RankerSpec, on_progress: OnProgress = lambda stage, done, t
     by_set: dict[str, list[TrainingQuestion]] = {}
     for question in admitted.questions:
         by_set.setdefault(question.example.dataset, []).append(question)
-    sources = [_Source(name, Index(_corpus(spec, name)), each) for name, each in by_set.items()]
+    sources = []
+    for name, each in by_set.items():
+        if (folder := spec.corpora.get(name, spec.corpora.get(""))) is None:
+            raise InputError(f"No index is given for the questions of '{name}'.", f"Add --corpus {name}=INDEX.")
+        sources.append(_Source(name, Index(Path(folder)), each))
     made_from = {
         "questions": {source.name: len(source.questions) for source in sources},
         "ids": _digest([question.key for question in admitted.questions]),
@@ -113,13 +117,6 @@ def _sentence_rows(features: Features, example: Example, fold: int) -> Rows:
     read = features.of(gold)
     relevant = read.sentences_with(answers)
     return read.of_sentences(), relevant.tolist(), [len(part) for part in read.by_passage(relevant)]
-
-
-def _corpus(spec: RankerSpec, name: str) -> Path:
-    folder = spec.corpora.get(name, spec.corpora.get(""))
-    if folder is None:
-        raise InputError(f"No index is given for the questions of '{name}'.", f"Add --corpus {name}=INDEX.")
-    return Path(folder)
 
 
 def _digest(value: Any) -> str:

@@ -30,10 +30,9 @@ _TAGS = {
 
 
 def read_format(name: str) -> Format:
-    for form in FORMATS:
-        if name == form:
-            return form
-    raise ConfigError(f"There is no form of training sets '{name}'.", f"Choose one of {', '.join(FORMATS)}.")
+    if name not in FORMATS:
+        raise ConfigError(f"There is no form of training sets '{name}'.", f"Choose one of {', '.join(FORMATS)}.")
+    return name
 
 
 def check_out(path: Path, form: Format) -> None:
@@ -57,13 +56,12 @@ def write_set(path: Path, rows: Sequence[ChatRow], form: Format) -> list[Path]:
         write_lines(path, ["[\n", ",\n".join(map(_dump, objects)), "\n]\n"])
         write_lines(info, [json.dumps(sets, ensure_ascii=False, indent=2) + "\n"])
         return [path, info]
-    write_lines(path, (f"{_dump(_prompt_and_completion(row) if form == 'trl' else row)}\n" for row in objects))
+    if form == "trl":
+        for row in objects:
+            *prompt, completion = row.pop("messages")
+            row |= {"prompt": prompt, "completion": [completion], "id": row.pop("id"), "meta": row.pop("meta")}
+    write_lines(path, (f"{_dump(row)}\n" for row in objects))
     return [path]
-
-
-def _prompt_and_completion(row: dict[str, Any]) -> dict[str, Any]:
-    *prompt, completion = row["messages"]
-    return {"prompt": prompt, "completion": [completion], "id": row["id"], "meta": row["meta"]}
 
 
 def _read_info(info: Path) -> dict[str, Any]:
@@ -108,8 +106,7 @@ Kind = Literal[
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LABELLED: tuple[Kind, ...] = ("ra-isf-know", "ra-isf-relevance", "taikc-kbae")
 """The kinds whose rows have labels that can be out of balance."""
-TAUGHT = ("ra-isf-relevance", "ra-isf-decompose")
-"""The kinds whose labels are gold, or those of a teacher."""
+TAUGHT = ("ra-isf-relevance", "ra-isf-decompose")  # the kinds whose labels are gold, or those of a teacher
 
 
 @dataclass(frozen=True, slots=True)

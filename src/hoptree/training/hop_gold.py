@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from hoptree.training.hop_passages import (
 )
 from hoptree.training.hop_replans import replans, write_plan
 from hoptree.training.labelled_passages import CLOSED_ANSWERS, drawn
+from hoptree.training.leakage import file_digest
 from hoptree.training.plans.gold_trees import GoldStep, GoldTree, facts_alone, gold_tree, packaged_plans
 from hoptree.training.plans.sub_questions import LeftOut, is_named
 from hoptree.training.questions import TrainingQuestion
@@ -56,8 +57,7 @@ _MAX_ANSWER_WORDS = 20
 _NOT_FOUND_PERCENT, _CUT_PERCENT, _SIMPLE_STEP_PERCENT, _SHORT_CHAIN_PERCENT, _FEW_PERCENT = 65, 40, 10, 20, 15
 _OWN_PERCENT, _UNANSWERED_PERCENT, _UNTOLD_PERCENT, _GUESS_PERCENT = 80, 25, 50, 25
 _ABOUT_PERSON = re.compile(r"\b(?:born|die|died|nationality|citizenship|birth|death)\b")
-_UNFIT_WORDS = "dates of birth and death"
-"""What the words of a comparison of other things than people may lead to."""
+_UNFIT_WORDS = "dates of birth and death"  # what the words of a comparison of other things than people may lead to
 _COMMON_VALUES = ("country", "nationality", "citizen", "language", "gender", "occupation")
 """Words of questions whose answers are said in many ways: a passage without the word may still tell."""
 
@@ -70,10 +70,10 @@ async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_prog
     async with AsyncExitStack() as stack:
         finders: dict[str, HopPassages] = {}
         for name, corpus in spec.corpora.items():
-            finder = HopPassages(corpus, spec.retriever, rerank=spec.rerank, k=spec.k)
-            finders[name] = await stack.enter_async_context(finder)
+            finders[name] = HopPassages(corpus, spec.retriever, rerank=spec.rerank, k=spec.k)
+            stack.push_async_callback(finders[name].aclose)
         identity = [f"{name}: {finder.identity}" for name, finder in finders.items()]
-        journal = RowJournal(spec.out, METHOD, [spec.k, *identity, *map(_digest, spec.data)])
+        journal = RowJournal(spec.out, METHOD, [spec.k, *identity, *map(file_digest, spec.data)])
         stack.callback(journal.close)
         for done, question in enumerate(questions, 1):
             question_rows = journal.get(question.key)
@@ -89,11 +89,6 @@ async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_prog
     left_out.update(dropped)
     report = {"corpora": {name: finder.identity for name, finder in finders.items()}, "k": spec.k}
     return MadeRows(tuple(mixed), dict(+left_out), report)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _gold_sentences(paths: Sequence[Path]) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -120,8 +115,12 @@ class _RowMaker:
     async def rows(self, by_hand: Mapping[str, Any] | None) -> list[ChatRow]:
         example = self._question.example
         simple = example.hops == 1 or example.dataset in _ONE_FACT_SETS
-        tree = None if simple else self._tree()
-        rows = self._simple() if simple else self._plan(tree, by_hand)
+        tree = None
+        try:
+            tree = None if simple else gold_tree(self._question)
+        except LeftOut as why:
+            self._leave_out(f"no steps for {why}")
+        rows = self._plan(tree, by_hand, simple=simple)
         steps = tree.steps if tree and self._fits_facts(tree) else {}
         alone = [] if simple or steps else facts_alone(self._question)
         if self._finder:
@@ -138,13 +137,6 @@ class _RowMaker:
         if tree and steps:
             rows += self._replans(tree)
         return rows
-
-    def _tree(self) -> GoldTree | None:
-        try:
-            return gold_tree(self._question)
-        except LeftOut as why:
-            self._leave_out(f"no steps for {why}")
-            return None
 
     def _fits_facts(self, tree: GoldTree) -> bool:
         """Return whether each step is about the subject of its fact."""
@@ -191,12 +183,11 @@ class _RowMaker:
 
     # Plans
 
-    def _simple(self) -> list[ChatRow]:
-        if len(self._text.split()) > _MAX_SIMPLE_WORDS:
+    def _plan(self, tree: GoldTree | None, by_hand: Mapping[str, Any] | None, *, simple: bool) -> list[ChatRow]:
+        if simple and len(self._text.split()) > _MAX_SIMPLE_WORDS:
             return self._leave_out("no plan for a question of many words")
-        return [self._row("plan", plan_prompt(self._text), NO_PLAN, SIMPLE, "one hop")]
-
-    def _plan(self, tree: GoldTree | None, by_hand: Mapping[str, Any] | None) -> list[ChatRow]:
+        if simple:
+            return [self._row("plan", plan_prompt(self._text), NO_PLAN, SIMPLE, "one hop")]
         if by_hand:
             plan, made_from = make_plan(by_hand, self._text), "written plan"
         elif tree:
@@ -231,17 +222,16 @@ class _RowMaker:
     # Readings
 
     async def _whole(self, finder: HopPassages, main: Sequence[Passage], *, often: bool) -> list[ChatRow]:
-        """Make rows of the question itself, with all and with too few gold passages.
-
-        One whose parts cannot be read is read more `often`: beside what a search finds first, and what it finds next.
-        """
+        """Make rows of the question itself, with all and with too few gold passages."""
         example = self._question.example
         gold, answers = finder.gold(example.supporting_ids), example.answers
         enough = example.hops == 1
         if not answers or not gold or (not enough and len(gold) < len(example.supporting_ids)):
             return self._leave_out("no reading of the question, as gold passages are not in the corpus")
         closed = normalise(answers[0]) in CLOSED_ANSWERS
-        evidence = self._find(self._text, answers, gold, closed)
+        evidence = find_evidence(self._text, answers, gold, self._sentences)
+        if closed and (evidence := find_closest(self._text, gold, self._sentences)):
+            evidence = replace(evidence, answer=normalise(answers[0]))
         wide = await finder.search(self._text, k=WIDE * finder.k)
         if evidence is None or len(evidence.answer.split()) > _MAX_ANSWER_WORDS:
             unsaid = without_answers(main, answers, ())
@@ -287,8 +277,9 @@ class _RowMaker:
         stated = find_evidence(self._text, answers, main)
         documents = show_passages(None, main, titles=True)
         prompt = prompt_for(METHOD, TRAINED_GUESS).fill(documents=documents, question=self._text)
-        target = stated.answer if stated else _usual_name(answers)
-        return [self._row("guess", prompt, target, GUESS, "found passages")]
+        # The usual name: the answer that shares most words with the others.
+        usual = max(answers, key=lambda answer: sum(best_overlap(answer, [other]).f1 for other in answers))
+        return [self._row("guess", prompt, stated.answer if stated else usual, GUESS, "found passages")]
 
     async def _part(
         self, finder: HopPassages, step: GoldStep, references: Sequence[GoldStep], main: Sequence[Passage]
@@ -374,20 +365,9 @@ class _RowMaker:
         chain = next((chain for chain in chains if not closed and contains(chain, [answer])), chains[0])
         return f"{answer.lower() if closed else answer}{SENTENCE}{chain}"
 
-    def _find(self, asked: str, answers: Sequence[str], gold: Sequence[Passage], closed: bool) -> Evidence | None:
-        if not closed:
-            return find_evidence(asked, answers, gold, self._sentences)
-        closest = find_closest(asked, gold, self._sentences)
-        return Evidence(closest.sentence, normalise(answers[0]), closest.passage) if closest else None
-
 
 def _told(evidence: Evidence) -> str:
     return f"{evidence.answer}{SENTENCE}{evidence.sentence}"
-
-
-def _usual_name(answers: Sequence[str]) -> str:
-    """Return the answer that shares most words with the others; the first of several."""
-    return max(answers, key=lambda answer: sum(best_overlap(answer, [other]).f1 for other in answers))
 
 
 def _chain(path: Sequence[GoldStep], dropped: int) -> str:
@@ -401,16 +381,13 @@ def plan_prompt(question: str) -> Filled:
 
 def _worded(question: str) -> Plan:
     """Return the plan that the words of a question give."""
-    chains = plan_comparison(question) or ()
-    entries: list[Mapping[str, Any]] = []
+    plan: dict[str, Any] = {}
     number = 0
-    for chain in chains:
-        first, *_ = numbers = range(number + 1, number + 1 + len(chain))
+    for chain in plan_comparison(question) or ():
         entry: dict[str, Any] = {}
-        for place, asked in reversed(list(zip(numbers, chain, strict=True))):
-            text = asked.replace(_PLACEHOLDER, f"#query{place - 1}") if place > first else asked
-            entry = {f"query{place}": {"question": text, **({"children": entry} if entry else {})}}
-        entries.append(entry)
-        number = numbers[-1]
-    merged = {name: value for entry in entries for name, value in entry.items()}
-    return make_plan(merged, question)
+        for place, asked in reversed(list(enumerate(chain, 1))):
+            text = asked.replace(_PLACEHOLDER, f"#query{number + place - 1}") if place > 1 else asked
+            entry = {f"query{number + place}": {"question": text, **({"children": entry} if entry else {})}}
+        plan |= entry
+        number += len(chain)
+    return make_plan(plan, question)

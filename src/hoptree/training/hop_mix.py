@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from math import ceil
 
-from hoptree.training.chat_rows import ChatRow, drop_contradictions, drop_repeats
+from hoptree.evaluation.datasets.reading import seeded_rank
+from hoptree.training.chat_rows import ChatRow, consistent_rows
 
 _KINDS = {"read": "reading", "not found": "reading", "plan": "plan", "no plan": "plan", "guess": "guess"}
 _SHARES = {"reading": 0.55, "plan": 0.27, "guess": 0.1, "other": 0.08}
@@ -16,14 +16,11 @@ _NOT_FOUND_SHARE, _NO_PLAN_SHARE = 1 / 3, 1 / 10
 
 def put_together(rows: Sequence[ChatRow], total: int | None, seed: int) -> tuple[list[ChatRow], Counter[str]]:
     """Mix the rows that neither repeat nor contradict; count the others."""
-    kept, repeats = drop_repeats(rows)
-    kept, contradictions = drop_contradictions(kept)
+    kept, inconsistent = consistent_rows(rows)
     mixed = mix(kept, total, seed)
     dropped = Counter(row.label for row in kept) - Counter(row.label for row in mixed)
     left_out = Counter({f"rows of '{label}' beyond their share": count for label, count in dropped.items()})
-    left_out["rows that ask and say the same as another"] = repeats
-    left_out["rows that ask the same as another and say something else"] = contradictions
-    return mixed, +left_out
+    return mixed, left_out + inconsistent
 
 
 def mix(rows: Sequence[ChatRow], total: int | None, seed: int) -> list[ChatRow]:
@@ -48,20 +45,14 @@ def mix(rows: Sequence[ChatRow], total: int | None, seed: int) -> list[ChatRow]:
         # Where there is nothing else, as in a set of questions of one hop alone, the few are all there is.
         allowed = ceil(len(kept) * ratio) if kept else row_count
         candidates = by_label.get(few, [])
-        if kept and kind == "reading":
-            candidates = _in_proportion(candidates, kept, ratio, seed)
+        if kept and kind == "reading":  # at most `ratio` times as many of each data set
+            by_source = {
+                source: [row for row in candidates if row.source == source] for source in {r.source for r in kept}
+            }
+            counts = Counter(row.source for row in kept)
+            candidates = [row for source, n in counts.items() for row in draw(by_source[source], ceil(n * ratio), seed)]
         chosen += kept + draw(candidates, allowed, seed)
     return sorted(chosen, key=_rank(seed))
-
-
-def _in_proportion(rows: Sequence[ChatRow], others: Sequence[ChatRow], ratio: float, seed: int) -> list[ChatRow]:
-    """Return at most `ratio` times as many rows as others, by data set."""
-    counts = Counter(row.source for row in others)
-    return [
-        row
-        for source, count in counts.items()
-        for row in draw([row for row in rows if row.source == source], ceil(count * ratio), seed)
-    ]
 
 
 def _split(by_label: dict[str, list[ChatRow]], labels: Sequence[str], row_count: int, seed: int) -> list[ChatRow]:
@@ -87,7 +78,4 @@ def draw(rows: Sequence[ChatRow], count: int, seed: int) -> list[ChatRow]:
 
 
 def _rank(seed: int) -> Callable[[ChatRow], tuple[bytes, str]]:
-    def rank(row: ChatRow) -> tuple[bytes, str]:
-        return hashlib.sha256(f"{seed}:{row.id}".encode("utf-8", "replace")).digest(), row.id
-
-    return rank
+    return lambda row: (seeded_rank(seed, row.id), row.id)

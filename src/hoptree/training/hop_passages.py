@@ -19,8 +19,7 @@ from hoptree.training.labelled_passages import PassageFinder, drawn, ids_of_step
 from hoptree.training.plans.gold_trees import GoldStep
 from hoptree.training.plans.sub_questions import as_question, is_named
 
-WIDE = 3
-"""How many times as many passages are searched where some will be taken out."""
+WIDE = 3  # how many times as many passages are searched where some will be taken out
 _REFERENCE_PAGES = 2
 _SHARED_PASSAGES = 1
 """As many as hop shows beside what a part finds: pages of referred answers, and passages of the main question."""
@@ -245,16 +244,13 @@ def _candidates(passage: Passage, gold_sentences: Sequence[str]) -> list[tuple[s
     gold = [sentence for given in gold_sentences if (sentence := " ".join(given.split())) in text]
     split = [text[start:end] for start, end in sentence_spans(text)]
     sentences = [(sentence, True) for sentence in gold]
-    sentences += [(sentence, False) for sentence in split if not any(_overlap(sentence, given) for given in gold)]
+    others = (sentence for sentence in split if not any(sentence in given or given in sentence for given in gold))
+    sentences += [(sentence, False) for sentence in others]
     return [
         (sentence, is_gold)
         for sentence, is_gold in sentences
         if MIN_SENTENCE_WORDS <= len(sentence.split()) <= _MAX_SENTENCE_WORDS
     ]
-
-
-def _overlap(sentence: str, given: str) -> bool:
-    return sentence in given or given in sentence
 
 
 def _content(text: str) -> set[str]:

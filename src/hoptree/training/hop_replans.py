@@ -10,13 +10,12 @@ from typing import Any
 
 from hoptree.evaluation.metrics import normalise
 from hoptree.text.question_tree import Node, Plan, make_plan, references, resolve
-from hoptree.training.plans.gold_trees import GoldStep, GoldTree
+from hoptree.training.plans.gold_trees import GoldTree
 from hoptree.training.plans.sub_questions import phrase_of
 
 _MAX_MERGED_WORDS = 25
 _UNFIT_REFERENCE = re.compile(r"#query\d+['’]s|^#query")
 """References that a name with several words cannot stand for: a possessive, or the first word."""
-NOTHING_KNOWN = "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +95,9 @@ def _not_found(tree: GoldTree, node: Node, merged: str) -> dict[int, str]:
 
 def _replan(tree: GoldTree, known: Sequence[int], missing: str) -> Replan:
     answered = {number: tree.steps[number].answer for number in known}
-    lines = [known_line(tree.steps[node.id]) for node in tree.read.nodes if node.id in answered]
-    return Replan("\n".join(lines) or NOTHING_KNOWN, missing, _remaining(tree.read, answered))
-
-
-def known_line(step: GoldStep) -> str:
-    """Return an answered sub-question as a line of a prompt."""
-    return f"{step.asked} {step.answer}"
+    steps = [tree.steps[node.id] for node in tree.read.nodes if node.id in answered]
+    lines = [f"{step.asked} {step.answer}" for step in steps]
+    return Replan("\n".join(lines) or "nothing", missing, _remaining(tree.read, answered))
 
 
 def _remaining(plan: Plan, answered: Mapping[int, str]) -> Plan:
@@ -110,13 +105,9 @@ def _remaining(plan: Plan, answered: Mapping[int, str]) -> Plan:
     left = [node for node in plan.nodes if node.id not in answered]
     number_of = {node.id: number for number, node in enumerate(left, 1)}
     names = {**answered, **{old: f"#query{new}" for old, new in number_of.items()}}
-    nodes = tuple(
-        Node(
-            number_of[node.id],
-            resolve(node.question, names),
-            number_of.get(node.parent) if node.parent is not None else None,
-            refs=tuple(number_of[ref] for ref in node.refs if ref in number_of),
-        )
-        for node in left
-    )
-    return Plan(nodes)
+    nodes = []
+    for node in left:
+        parent = number_of.get(node.parent) if node.parent is not None else None
+        refs = tuple(number_of[ref] for ref in node.refs if ref in number_of)
+        nodes.append(Node(number_of[node.id], resolve(node.question, names), parent, refs=refs))
+    return Plan(tuple(nodes))

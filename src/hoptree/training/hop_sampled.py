@@ -16,32 +16,15 @@ from hoptree.evaluation.metrics import contains, normalise
 from hoptree.methods.hop.candidates import LISTS
 from hoptree.methods.hop.parts import operator_of
 from hoptree.models import open_model
-from hoptree.models.model import Message, Model
-from hoptree.training.chat_rows import (
-    ChatRow,
-    MadeRows,
-    Progress,
-    make_row,
-    progress_counter,
-)
+from hoptree.models.model import Message
+from hoptree.training.chat_rows import ChatRow, MadeRows, Progress, make_row, progress_counter
 from hoptree.training.formats import SetSpec
-from hoptree.training.hop_gold import (
-    LAST,
-    METHOD,
-    NO_PLAN,
-    NONE,
-    NOT_FOUND,
-    PLAN,
-    READ,
-    REPLAN,
-    SIMPLE,
-    plan_prompt,
-)
+from hoptree.training.hop_gold import LAST, METHOD, NO_PLAN, NONE, NOT_FOUND, PLAN, READ, REPLAN, SIMPLE, plan_prompt
 from hoptree.training.hop_mix import put_together
 from hoptree.training.hop_replans import write_plan
 from hoptree.training.labelled_passages import CLOSED_ANSWERS, ask_all, says, with_answers
 from hoptree.training.questions import TrainingQuestion
-from hoptree.training.recording import RecordingCalls, Sampling, open_recording, record
+from hoptree.training.recording import Sampling, open_recording, record
 from hoptree.training.row_journal import RowJournal
 from hoptree.training.sampled_runs import Gold, SampledPlan, SampledReading, SampledRun, read_run
 
@@ -56,14 +39,23 @@ async def make_sampled(questions: Sequence[TrainingQuestion], spec: SetSpec, on_
         calls = await stack.enter_async_context(open_recording(spec.cache, spec.concurrency))
         model = open_model(spec.model, base_url=spec.base_url)
         stack.push_async_callback(model.aclose)
+        options = {"trained": "on", "effort": "high", "k": spec.k}
+        settings: dict[str, Any] = {
+            "retriever": spec.retriever,
+            "rerank": spec.rerank,
+            "options": options,
+            "calls": calls,
+        }
         engines = {
-            name: await stack.enter_async_context(_open_engine(spec, model, corpus, calls))
+            name: await stack.enter_async_context(Engine(method=METHOD, model=model, corpus=corpus, **settings))
             for name, corpus in spec.corpora.items()
         }
-        _check_corpora(asked, engines)
+        for name in sorted({question.example.dataset for question in asked} - engines.keys()):
+            if "" not in engines:
+                raise InputError(f"No corpus is given for the questions of '{name}'.", f"Give --corpus {name}=INDEX.")
         corpora = {name: engine.retriever.identity for name, engine in engines.items() if engine.retriever}
-        settings = [spec.k, spec.samples, spec.temperature, spec.seed or 0, spec.right_f1, model.identity, corpora]
-        journal = RowJournal(spec.out, METHOD, ["sampled", *settings])
+        sampling = [spec.k, spec.samples, spec.temperature, spec.seed or 0, spec.right_f1, model.identity, corpora]
+        journal = RowJournal(spec.out, METHOD, ["sampled", *sampling])
         stack.callback(journal.close)
         meta = {"model": model.name, "temperature": spec.temperature}
 
@@ -94,24 +86,6 @@ async def make_sampled(questions: Sequence[TrainingQuestion], spec: SetSpec, on_
     return _collect(
         [rows for rows in outcomes if rows], spec, failed, len(questions) - len(asked), meta | {"corpora": corpora}
     )
-
-
-def _open_engine(spec: SetSpec, model: Model, corpus: str, calls: RecordingCalls) -> Engine:
-    return Engine(
-        method=METHOD,
-        model=model,
-        corpus=corpus,
-        retriever=spec.retriever,
-        rerank=spec.rerank,
-        options={"trained": "on", "effort": "high", "k": spec.k},
-        calls=calls,
-    )
-
-
-def _check_corpora(questions: Sequence[TrainingQuestion], engines: Mapping[str, Engine]) -> None:
-    for name in sorted({question.example.dataset for question in questions}):
-        if name not in engines and "" not in engines:
-            raise InputError(f"No corpus is given for the questions of '{name}'.", f"Give --corpus {name}=INDEX.")
 
 
 def _collect(

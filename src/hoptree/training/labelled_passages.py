@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.retry import CircuitBreaker
-from hoptree.core.values import Answer, Passage, Question
+from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Context
 from hoptree.engine.engine import Engine
@@ -23,7 +24,6 @@ from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.rows import spaced
 from hoptree.evaluation.experiment import at_once
 from hoptree.evaluation.metrics import best_overlap, contains, exact_match, normalise, yes_no
-from hoptree.methods.steps.answer import direct_answer
 from hoptree.models import open_model
 from hoptree.models.model import Model
 from hoptree.retrieval.index.folder import Index, sample_index
@@ -41,14 +41,13 @@ if TYPE_CHECKING:
 CLOSED_ANSWERS = ("yes", "no")
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedPassages:
+class JudgedPassages(NamedTuple):
     """The passages of a question by relevance; `missing` are gold ids."""
 
-    relevant: tuple[Passage, ...] = ()
-    irrelevant: tuple[Passage, ...] = ()
-    unclear: tuple[Passage, ...] = ()
-    missing: tuple[str, ...] = ()
+    relevant: list[Passage]
+    irrelevant: list[Passage]
+    unclear: list[Passage]
+    missing: list[str]
 
 
 class PassageFinder:
@@ -59,17 +58,7 @@ class PassageFinder:
         self._index = None if is_remote(where) else Index(Path(where))
         self._retriever = open_retriever(where, retriever, rerank=rerank)
         self._calls = Calls(None)
-        self.k = k
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._retriever.aclose()
-
-    @property
-    def identity(self) -> str:
-        return self._retriever.identity
+        self.identity, self.aclose, self.k = self._retriever.identity, self._retriever.aclose, k
 
     async def search(self, text: str, *, k: int = 0, title: str = "") -> tuple[Passage, ...]:
         """Return the best `k` passages, of pages with a title if given."""
@@ -87,10 +76,7 @@ class PassageFinder:
         return [by_id[name] for name in ids if name in by_id]
 
     async def judge(self, example: Example) -> JudgedPassages:
-        """Judge passages: gold ones are relevant, others among the first `k` not.
-
-        Other passages that say an accepted answer are unclear. Gold is known by ids, or else by titles.
-        """
+        """Judge passages: gold ones are relevant, others among the first `k` not."""
         results = await self.search(example.question)
         ids = example.supporting_ids
         titles = () if ids else example.supporting_titles
@@ -101,12 +87,8 @@ class PassageFinder:
         others = [passage for passage in results if passage.id not in relevant_ids]
         answers = [answer for answer in example.answers if normalise(answer) not in CLOSED_ANSWERS]
         unclear = [passage for passage in others if contains(f"{passage.title} | {passage.text}", answers)]
-        return JudgedPassages(
-            tuple(relevant),
-            tuple(passage for passage in others if passage not in unclear),
-            tuple(unclear),
-            tuple(name for name in ids if name not in gold),
-        )
+        irrelevant = [passage for passage in others if passage not in unclear]
+        return JudgedPassages(relevant, irrelevant, unclear, [name for name in ids if name not in gold])
 
     async def find(self, example: Example, step: GoldStep, key: str) -> tuple[Passage, tuple[Passage, ...]] | None:
         """Return a gold passage for a step and the passages to show, or None."""
@@ -159,9 +141,7 @@ async def ask_all(
     on_done: Callable[[], None],
     width: int | None = None,
 ) -> list[T]:
-    """Return what `ask` gives for every question, `width` at once.
-
-    Without a width, they are as many as keep the slots of the model busy.
+    """Return what `ask` gives for every question, `width` at once, or as many as keep the model's slots busy.
 
     `ask` also gives the failure of a question that failed. If the first ones all fail, their failure is raised.
     """
@@ -194,8 +174,7 @@ def with_answers(questions: Sequence[TrainingQuestion], why: str) -> list[Traini
     return answerable
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryAnswers:
+class MemoryAnswers(NamedTuple):
     """A model's answers from memory, failed ids, and counts left out."""
 
     model: str
@@ -205,10 +184,7 @@ class MemoryAnswers:
     left_out: Counter[str]
 
 
-NewContext = Callable[[], Context]
-"""Opens a context of its own for a step."""
-Labelling = Callable[[NewContext, TrainingQuestion], Awaitable[T]]
-"""Labels a question by steps in new contexts."""
+NewContext = Callable[[], Context]  # opens a context of its own for a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +200,10 @@ async def ask_teacher(
     questions: Sequence[TrainingQuestion],
     spec: SetSpec,
     method: str,
-    label: Labelling[T],
+    label: Callable[[NewContext, TrainingQuestion], Awaitable[T]],
     on_progress: Progress,
 ) -> Taught[T]:
     """Have the model label every question; `label` takes a method's steps."""
-    model = open_model(spec.model, base_url=spec.base_url)
-    calls = open_calls(spec.cache, concurrency=spec.concurrency)
 
     def context() -> Context:
         return Context(method=method, model=model, calls=calls, trace=Trace(method))
@@ -242,11 +216,9 @@ async def ask_teacher(
         except HoptreeError as error:
             return [], error
 
-    try:
-        results = await ask_all(model, questions, ask, progress_counter(len(questions), on_progress))
-    finally:
-        calls.close()
-        await model.aclose()
+    async with aclosing(open_model(spec.model, base_url=spec.base_url)) as model:
+        with closing(open_calls(spec.cache, concurrency=spec.concurrency)) as calls:
+            results = await ask_all(model, questions, ask, progress_counter(len(questions), on_progress))
     failed = [question.example.id for question, result in zip(questions, results, strict=True) if not result]
     labelled = [item for result in results for item in result]
     report = {"teacher": model.name, "solved": len(labelled), "failed": failed}
@@ -274,7 +246,7 @@ async def answer_from_memory(
     async with Engine(
         method="direct", model=spec.model, base_url=spec.base_url, cache=spec.cache, concurrency=spec.concurrency
     ) as engine:
-        engine.method = Method(method, "Answers from memory", _from_memory, ())
+        engine.method = Method(method, "Answers from memory", engine.method.run, ())
         name, identity = engine.model.name, engine.model.identity
         answers = await ask_all(engine.model, asked, ask, progress_counter(len(asked), on_progress))
     pairs = list(zip(asked, answers, strict=True))
@@ -282,10 +254,6 @@ async def answer_from_memory(
     left_out = {"without an accepted answer": len(questions) - len(asked), "not answered by the model": len(failed)}
     answered = [(question, answer) for question, answer in pairs if answer is not None]
     return MemoryAnswers(name, identity, answered, failed, Counter(left_out))
-
-
-async def _from_memory(question: Question, ctx: Context) -> Answer:
-    return await direct_answer(ctx, question.text)
 
 
 def is_right(answer: str, golds: Sequence[str], *, f1: float = RIGHT_F1) -> bool:

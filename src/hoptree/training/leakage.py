@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from hoptree.core.errors import InputError
 from hoptree.evaluation.datasets.examples import Example
@@ -45,22 +46,15 @@ def steps_within(question: TrainingQuestion) -> set[tuple[str, ...]]:
         steps.update(("single", number) for number in composed[1].split("_"))
     for subject, name, _ in question.facts:
         steps.add(("fact", normalise(_ADDITION.sub("", subject)), normalise(name)))
+    answers = {str(number): answer for number, answer in enumerate(example.decomposition_answers, 1) if answer.strip()}
     for text in example.decomposition:
-        if asked := _resolved(text, example.decomposition_answers):
-            steps.add(("asked", asked))
+        if all(number.lstrip("0") in answers for number in _REFERENCE.findall(text)):
+            asked = normalise(_REFERENCE.sub(lambda match: answers[match[1].lstrip("0")], text))
+            steps.update([("asked", asked)] if asked else [])
     return steps
 
 
-def _resolved(text: str, answers: tuple[str, ...]) -> str:
-    """Return a sub-question in normal form; "" if an answer is unknown."""
-    numbers = [int(number) for number in _REFERENCE.findall(text)]
-    if any(not 1 <= number <= len(answers) or not answers[number - 1].strip() for number in numbers):
-        return ""
-    return normalise(_REFERENCE.sub(lambda match: answers[int(match[1]) - 1], text))
-
-
-OVERLAP = 0.8
-"""Jaccard similarity of the words of two questions from which they count as the same."""
+OVERLAP = 0.8  # Jaccard similarity of the words of two questions from which they count as the same
 
 _EPSILON = 1e-9
 
@@ -81,7 +75,7 @@ class Excluded:
         A path may end with the number of a file's first questions (`dev.jsonl:300`), name a list of ids by file, or
         a data set with a list of its ids (`hotpotqa=ids.txt`).
         """
-        self._digests: set[bytes] = set()
+        self._digests: set[str] = set()
         self._known: set[tuple[str, frozenset[str]]] = set()
         self._with_steps: set[tuple[str, frozenset[str]]] = set()
         self._ids: dict[str, str] = {}
@@ -100,7 +94,7 @@ class Excluded:
                 if first is not None:
                     self._halved_files.add(file.resolve())
                 elif file.is_file():
-                    self._digests.add(_digest(file))
+                    self._digests.add(file_digest(file))
         for name, questions in (others or {}).items():
             self._add(questions, name)
             self._halved_files.update(Path(question.file).resolve() for question in questions)
@@ -133,7 +127,7 @@ class Excluded:
 
     def same_file(self, path: Path) -> bool:
         """Whether a file has the content of one with evaluation questions."""
-        return path.is_file() and _digest(path) in self._digests
+        return path.is_file() and file_digest(path) in self._digests
 
     def halves(self, file: str) -> bool:
         """Return whether only some of the file's questions are measured on."""
@@ -164,8 +158,7 @@ class Excluded:
         return by_frequency[: len(words) - ceil(OVERLAP * len(words) - _EPSILON) + 1]
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(NamedTuple):
     """The questions that may be trained on, and counts of the others by reason."""
 
     questions: tuple[TrainingQuestion, ...]
@@ -186,7 +179,12 @@ def admit(questions: Sequence[TrainingQuestion], excluded: Excluded, *, any_spli
             "Questions of any split can be trained on only where it is known which are measured on.",
             "Name those with --exclude, as a file or by the folder of a run.",
         )
-    _refuse_files({question.file for question in questions}, excluded)
+    for file in sorted({question.file for question in questions}):
+        if excluded.same_file(Path(file)):
+            raise InputError(
+                f"{file} is among the excluded files: its questions are for evaluation.",
+                "Give a file of train questions.",
+            )
     reasons = [excluded.why(question) for question in questions]
     known_files = {question.file for question, why in zip(questions, reasons, strict=True) if why}
     if any_split:
@@ -224,15 +222,6 @@ def _evaluation_questions(path: Path) -> Iterator[tuple[Path, Sequence[TrainingQ
         yield run / RESULTS, [TrainingQuestion(example, str(run / RESULTS)) for example in examples]
     if not runs or (path / "qrels").is_dir():
         yield path, read_training_questions([path])
-
-
-def _refuse_files(files: Iterable[str], excluded: Excluded) -> None:
-    for file in sorted(files):
-        if excluded.same_file(Path(file)):
-            raise InputError(
-                f"{file} is among the excluded files: its questions are for evaluation.",
-                "Give a file of train questions.",
-            )
 
 
 def _refuse_unknown(questions: Sequence[TrainingQuestion], excluded: Excluded, known_files: set[str]) -> None:
@@ -275,10 +264,10 @@ def _refuse_names(questions: Sequence[TrainingQuestion], excluded: Excluded) -> 
             )
 
 
-def _digest(path: Path) -> bytes:
+def file_digest(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.", "Give a file that can.") from error
 
@@ -322,28 +311,23 @@ _IDS_OF_SET = re.compile(r"([^/=]+)=(.+\.txt)")
 def read_listed_ids(path: Path) -> ListedIds | None:
     """Read ids from `SET=FILE.txt`, or from a JSON object of lists by file."""
     if not path.exists() and (match := _IDS_OF_SET.fullmatch(str(path))):
-        return _read_ids_of_set(match[1], Path(match[2]))
+        dataset, listed, remedy = match[1], Path(match[2]), "Give SET=FILE.txt with an id a line."
+        try:
+            lines = frozenset(listed.read_text(encoding="utf-8").split())
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{listed} cannot be read: {getattr(error, 'strerror', None) or error}.", remedy
+            ) from error
+        if not lines:
+            raise InputError(f"{listed} lists no ids.", remedy)
+        return ListedIds(listed.name, {f"{dataset}/{listed.name}": lines})
     if path.suffix != ".json" or not path.is_file():
         return None
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read: {error}.", "Give a file that can.") from error
-    if not isinstance(content, dict) or not content:
-        return None
-    if not all(
-        isinstance(ids, list) and all(isinstance(question_id, str) for question_id in ids) for ids in content.values()
-    ):
+    lists = list(content.values()) if isinstance(content, dict) else []
+    if not lists or not all(isinstance(ids, list) and all(isinstance(key, str) for key in ids) for ids in lists):
         return None
     return ListedIds(path.name, {name: frozenset(ids) for name, ids in content.items()})
-
-
-def _read_ids_of_set(dataset: str, path: Path) -> ListedIds:
-    try:
-        ids = frozenset(path.read_text(encoding="utf-8").split())
-    except (OSError, ValueError) as error:
-        cause = (error.strerror if isinstance(error, OSError) else None) or error
-        raise InputError(f"{path} cannot be read: {cause}.", "Give SET=FILE.txt with an id a line.") from error
-    if not ids:
-        raise InputError(f"{path} lists no ids.", "Give SET=FILE.txt with an id a line.")
-    return ListedIds(path.name, {f"{dataset}/{path.name}": ids})

@@ -43,28 +43,15 @@ class TrainingQuestion:
         return f"{self.example.dataset}/{self.example.id}"
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingFiles:
-    """The questions of files, and counts of those left out."""
-
-    questions: tuple[TrainingQuestion, ...]
-    left_out: dict[str, int]
-
-
-def read_training_files(paths: Iterable[Path]) -> TrainingFiles:
-    """Return all questions of all files that can be scored, in their order."""
+def read_training_questions(paths: Iterable[Path], left_out: Counter[str] | None = None) -> list[TrainingQuestion]:
+    """Return all questions of all files that can be scored; count the others in `left_out`."""
     questions: list[TrainingQuestion] = []
-    left_out: Counter[str] = Counter()
     for path in paths:
         data = read_examples(path)
         questions += _read(path, data)
-        left_out.update({why: len(keys) for why, keys in data.reasons.items()})
-    return TrainingFiles(tuple(questions), dict(left_out))
-
-
-def read_training_questions(paths: Iterable[Path]) -> list[TrainingQuestion]:
-    """Return the questions of `read_training_files` alone."""
-    return list(read_training_files(paths).questions)
+        if left_out is not None:
+            left_out.update({why: len(keys) for why, keys in data.reasons.items()})
+    return questions
 
 
 def is_evaluation(split: str) -> bool:
@@ -99,29 +86,20 @@ def _split_in(text: str) -> str:
 
 def _read(path: Path, data: DataSet) -> list[TrainingQuestion]:
     beir = find_beir(path)
-    by_id = _split_and_facts(beir.queries if beir else path, data.form)
+    file = beir.queries if beir else path
+    rows: dict[str, dict[str, Any]] = {}
+    for position, (line, row) in enumerate(read_question_rows(file)):
+        fields = Fields(row, f"Line {line} of {file.name}", data.form)
+        rows |= {example.id: fields.row for example in FORMS[data.form].read(fields, position)}
     by_name = split_of_path(beir.judgements if beir else path)
     questions = []
     for example in data.examples:
-        split, facts = by_id.get(example.id, ("", ()))
-        questions.append(TrainingQuestion(example, str(path), split or by_name, facts))
+        row = rows.get(example.id, {})
+        given = [row.get("source_split"), row.get("split")]
+        texts = [text for value in given for text in (value if isinstance(value, list) else [value])]
+        split = _split_in(" ".join(text for text in texts if isinstance(text, str)))
+        questions.append(TrainingQuestion(example, str(path), split or by_name, _facts(row)))
     return questions
-
-
-def _split_and_facts(path: Path, form: str) -> dict[str, tuple[str, tuple[Fact, ...]]]:
-    """Return the split and facts of rows by example id."""
-    by_id = {}
-    for position, (line, row) in enumerate(read_question_rows(path)):
-        fields = Fields(row, f"Line {line} of {path.name}", form)
-        for example in FORMS[form].read(fields, position):
-            by_id[example.id] = (_split(fields.row), _facts(fields.row))
-    return by_id
-
-
-def _split(row: dict[str, Any]) -> str:
-    values = [row.get("source_split"), row.get("split")]
-    texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
-    return _split_in(" ".join(text for text in texts if isinstance(text, str)))
 
 
 def _facts(row: dict[str, Any]) -> tuple[Fact, ...]:

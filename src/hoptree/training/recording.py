@@ -42,10 +42,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the replies of one run are sampled, with a seed for each.
-
-    `searches` are shared by the samples of a question, which mostly ask the same.
-    """
+    """How the replies of one run are sampled, with a seed for each."""
 
     temperature: float
     name: str

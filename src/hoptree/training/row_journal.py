@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from hoptree.core.files import JsonlLog, read_lines
 from hoptree.engine.prompts import prompts_digest
 from hoptree.models.model import Message
 from hoptree.training.chat_rows import ChatRow, MadeRows
+
+_FORMAT = 2
 
 
 def journal_path(out: Path) -> Path:
@@ -29,7 +32,7 @@ class RowJournal:
 
     def __init__(self, out: Path, method: str, settings: Sequence[Any]) -> None:
         self.path = journal_path(out)
-        known = [__version__, prompts_digest(method), *settings]
+        known = [__version__, _FORMAT, prompts_digest(method), *settings]
         digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()
         lines = [value for _, value in read_lines(self.path)]
         if lines and lines[0] != {"digest": digest}:
@@ -51,20 +54,7 @@ class RowJournal:
         return self._made.get(key)
 
     async def add(self, key: str, question_rows: MadeRows) -> None:
-        rows = [
-            {
-                "id": row.id,
-                "messages": [[turn.role, turn.content] for turn in row.messages],
-                "target": row.target,
-                "label": row.label,
-                "source": row.source,
-                "meta": dict(row.meta),
-            }
-            for row in question_rows.rows
-        ]
-        await self._log.add(
-            {"key": key, "rows": rows, "left_out": question_rows.left_out, "report": question_rows.report}
-        )
+        await self._log.add({"key": key, **asdict(question_rows)})
 
     def close(self) -> None:
         self._log.close()
@@ -73,6 +63,6 @@ class RowJournal:
 def _read(line: dict[str, Any]) -> MadeRows:
     rows = []
     for row in line["rows"]:
-        messages = tuple(Message(role, content) for role, content in row.pop("messages"))
+        messages = tuple(Message(**turn) for turn in row.pop("messages"))
         rows.append(ChatRow(messages=messages, **row))
-    return MadeRows(tuple(rows), line["left_out"], line.get("report", {}))
+    return MadeRows(tuple(rows), line["left_out"], line["report"])

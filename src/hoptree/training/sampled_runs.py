@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -100,29 +100,22 @@ def read_run(run: Recorded) -> SampledRun:
     seen: _Seen = {}
     direct: SampledReading | None = None
     plans: list[SampledPlan] = []
-    for move, events in _moves(run.events):
-        for event in events:
+    events: list[Event] = []  # those of the move that is read
+    for event in run.events:
+        if not isinstance(event, Standings):
+            events.append(event)
             for hit in event.passages if isinstance(event, Retrieved) else ():
                 passage = Passage(hit["id"], hit["title"], hit["text"])
                 seen.setdefault(show_passages(None, [passage], titles=True), {})[passage.id] = passage
+            continue
         calls = [exchanges[id(event)] for event in events if isinstance(event, ModelCalled)]
-        if move.after == "read":
+        if event.after == "read":
             readings = _readings(calls, seen)
             direct = readings[0] if readings else None
-        elif move.after in ("split", "replan") and (plan := _plan(move, events, calls, seen, plans)):
+        elif event.after in ("split", "replan") and (plan := _plan(event, events, calls, seen, plans)):
             plans.append(plan)
+        events = []
     return SampledRun(direct, tuple(plans))
-
-
-def _moves(events: Sequence[Event]) -> Iterator[tuple[Standings, list[Event]]]:
-    """Yield each move with the events that belong to it."""
-    since: list[Event] = []
-    for event in events:
-        if isinstance(event, Standings):
-            yield event, since
-            since = []
-        else:
-            since.append(event)
 
 
 def _readings(calls: Sequence[Exchange], seen: _Seen) -> list[SampledReading]:
@@ -140,11 +133,7 @@ def _readings(calls: Sequence[Exchange], seen: _Seen) -> list[SampledReading]:
 
 
 def _plan(
-    move: Standings,
-    events: Sequence[Event],
-    calls: Sequence[Exchange],
-    seen: _Seen,
-    before: Sequence[SampledPlan],
+    move: Standings, events: Sequence[Event], calls: Sequence[Exchange], seen: _Seen, before: Sequence[SampledPlan]
 ) -> SampledPlan | None:
     planned = [event for event in events if isinstance(event, Planned)]
     nodes = planned[-1].nodes if planned else []
@@ -193,10 +182,7 @@ class Gold:
         self._steps = [{*step} for step in steps if step] or [step for step in alone if step]
 
     def is_right(self, answer: str) -> bool:
-        """Return whether an answer is right, by F1 or by holding an accepted one.
-
-        Dates are written in several orders of their words.
-        """
+        """Return whether an answer is right, by F1 or by holding an accepted one."""
         if (verdict := yes_no(answer, self.answers)) is not None:
             return verdict > 0
         shared = best_overlap(answer, self.answers).f1

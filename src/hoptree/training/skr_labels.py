@@ -32,13 +32,19 @@ class LabelsSpec:
 
 
 def label_questions(spec: LabelsSpec) -> dict[str, Any]:
-    """Write the labels, and report what is in the file and what was left out.
-
-    Ties are in it, too: SKR counts them, though they are no neighbours of any question.
-    """
+    """Write the labels, and report what is in the file and what was left out."""
     folders = (spec.without, spec.with_documents)
     runs = [read_run(path) for path in folders]
-    without, with_documents = (_rows_by_id(path, spec.metric) for path in folders)
+    tables = []
+    for path in folders:
+        rows_of_run = read_rows(path)
+        names = sorted({name for row in rows_of_run for name in row.scores})
+        if spec.metric not in names:
+            raise InputError(
+                f"The run in {path} has no score '{spec.metric}'.", f"It has {', '.join(names) or 'none'}."
+            )
+        tables.append({row.id: row for row in rows_of_run})
+    without, with_documents = tables
     _check(spec, runs, without, with_documents)
     excluded = Excluded(spec.exclude)
     file, data = str(runs[0]["experiment"].get("data", "")), str(runs[0].get("data_name", ""))
@@ -75,10 +81,7 @@ def label_questions(spec: LabelsSpec) -> dict[str, Any]:
 
 
 def _check(
-    spec: LabelsSpec,
-    runs: Sequence[Mapping[str, Any]],
-    without: Mapping[str, Row],
-    with_documents: Mapping[str, Row],
+    spec: LabelsSpec, runs: Sequence[Mapping[str, Any]], without: Mapping[str, Row], with_documents: Mapping[str, Row]
 ) -> None:
     for path in (spec.without, spec.with_documents):
         if path.resolve() in (spec.out.resolve(), *spec.out.resolve().parents):
@@ -95,14 +98,6 @@ def _check(
             f"The run in {spec.with_documents} never searched: it should be the one with documents.",
             "Run the same questions again with documents: --method iter_retgen --set rounds=1.",
         )
-
-
-def _rows_by_id(path: Path, metric: str) -> dict[str, Row]:
-    rows = read_rows(path)
-    known = sorted({name for row in rows for name in row.scores})
-    if metric not in known:
-        raise InputError(f"The run in {path} has no score '{metric}'.", f"It has {', '.join(known) or 'none'}.")
-    return {row.id: row for row in rows}
 
 
 def _write(

@@ -8,21 +8,10 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from hoptree.core.values import Answer
-from hoptree.engine.context import Context
 from hoptree.evaluation.metrics import contains, exact_match, normalise
 from hoptree.methods.steps.answer import answer_from, summarise_chain, synthesise
 from hoptree.methods.steps.decompose import decompose_tree, fixed_demonstrations
-from hoptree.text.question_tree import Plan
-from hoptree.training.chat_rows import (
-    TAIKC,
-    ChatRow,
-    MadeRows,
-    Progress,
-    Rehearsal,
-    drop_contradictions,
-    drop_repeats,
-    rehearse,
-)
+from hoptree.training.chat_rows import TAIKC, ChatRow, MadeRows, Progress, Rehearsal, consistent_rows, rehearse
 from hoptree.training.formats import SetSpec
 from hoptree.training.labelled_passages import PassageFinder
 from hoptree.training.plans.gold_trees import (
@@ -50,15 +39,13 @@ async def make_gold(questions: Sequence[TrainingQuestion], spec: SetSpec, on_pro
         finder = None
         if spec.corpus:
             finder = PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k)
-            await stack.enter_async_context(finder)
+            stack.push_async_callback(finder.aclose)
         for done, question in enumerate(questions, 1):
             maker = _RowMaker(question, spec, finder, left_out)
             rows += await maker.rows(plans.get(question.key))
             on_progress(done, len(questions))
-    kept, repeats = drop_repeats(rows)
-    kept, contradictions = drop_contradictions(kept)
-    left_out["rows that ask and say the same as another"] = repeats
-    left_out["rows that ask the same as another and say something else"] = contradictions
+    kept, inconsistent = consistent_rows(rows)
+    left_out.update(inconsistent)
     report = {"titles": spec.titles, **({"corpus": finder.identity, "k": spec.k} if finder else {})}
     return MadeRows(tuple(kept), dict(+left_out), report)
 
@@ -73,8 +60,7 @@ class _RowMaker:
         self._text = question.example.question
 
     async def rows(self, by_hand: Mapping[str, Any] | None) -> list[ChatRow]:
-        tree: GoldTree | None = None
-        no_tree = LeftOut()
+        tree, no_tree = None, LeftOut()
         try:
             tree = gold_tree(self._question)
         except LeftOut as why:
@@ -111,11 +97,8 @@ class _RowMaker:
                 raise no_tree
         except LeftOut as why:
             return self._leave_out(f"no plan for {why}")
-
-        async def step(ctx: Context) -> Plan:
-            return await decompose_tree(ctx, self._text, demonstrations=fixed_demonstrations())
-
-        rehearsal = await rehearse(TAIKC, step, written(plan))
+        demonstrations = fixed_demonstrations()
+        rehearsal = await rehearse(TAIKC, written(plan), decompose_tree, self._text, demonstrations=demonstrations)
         rehearsal.require(rehearsal.read.nodes == read.nodes)
         return [self._row("decompose", rehearsal, "decompose", source)]
 
@@ -124,11 +107,8 @@ class _RowMaker:
         if reading is None:
             return self._leave_out("no reading, as no gold passage of the corpus says the answer")
         gold, passages = reading
-
-        async def read(ctx: Context) -> Answer:
-            return await answer_from(ctx, step.asked, passages, titles=self._spec.titles)
-
-        rehearsal = await rehearse(TAIKC, read, step.answer)
+        titles = self._spec.titles
+        rehearsal = await rehearse(TAIKC, step.answer, answer_from, step.asked, passages, titles=titles)
         if not _is_understood(rehearsal):
             return self._leave_out("an answer that would be read as another")
         return [self._row(f"read/{step.id}", rehearsal, "read", "gold passage", {"passage": gold.id, "k": finder.k})]
@@ -143,11 +123,7 @@ class _RowMaker:
         chains = [_sentence(path) for path in tree.paths]
         if not all(chains):
             return self._leave_out("no last reading, as a chain makes no good sentence")
-
-        async def conclude(ctx: Context) -> Answer:
-            return await synthesise(ctx, self._text, list(dict.fromkeys(chains)))
-
-        rehearsal = await rehearse(TAIKC, conclude, answer)
+        rehearsal = await rehearse(TAIKC, answer, synthesise, self._text, list(dict.fromkeys(chains)))
         if not _is_understood(rehearsal):
             return self._leave_out("an answer that would be read as another")
         return [self._row("final", rehearsal, "read", tree.source)]
@@ -156,11 +132,8 @@ class _RowMaker:
         target = _sentence(path)
         if not target:
             return self._leave_out("no summary, as it makes no good sentence")
-
-        async def summarise(ctx: Context) -> str:
-            return await summarise_chain(ctx, [(step.id, step.asked, step.answer) for step in path])
-
-        rehearsal = await rehearse(TAIKC, summarise, target)
+        chain = [(step.id, step.asked, step.answer) for step in path]
+        rehearsal = await rehearse(TAIKC, target, summarise_chain, chain)
         rehearsal.require(rehearsal.read == target)
         return [self._row(f"summary/{path[-1].id}", rehearsal, "summary", "templates")]
 

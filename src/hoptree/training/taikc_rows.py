@@ -6,13 +6,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from typing import Any
 
 from hoptree.core.errors import HoptreeError
 from hoptree.core.values import Answer
 from hoptree.engine.calls import open_calls
-from hoptree.engine.context import Context
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event, NodeSettled
 from hoptree.evaluation.judge import JudgeItem, Verdict, judge_all
@@ -26,8 +26,7 @@ from hoptree.training.chat_rows import (
     ChatRow,
     MadeRows,
     Progress,
-    drop_contradictions,
-    drop_repeats,
+    consistent_rows,
     make_row,
     progress_counter,
     rehearse,
@@ -83,18 +82,16 @@ async def make_instructions(questions: Sequence[TrainingQuestion], spec: SetSpec
             return _Outcome(tuple(rows), solved=True), None
 
         outcomes = await ask_all(engine.model, asked, ask, progress_counter(len(asked), on_progress))
-    rows, repeats = drop_repeats([row for outcome in outcomes for row in outcome.rows])
-    rows, contradictions = drop_contradictions(rows)
+    rows, inconsistent = consistent_rows([row for outcome in outcomes for row in outcome.rows])
     failed = [question.example.id for question, outcome in zip(asked, outcomes, strict=True) if outcome.failed]
     left_out = Counter(
         {
             "without an accepted answer": len(questions) - len(asked),
             "not answered by the model": len(failed),
             "not solved with an F1 of 1": sum(not outcome.solved and not outcome.failed for outcome in outcomes),
-            "rows that ask and say the same as another": repeats,
-            "rows that ask the same as another and say something else": contradictions,
         }
     )
+    left_out.update(inconsistent)
     left_out.update(unfit)
     solved = sum(outcome.solved for outcome in outcomes)
     return MadeRows(tuple(rows), dict(+left_out), {"teacher": meta["teacher"], "solved": solved, "failed": failed})
@@ -149,10 +146,9 @@ def _plan(exchanges: Sequence[Exchange], question: str) -> tuple[Exchange, str]:
         if isinstance(plan, dict):
             try:
                 carried_out(plan, question)
+                return exchanges[0], written(plan)
             except LeftOut as reason:
                 why = reason
-            else:
-                return exchanges[0], written(plan)
     raise why
 
 
@@ -163,10 +159,7 @@ _ADAPTER = re.compile(r";(adapter=[^;]+)")
 
 
 def labels_of(identity: str) -> str:
-    """Return whose answers made the labels: a digest of weights, or an identity.
-
-    A model with an adapter is another one than its base.
-    """
+    """Return whose answers made the labels: a digest of weights, or an identity."""
     weights, adapter = _WEIGHTS.match(identity), _ADAPTER.search(identity)
     if weights is None:
         return identity
@@ -174,10 +167,7 @@ def labels_of(identity: str) -> str:
 
 
 async def make_boundary(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a question: the right answer, or RAG_REQUIRED.
-
-    It is right by exact match or, if there is a judge, by its verdict; both are in the row.
-    """
+    """Make a row a question: the right answer, or RAG_REQUIRED."""
     replies = await answer_from_memory(questions, spec, TAIKC, on_progress)
     meta: dict[str, Any] = {"model": replies.model, "labels_of": labels_of(replies.identity)}
     failed, left_out = replies.failed, replies.left_out
@@ -194,8 +184,11 @@ async def make_boundary(questions: Sequence[TrainingQuestion], spec: SetSpec, on
         more = {**meta, "answer": answer, "em": exact}
         if verdict is not None:
             more |= {"judge": spec.judge, "judged": verdict.correct}
-        if row := await _boundary_row(question, answer if right else REFUSAL, CONFIDENT if right else GAP, more):
-            rows.append(row)
+        target, label = (answer, CONFIDENT) if right else (REFUSAL, GAP)
+        rehearsal = await rehearse(TAIKC, target, confident_answer, question.example.question)
+        expected = Answer(target, target, source="internal") if right else Answer("", target, "refused")
+        if rehearsal.read == expected:
+            rows.append(rehearsal.row(question, "", label, more))
         else:
             left_out["an answer that would be read as a refusal, or as another"] += 1
     report = {**meta, "right_by": spec.judge or "exact match", "failed": failed}
@@ -210,20 +203,8 @@ async def _judge(answered: Sequence[tuple[TrainingQuestion, str]], spec: SetSpec
         JudgeItem(question.key, question.example.question, answer, question.example.answers)
         for question, answer in answered
     ]
-    model = open_model(spec.judge, base_url=spec.base_url if spec.judge.startswith("openai/") else "")
-    calls = open_calls(spec.cache, concurrency=spec.concurrency)
-    try:
-        report = await judge_all(items, model, calls)
-    finally:
-        calls.close()
-        await model.aclose()
+    base_url = spec.base_url if spec.judge.startswith("openai/") else ""
+    async with aclosing(open_model(spec.judge, base_url=base_url)) as model:
+        with closing(open_calls(spec.cache, concurrency=spec.concurrency)) as calls:
+            report = await judge_all(items, model, calls)
     return {verdict.id: verdict for verdict in report.verdicts}
-
-
-async def _boundary_row(question: TrainingQuestion, target: str, label: str, meta: dict[str, Any]) -> ChatRow | None:
-    async def step(ctx: Context) -> Answer:
-        return await confident_answer(ctx, question.example.question)
-
-    rehearsal = await rehearse(TAIKC, step, target)
-    expected = Answer("", target, "refused") if label == GAP else Answer(target, target, source="internal")
-    return rehearsal.row(question, "", label, meta) if rehearsal.read == expected else None

@@ -165,9 +165,13 @@ class _Reader:
         if self._release.form == "iirc":
             yield from self._checked(self._with_articles())
             return
-        if self._file is not None:
-            yield from (Item(Example("", ""), (passage,)) for passage in self._paragraphs(self._file))
-        yield from self._checked(self._questions())
+        if self._file is not None:  # StrategyQA: passages by id
+            for key, value in self._pairs(self._file):
+                row = Fields(value, f"'{key}' of {self._file.name}", self._release.form)
+                if text := row.text("content", "text"):
+                    yield Item(Example("", ""), (GivenPassage(key, spaced(row.text("title")), text),))
+        parsed = self._parsed(self._items)
+        yield from self._checked((where, item) for where, items in parsed for item in items)
 
     def _checked(self, items: Iterable[tuple[str, Item]]) -> Iterator[Item]:
         """Yield the items with an answer and an id of their own."""
@@ -196,10 +200,6 @@ class _Reader:
         self.result.skipped += 1
         if len(self.result.reasons) < _MAX_REASONS:
             self.result.reasons.append(error.cause)
-
-    def _questions(self) -> Iterator[tuple[str, Item]]:
-        for where, items in self._parsed(self._items):
-            yield from ((where, item) for item in items)
 
     def _items(self, row: Fields, examples: Sequence[Example]) -> list[Item]:
         passages = _passages(row, self._form)
@@ -263,13 +263,6 @@ class _Reader:
                 f"Give the file {' or '.join(self._release.rows)}, or get {of_set} by its own name.",
             )
 
-    def _paragraphs(self, path: Path) -> Iterator[GivenPassage]:
-        """Yield the passages of a JSON object by id (StrategyQA)."""
-        for key, value in self._pairs(path):
-            row = Fields(value, f"'{key}' of {path.name}", self._release.form)
-            if text := row.text("content", "text"):
-                yield GivenPassage(key, spaced(row.text("title")), text)
-
     def _pairs(self, path: Path) -> Iterator[tuple[str, Any]]:
         try:
             with open_bytes(path) as stream:
@@ -278,10 +271,7 @@ class _Reader:
             raise InputError(f"{error}.", "Download or unpack it again.") from error
 
     def _with_articles(self) -> Iterator[tuple[str, Item]]:
-        """Yield IIRC's questions with the paragraphs of the pages they link to.
-
-        A paragraph is gold if it holds a sentence that the annotators marked. Titles are spelled as in the links.
-        """
+        """Yield IIRC's questions with the paragraphs of the pages they link to."""
         titles: dict[str, str] = {}
         marked: dict[str, list[tuple[int, str]]] = {}
         kept: list[tuple[str, Example, GivenPassage]] = []
@@ -295,7 +285,9 @@ class _Reader:
         gold: dict[int, list[str]] = {number: [main.id] for number, (_, _, main) in enumerate(kept)}
         for name, page_text in self._pairs(self._file) if self._file else ():
             if (title := titles.get(name.casefold())) and isinstance(page_text, str):
-                passages = [_passage(title, text) for text in _html_paragraphs(page_text)]
+                lines = (spaced(html.unescape(_TAG.sub("", line))) for line in page_text.split("\n"))
+                # Headings are shorter than paragraphs.
+                passages = [_passage(title, line) for line in lines if len(line.split()) > _MIN_PARAGRAPH_WORDS]
                 for number, sentence in marked.get(name.casefold(), ()):
                     gold[number] += [passage.id for passage in passages if sentence and sentence in passage.text][:1]
                 yield "", Item(Example("", ""), passages)
@@ -342,12 +334,6 @@ def _passages(row: Fields, form: str) -> tuple[GivenPassage, ...]:
 
 def _passage(title: str, text: str, key: str = "", *, is_gold: bool = False) -> GivenPassage:
     return GivenPassage(key or passage_name(title, text), title, text, is_gold)
-
-
-def _html_paragraphs(page: str) -> list[str]:
-    """Return the paragraphs of a page without tags and headings."""
-    lines = (spaced(html.unescape(_TAG.sub("", line))) for line in page.split("\n"))
-    return [line for line in lines if len(line.split()) > _MIN_PARAGRAPH_WORDS]
 
 
 def _kept(row: Fields, form: str, example: Example) -> dict[str, Any]:

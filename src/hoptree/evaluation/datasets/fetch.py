@@ -28,8 +28,7 @@ from hoptree.evaluation.datasets.formats import FORMS
 from hoptree.evaluation.datasets.releases import PublicSet, Release, Remote
 from hoptree.models.catalogue import Unreachable, download_url
 
-RECORD = "release.json"
-"""In a data set's folder: where each of its files comes from."""
+RECORD = "release.json"  # in a data set's folder: where each of its files comes from
 _DOWNLOADS = ".downloads"
 _SCRATCH = ".unpacked-"
 _BLOCK_BYTES = 2**20
@@ -80,12 +79,9 @@ def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage:
             _verify(order, remotes, digests, sources)
             with tempfile.TemporaryDirectory(dir=folder, prefix=_SCRATCH) as scratch:
                 located = locate(release, sources, Path(scratch), on_stage)
-                given = [
-                    path
-                    for path in located.values()
-                    if path.name not in digests and scratch not in map(str, path.parents)
-                ]
-                digests |= {path.name: _digest(path, on_stage) for path in given}
+                for path in located.values():
+                    if path.name not in digests and scratch not in map(str, path.parents):
+                        digests[path.name] = _digest(path, on_stage)
                 converted = _make(public, release, located, order, folder, on_stage)
             for remote in release.remotes:
                 if remote.sha256 and digests.get(remote.name, remote.sha256) != remote.sha256:
@@ -124,10 +120,7 @@ def _check(release: Release, order: Order) -> None:
 
 
 def remotes_of(release: Release, order: Order) -> tuple[Remote, ...]:
-    """Return what to fetch, with known sizes and digests.
-
-    The file at `order.url` stands in for the one of its name, or for the first; `order.sha256` is that file's digest.
-    """
+    """Return what to fetch, with known sizes and digests."""
     name = _name_at(order.url) or release.rows[0] if order.url else ""
     place = next((number for number, remote in enumerate(release.remotes) if remote.name == name), 0)
     known = release.remotes[place] if release.remotes else None
@@ -222,11 +215,8 @@ def locate(release: Release, sources: Sequence[Path], scratch: Path, on_stage: O
     plain = [source for source in sources if source.is_file() and source not in archives]
     located: dict[str, Path] = {}
     _match(wanted, [*plain, *inside], located)
-    if (
-        release.form
-        and "rows" not in located
-        and (others := [source for source in plain if source not in located.values()])
-    ):
+    others = [source for source in plain if source not in located.values()]
+    if release.form and "rows" not in located and others:
         located["rows"] = others[0]
     _match(dict(list(wanted.items())[1:]), [path for source in plain for path in source.parent.iterdir()], located)
     remote_names = {remote.name for remote in release.remotes}
@@ -284,7 +274,7 @@ def _unpack(
             if not part:
                 continue
             if size > limit:
-                raise _TooLarge
+                raise OverflowError
             if shutil.disk_usage(scratch).free < size:
                 raise OSError(errno.ENOSPC, "no space left")
             (scratch / part).mkdir()
@@ -294,39 +284,29 @@ def _unpack(
             if target.stat().st_size != size:
                 raise EOFError(f"{base} ends too early")
             located[part] = target
-    except _TooLarge:
+    except OverflowError:
         raise InputError(
             f"{archive.name} unpacks to more than {limit:,} bytes, which is no such release.",
             "Unpack it yourself if you trust it, and give --from FOLDER.",
         ) from None
-    except (
-        zipfile.BadZipFile,
-        tarfile.TarError,
-        zlib.error,
-        EOFError,
-        Damaged,
-        RuntimeError,
-    ) as error:
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, Damaged, RuntimeError) as error:
         cause = str(error).rstrip(".") or type(error).__name__
         raise InputError(f"{archive.name} is cut short or damaged: {cause}.", _DOWNLOAD_AGAIN) from error
     return names
 
 
-class _TooLarge(Exception):
-    """An archive that unpacks to more than a release does."""
-
-
+@dataclass(slots=True)
 class _Bounded:
-    """A stream that may not give more than `limit` bytes."""
+    """A stream that may not give more than so many bytes: then the archive is not that of a release."""
 
-    def __init__(self, stream: IO[bytes], limit: int) -> None:
-        self._stream, self._left = stream, limit
+    stream: IO[bytes]
+    left: int
 
     def read(self, size: int = -1) -> bytes:
-        block = self._stream.read(size)
-        self._left -= len(block)
-        if self._left < 0:
-            raise _TooLarge
+        block = self.stream.read(size)
+        self.left -= len(block)
+        if self.left < 0:
+            raise OverflowError
         return block
 
 
@@ -345,15 +325,9 @@ def _members(archive: Path, limit: int, on_stage: OnStage) -> Iterator[tuple[str
         with tarfile.open(fileobj=bounded, mode="r|") as tar:
             for member in tar:
                 if member.isreg():
-                    yield member.name, member.size, lambda member=member: _opened(tar, member)  # type: ignore[misc]
+                    yield member.name, member.size, lambda member=member: tar.extractfile(member)  # type: ignore[misc]
         while bounded.read(_BLOCK_BYTES):
             """Read to the end, where a file that was cut short is known."""
-
-
-def _opened(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    stream = tar.extractfile(member)
-    assert stream is not None  # a regular file
-    return stream
 
 
 def _make(
@@ -373,15 +347,11 @@ def _make(
         return Converted(notes=[release.note])
     if order.aliases is not None:
         located["aliases"] = order.aliases
-    stage = f"reading {rows.name}"
-    return convert(
-        public.name,
-        release,
-        located,
-        folder,
-        skip_bad=order.skip_bad,
-        on_bytes=lambda done: on_stage(stage, done, size),
-    )
+
+    def on_bytes(done: int) -> None:
+        on_stage(f"reading {rows.name}", done, size)
+
+    return convert(public.name, release, located, folder, skip_bad=order.skip_bad, on_bytes=on_bytes)
 
 
 def read_record(folder: Path) -> dict[str, Any]:

@@ -107,7 +107,11 @@ def musique(row: Fields, position: int) -> Iterator[Example]:
         raise row.wrong("is a question that its paragraphs do not answer; use the file of answerable ones")
     steps = row.parts("question_decomposition")
     parts = row.parts("paragraphs")
-    named = [_paragraph(part) for part in parts]
+    named: list[tuple[str, str]] = []  # title and id of each paragraph
+    for part in parts:
+        titled = context_passages({"question": "", "paragraphs": [part.row]})
+        title, text = titled[0] if titled else (part.text("title"), "")
+        named.append((spaced(title), passage_name(title, text)))
     gold = [name for part, name in zip(parts, named, strict=True) if part.get("is_supporting") is True]
     numbers = [place if part.get("idx") is None else part.whole("idx") for place, part in enumerate(parts)]
     by_number = dict(zip(numbers, named, strict=True))
@@ -129,13 +133,6 @@ def musique(row: Fields, position: int) -> Iterator[Example]:
         hop_ids=tuple((name,) for _, name in hops) if known else (),
         hop_titles=tuple((title,) for title, _ in hops) if known else (),
     )
-
-
-def _paragraph(part: Fields) -> tuple[str, str]:
-    """Return title and id of a paragraph."""
-    named = context_passages({"question": "", "paragraphs": [part.row]})
-    title, text = named[0] if named else (part.text("title"), "")
-    return spaced(title), passage_name(title, text)
 
 
 def strategyqa(row: Fields, position: int) -> Iterator[Example]:

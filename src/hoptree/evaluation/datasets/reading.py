@@ -22,8 +22,7 @@ from hoptree.evaluation.datasets.rows import Fields, read_aliases, read_question
 from hoptree.evaluation.metrics import normalise
 from hoptree.retrieval.retriever import Retriever
 
-_MIN_CHARACTERS = 4
-"""Answers that are the characters of a printed list: "[", "'", "A", "p", … for ['Apple', …]."""
+_MIN_CHARACTERS = 4  # answers that are the characters of a printed list: "[", "'", "A", "p", … for ['Apple', …]
 HALVES = ("first", "second")
 
 
@@ -218,8 +217,7 @@ def with_relevant(examples: Sequence[Example], files: BeirFiles) -> Iterator[Exa
 _SAMPLE = Path("sample")
 _SPLIT_NAMES = frozenset(("train", "dev", "test", "valid", "validation", "queries"))
 
-Placed = tuple[str, Example]
-"""Where an example stands, in words, and the example."""
+Placed = tuple[str, Example]  # where an example stands, in words, and the example
 
 
 def read_examples(
@@ -259,7 +257,14 @@ def read_examples(
         places = {example.id: where for where, example in placed}
         judged = with_relevant([example for _, example in placed], beir)
         placed = [(places[example.id], example) for example in judged]
-    _refuse_repeated(placed)
+    seen: dict[str, str] = {}
+    for where, example in placed:
+        if example.id in seen:
+            raise InputError(
+                f"{where} has the id '{example.id}' of an earlier question ({seen[example.id]}).",
+                "Give each question an id of its own.",
+            )
+        seen[example.id] = where
     taken_apart = tuple(
         example.id
         for _, example in placed
@@ -306,8 +311,13 @@ def _read(path: Path, wanted: str, aliases: Mapping[str, tuple[str, ...]] | None
     name = "" if wanted == "auto" else wanted
     for position, (line, row) in enumerate(read_question_rows(path)):
         where = f"Line {line} of {path.name}"
-        if wanted == "auto":
-            name = _same_form(row, name, where)
+        form = form_of(row) if wanted == "auto" else wanted
+        name = name or form
+        if form not in (name, "own") and (name, form) != ("own", "nq"):  # both have a question and its answers
+            raise InputError(
+                f"{where} is in the form of {form}, while the first row is in that of {name}.",
+                "Give a file with rows of one form, or tell the form.",
+            )
         if aliases is not None and not FORMS[name].aliased:
             known = ", ".join(known for known, form in FORMS.items() if form.aliased)
             raise ConfigError(
@@ -316,28 +326,6 @@ def _read(path: Path, wanted: str, aliases: Mapping[str, tuple[str, ...]] | None
         read = FORMS[name].read(Fields(row, where, name, aliases), position)
         placed += [(where, example) for example in read]
     return name or "own", placed
-
-
-def _same_form(row: object, name: str, where: str) -> str:
-    """Check that every row is of the format of the first."""
-    form = form_of(row)
-    if not name or form in (name, "own") or (name, form) == ("own", "nq"):  # both have a question and its answers
-        return name or form
-    raise InputError(
-        f"{where} is in the form of {form}, while the first row is in that of {name}.",
-        "Give a file with rows of one form, or tell the form.",
-    )
-
-
-def _refuse_repeated(placed: list[Placed]) -> None:
-    seen: dict[str, str] = {}
-    for where, example in placed:
-        if example.id in seen:
-            raise InputError(
-                f"{where} has the id '{example.id}' of an earlier question ({seen[example.id]}).",
-                "Give each question an id of its own.",
-            )
-        seen[example.id] = where
 
 
 def _answered(placed: list[Placed], form: Form) -> list[Example]:

@@ -77,14 +77,13 @@ def public_sets() -> dict[str, PublicSet]:
     sets = {}
     for name, declared in _table()["sets"].items():
         facts = {key: value for key, value in declared.items() if isinstance(value, str)}
-        splits = {split: _release(split, value) for split, value in declared.items() if isinstance(value, dict)}
+        splits = {}
+        for split, value in declared.items():
+            if isinstance(value, dict):
+                remotes = tuple(Remote(**remote) for remote in value.get("remotes", ()))
+                splits[split] = Release(split, **{**value, "rows": tuple(value["rows"]), "remotes": remotes})
         sets[name] = PublicSet(name=name, releases=splits, **facts)
     return sets
-
-
-def _release(split: str, declared: Mapping[str, Any]) -> Release:
-    remotes = tuple(Remote(**remote) for remote in declared.get("remotes", ()))
-    return Release(split, **{**declared, "rows": tuple(declared["rows"]), "remotes": remotes})
 
 
 def find_set(name: str) -> PublicSet:

@@ -75,9 +75,7 @@ class Fields:
 
     def whole(self, name: str) -> int:
         """Return a whole number from 0 on; 0 if there is none."""
-        value = self.row.get(name)
-        if value is None:
-            return 0
+        value = 0 if self.row.get(name) is None else self.row[name]
         if type(value) is not int or value < 0:
             raise self.wrong(f': "{name}" is no whole number')
         return value
@@ -178,12 +176,16 @@ def read_sound_rows(path: Path, problems: Problems, on_bytes: Callable[[int], No
         with open_bytes(file.path) as stream:
             raw = stream.peek(2**16)[: 2**16]
         head = raw.decode(bom_encoding(raw) or "utf-8", "ignore").lstrip("\ufeff")
-        if _WRAPPED.match(head) or _is_table(head, file.name):
+        first = head.lstrip()[:1]
+        is_table = first not in ("{", "[", "")
+        if first == '"':
+            is_table = file.name.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".txt"))
+        if _WRAPPED.match(head) or is_table:
             with open_bytes(file.path, on_bytes) as stream:
-                if _WRAPPED.match(head):
-                    yield from read_json_values(stream, file.name, problems, around=_WRAPPED)
-                else:
+                if is_table:
                     yield from _table(stream, file.name, "\t" if "\t" in head.partition("\n")[0] else ",", problems)
+                else:
+                    yield from read_json_values(stream, file.name, problems, around=_WRAPPED)
             return
     except OSError as error:
         cause = error if isinstance(error, Damaged) else error.strerror or error
@@ -202,14 +204,6 @@ def _file(path: Path) -> SourceFile:
         f"{path} is no file." if exists else f"There is no {path}.",
         "Give a file of questions, 'sample', or a folder in BEIR's form with queries.jsonl and qrels.",
     )
-
-
-def _is_table(head: str, name: str) -> bool:
-    """Tell whether a file is a table rather than JSON."""
-    first = head.lstrip()[:1]
-    if first == '"':
-        return name.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".txt"))
-    return first not in ("{", "[", "")
 
 
 def _table(stream: io.BufferedReader, name: str, delimiter: str, problems: Problems) -> Iterator[Row]:

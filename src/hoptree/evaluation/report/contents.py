@@ -94,15 +94,6 @@ def modules_of(run: Run) -> dict[str, list[str]]:
     return {name: ids[name] for name in (*_FIRST, *between, *_LAST) if name in ids}
 
 
-def module_tables(group: DataGroup) -> list[Table | None]:
-    """Return the tables about runs whose method has modules; None if there is no such run."""
-    modules = {run.id: known for run in group.runs if (known := modules_of(run))}
-    runs = [run for run in group.runs if run.id in modules]
-    others = [run for run in group.runs if run.id not in modules]
-    asked = run_table(f"{group.name}: searches and sub-questions", runs, _asked, *NOTES["sub_questions"])
-    return [asked, _answered(group, runs, others)]
-
-
 def _asked(run: Run) -> dict[str, Cell]:
     known = workload(run).values()
     return {
@@ -114,8 +105,11 @@ def _asked(run: Run) -> dict[str, Cell]:
     }
 
 
-def _answered(group: DataGroup, runs: Sequence[Run], others: Sequence[Run]) -> Table | None:
-    """Return a row for each module of a run, beside the `others` on the same questions."""
+def module_tables(group: DataGroup) -> list[Table | None]:
+    """Return the tables about runs whose method has modules, with a row for each module; None if there is none."""
+    with_modules = {run.id for run in group.runs if modules_of(run)}
+    runs = [run for run in group.runs if run.id in with_modules]
+    others = [run for run in group.runs if run.id not in with_modules]
     rows = []
     for run in runs:
         right = exact_ids(run)
@@ -131,15 +125,17 @@ def _answered(group: DataGroup, runs: Sequence[Run], others: Sequence[Run]) -> T
             rows.append(run.row(cells, module))
     columns = ("Questions", "Share, %", "Correct", "EM", "F1", *(f"F1 of {other.named}" for other in others))
     others_note = ("Beside it, runs without modules on the same questions.",) if others else ()
-    return make_table(f"{group.name}: workload by module", columns, rows, *NOTES["modules"], *others_note)
+    return [
+        run_table(f"{group.name}: searches and sub-questions", runs, _asked, *NOTES["sub_questions"]),
+        make_table(f"{group.name}: workload by module", columns, rows, *NOTES["modules"], *others_note),
+    ]
 
 
 PARTS = ("type", "hops")
 _SPLIT = ("em", "f1")
 _MAX_COMPARED = 12
 _SURE = 0.05
-_OVERALL = ("em", "f1", "judge")
-"""The scores that TAIKC's Table 2 averages."""
+_OVERALL = ("em", "f1", "judge")  # the scores that TAIKC's Table 2 averages
 
 
 def tables_of(groups: Sequence[DataGroup]) -> list[Table]:
@@ -263,6 +259,8 @@ def runs_table(groups: Sequence[DataGroup]) -> Table:
 def _run_cells(run: Run, data: str) -> dict[str, str]:
     rests_on, experiment = run.about["rests_on"], run.about["experiment"]
     retriever = " + ".join(str(experiment[name]) for name in ("retriever", "rerank") if experiment.get(name))
+    method, fidelity = load_method(run.method), str(run.about.get("fidelity", ""))
+    of_no_paper = method and not method.paper and fidelity != "prompted"
     return {
         "Data": data,
         "Method": run.method,
@@ -270,20 +268,13 @@ def _run_cells(run: Run, data: str) -> dict[str, str]:
         "Model": str(experiment.get("model", "")),
         "Retriever": retriever if rests_on.get("corpus") else "none",
         "Graph": str(rests_on.get("graph") or "none"),
-        "As published": _as_published(run),
+        "As published": "of no paper" if of_no_paper else _AS_PUBLISHED.get(fidelity, ""),
         "Prompts": " + ".join((str(rests_on.get("prompts", "")), *(rests_on.get("own_prompts") or ()))),
         "Data digest": str(rests_on.get("data", ""))[:12],
         "Version": str(rests_on.get("version", "")),
         "Changed under way": _changes(run),
         "Folder": str(run.folder),
     }
-
-
-def _as_published(run: Run) -> str:
-    method, fidelity = load_method(run.method), str(run.about.get("fidelity", ""))
-    if method and not method.paper and fidelity != "prompted":
-        return "of no paper"
-    return _AS_PUBLISHED.get(fidelity, "")
 
 
 def _changes(run: Run) -> str:

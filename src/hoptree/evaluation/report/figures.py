@@ -36,8 +36,7 @@ _SETTINGS = "Direct QA asks for an answer, Confident QA lets the model refuse; t
 _CONSISTENCY = {"consistency_f1": "F1 of the two answers", "consistency_judged": "judged to mean the same"}
 _AGREEMENT = "How far a model's two answers to a question agree, where it gave two."
 _SWEPT_METRICS = ("em", "f1")
-_MAX_LEVELS = 6
-"""Runs of other methods that are drawn beside the lines of a sweep; more would hide them."""
+_MAX_LEVELS = 6  # runs of other methods that are drawn beside the lines of a sweep; more would hide them
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +49,6 @@ class Figure:
     legend: Mapping[int, str]
     runs: Sequence[Run]
     shaped: bool = False
-
-    @property
-    def run_ids(self) -> list[str]:
-        return list(dict.fromkeys(run.id for run in self.runs))
 
 
 def group_figures(group: DataGroup, attempts: Mapping[int, Mapping[int, int]], name: str) -> list[Figure]:
@@ -114,12 +109,9 @@ def table_bars(table: Table, label: str) -> Figure:
     return Figure(table.title, caption, svg, dict(enumerate(table.columns)), ())
 
 
-def _legend_of(runs: Sequence[Run]) -> dict[int, str]:
-    return {place: _legend_name(run) for place, run in enumerate(runs)}
-
-
-def _legend_name(run: Run) -> str:
-    return f"{run.label} [{run.id}]{f' ({run.progress})' if run.progress else ''}"
+def _legend_of(runs: Sequence[Run], first: int = 0) -> dict[int, str]:
+    names = (f"{run.label} [{run.id}]{f' ({run.progress})' if run.progress else ''}" for run in runs)
+    return dict(enumerate(names, first))
 
 
 def _score_against(group: DataGroup, cost: str, label: str, name: str, about: str) -> Figure | None:
@@ -174,7 +166,7 @@ def _sources(run: Run, place: int, name: str) -> Figure | None:
         f"{f' {guesses:,} of the answers are guesses, which no document says.' if guesses else ''}"
     )
     svg = distribution(name, title, ends, "share of questions, %", external, place)
-    return Figure(title, caption, svg, {place: _legend_name(run)}, [run])
+    return Figure(title, caption, svg, _legend_of([run], place), [run])
 
 
 def _attempts(group: DataGroup, attempts: Mapping[int, Mapping[int, int]], name: str) -> Figure | None:

@@ -106,17 +106,14 @@ def errors_table(group: DataGroup) -> Table | None:
     """Return one row a run that validates hypotheses and has wrong answers."""
     runs = [run for run in group.runs if any(errors_of(run).values())]
     notes = (*NOTES["error_classes"], *_stopped_note(runs))
-    return run_table(f"{group.name}: what went wrong, guessed", runs, _error_cells, *notes)
 
+    def cells(run: Run) -> dict[str, Cell]:
+        counts = {name: len(ids) for name, ids in errors_of(run).items()}
+        wrong = sum(counts.values())
+        shares = {f"{name.capitalize()}, %": Number(100 * n / wrong, after=f"({n:,})") for name, n in counts.items()}
+        return {"No exact match": count(wrong), **shares}
 
-def _error_cells(run: Run) -> dict[str, Cell]:
-    errors = errors_of(run)
-    wrong = sum(map(len, errors.values()))
-    shares = {
-        f"{name.capitalize()}, %": Number(100 * len(ids) / wrong, after=f"({len(ids):,})")
-        for name, ids in errors.items()
-    }
-    return {"No exact match": count(wrong), **shares}
+    return run_table(f"{group.name}: what went wrong, guessed", runs, cells, *notes)
 
 
 def hypothesis_tables(group: DataGroup) -> list[Table | None]:
@@ -126,11 +123,18 @@ def hypothesis_tables(group: DataGroup) -> list[Table | None]:
     stopped = _stopped_note(validating)
     trees = (*NOTES["hypothesis_trees"], *stopped)
     gold = (*NOTES["gold"], *stopped)
+    parts = coverage(group)
+    covered_rows = [
+        run.row(mean_score(run, metric, ids) for metric in _SPLIT for ids in parts.values())
+        for run in group.runs
+        if parts
+    ]
+    columns = [f"{title}, {part} (n={len(ids):,})" for title in _SPLIT.values() for part, ids in parts.items()]
     return [
         run_table(f"{group.name}: verdicts and updates", validating, _tree_cells, *trees),
         _stages(group, runs),
         run_table(f"{group.name}: gold found and answers", validating, _gold_cells, *gold),
-        _covered(group),
+        make_table(f"{group.name}: by what the graph covers", columns, covered_rows, *NOTES["coverage"]),
     ]
 
 
@@ -208,26 +212,10 @@ def coverage(group: DataGroup) -> dict[str, set[str]]:
     return {"covered": inside, "not covered": asked - inside} if any_fact else {}
 
 
-def _covered(group: DataGroup) -> Table | None:
-    parts = coverage(group)
-    rows = [
-        run.row(mean_score(run, metric, ids) for metric in _SPLIT for ids in parts.values())
-        for run in group.runs
-        if parts
-    ]
-    columns = [f"{title}, {part} (n={len(ids):,})" for title in _SPLIT.values() for part, ids in parts.items()]
-    return make_table(f"{group.name}: by what the graph covers", columns, rows, *NOTES["coverage"])
-
-
 def hypothesis_tables_by_data(groups: Sequence[DataGroup], everywhere: Mapping[str, Sequence[Run]]) -> list[Table]:
     """Return TreeQA's Tables 2 and 7 as printed, by data set, for what was run on all of them."""
     names = tuple(group.name for group in groups)
-    updates = _updates_by_data(names, everywhere)
     hits = [row_of_runs(label, runs, (mean_score(run, "hits@1") for run in runs)) for label, runs in everywhere.items()]
-    return [Table("Hits@1 by data set", names, tuple(hits)), updates] if updates else []
-
-
-def _updates_by_data(names: Sequence[str], everywhere: Mapping[str, Sequence[Run]]) -> Table | None:
     rows: list[TableRow] = []
     for label, runs in everywhere.items():
         trees = [trees_of(run) for run in runs]
@@ -236,4 +224,5 @@ def _updates_by_data(names: Sequence[str], everywhere: Mapping[str, Sequence[Run
             average = Number(sum(mean.value for mean in means) / len(means), digits=2)
             rows.append(row_of_runs(label, runs, (*means, average)))
     note = "Means of one tree with 95 % intervals; each data set counts the same in the average."
-    return make_table("Updates a tree by data set", (*names, "Average"), rows, note)
+    updates = make_table("Updates a tree by data set", (*names, "Average"), rows, note)
+    return [Table("Hits@1 by data set", names, tuple(hits)), updates] if updates else []

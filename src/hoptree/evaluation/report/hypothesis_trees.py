@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import lru_cache
 from operator import add
-from typing import Any
 
 from hoptree.engine.events import Event, Finished, NodeSettled, NodeStarted, Planned
 from hoptree.engine.trace import EntitiesFound, FactsFound, ModelCalled, Retrieved
@@ -33,9 +32,6 @@ STAGES = ("build", "linking", _RETRIEVAL, "validation", "clue", "rebuild", _FINA
 _LOOKUPS = (Retrieved, FactsFound, EntitiesFound)
 _EVENTS = (Planned, NodeStarted, NodeSettled, ModelCalled, Finished, *_LOOKUPS)
 _MAX_VERDICT_CHARS = 40
-
-Records = Mapping[int, NodeSettled]
-"""The last records of nodes by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +98,31 @@ def validates(trees: Mapping[str, HypothesisTree]) -> bool:
 
 def _tree(events: Sequence[Event]) -> HypothesisTree:
     nodes = tuple(map(_checked_node, _final_records(events)))
+    plans = [event for event in events if isinstance(event, Planned)]
+    below = [node for plan in plans for node in plan.nodes if node["id"] != 0]
+    planned = [(str(node.get("question", "")), str(node.get("hypothesis", ""))) for node in below]
+    planned += [(node.question, node.hypothesis) for node in nodes]
     ended = {event.id: event for event in events if isinstance(event, NodeSettled)}
+    attempts = [attempt for record in ended.values() for attempt in record.details.get("attempts", ())]
+    # All results were shown for the question itself, and for a node without recorded attempts.
+    open_nodes = {None, *(node for node, record in ended.items() if "attempts" not in record.details)}
+    cited = {str(name) for attempt in attempts for name in attempt.get("passages", ())}
+    passages = {
+        str(passage["id"]): (sys.intern(str(passage["title"])), sys.intern(str(passage["text"])))
+        for event in events
+        if isinstance(event, Retrieved)
+        for passage in event.passages
+        if event.node in open_nodes or str(passage["id"]) in cited
+    }
+    facts = [str(fact) for attempt in attempts for fact in attempt.get("facts", ())]
+    looked_up = (event for event in events if isinstance(event, FactsFound) and event.node in open_nodes)
+    facts += [str(fact) for event in looked_up for fact in event.facts]
     fixes = ended[0].details.get("fixes") if 0 in ended else None
     return HypothesisTree(
         nodes,
-        tuple(dict.fromkeys(_planned_texts(events, nodes))),
-        _shown_passages(events, ended),
-        tuple(dict.fromkeys(_shown_facts(events, ended))),
+        tuple(dict.fromkeys(text for pair in planned for text in pair)),
+        passages,
+        tuple(dict.fromkeys(facts)),
         fixes if type(fixes) is int else sum(node.rebuilt for node in nodes),
         _stages(events),
         any(isinstance(event, NodeStarted | NodeSettled) and event.id != 0 for event in events),
@@ -156,45 +170,6 @@ def _checked_node(record: NodeSettled) -> CheckedNode:
         len(details.get("clues", ())),
         details.get("rebuilt") is True,
     )
-
-
-def _planned_texts(events: Iterable[Event], nodes: Iterable[CheckedNode]) -> Iterator[str]:
-    for event in events:
-        for node in event.nodes if isinstance(event, Planned) else ():
-            if node["id"] != 0:
-                yield from (str(node.get("question", "")), str(node.get("hypothesis", "")))
-    for checked in nodes:
-        yield from (checked.question, checked.hypothesis)
-
-
-def _attempts(ended: Records) -> Iterator[Mapping[str, Any]]:
-    for record in ended.values():
-        yield from record.details.get("attempts", ())
-
-
-def _shows_all(lookup: Retrieved | FactsFound, ended: Records) -> bool:
-    """Whether all results of a look-up were shown: for the question itself, or a node without recorded attempts."""
-    return lookup.node is None or (lookup.node in ended and "attempts" not in ended[lookup.node].details)
-
-
-def _shown_passages(events: Iterable[Event], ended: Records) -> dict[str, tuple[str, str]]:
-    """Return title and text of the passages shown, by id; equal texts are kept in memory once."""
-    cited = {str(name) for attempt in _attempts(ended) for name in attempt.get("passages", ())}
-    return {
-        str(passage["id"]): (sys.intern(str(passage["title"])), sys.intern(str(passage["text"])))
-        for event in events
-        if isinstance(event, Retrieved)
-        for passage in event.passages
-        if _shows_all(event, ended) or str(passage["id"]) in cited
-    }
-
-
-def _shown_facts(events: Iterable[Event], ended: Records) -> Iterator[str]:
-    for attempt in _attempts(ended):
-        yield from map(str, attempt.get("facts", ()))
-    for event in events:
-        if isinstance(event, FactsFound) and _shows_all(event, ended):
-            yield from map(str, event.facts)
 
 
 def _stages(events: Sequence[Event]) -> dict[str, Spent]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from statistics import mean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 from hoptree.engine.events import Decision, Event, ReplyParsed
 from hoptree.evaluation.metrics import normalise
@@ -33,17 +33,14 @@ from hoptree.evaluation.report.measures import (
 from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, count, make_table, percent
 from hoptree.evaluation.run_folder import Row
 
-FILTERS = {"cot": "CoT", "confidence": "confidence"}
-"""MIND's filters, in the order they are applied, with their titles."""
+FILTERS = {"cot": "CoT", "confidence": "confidence"}  # MIND's filters, in the order they are applied, with their titles
 _ORDER = tuple(FILTERS)
 _JUDGED = ("sentence", "step")
 _DECISIONS = (*_JUDGED, "filtered", "skipped", "memory")
-_MAX_FACTS = 10**9
-"""No memory holds so many: a record that says so is damaged."""
+_MAX_FACTS = 10**9  # no memory holds so many: a record that says so is damaged
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateName:
+class CandidateName(NamedTuple):
     """A name to search with; `dropped_by` is "" for a kept one."""
 
     name: str
@@ -52,14 +49,13 @@ class CandidateName:
 
 @dataclass(frozen=True, slots=True)
 class Filtering:
-    """The names before one search, the relations, and the filters that were set.
+    """The names before one search, and the filters that were set.
 
-    Relations are separate: the CoT filter is shown none, so that counting them would favour it.
+    Relations are left out: the CoT filter is shown none, so that counting them would favour it.
     """
 
     filters: tuple[str, ...]
     names: tuple[CandidateName, ...]
-    relations: tuple[CandidateName, ...] = ()
 
     def reached(self, place: str) -> tuple[CandidateName, ...]:
         """Return the names that a filter was shown."""
@@ -118,20 +114,15 @@ def _look_ups(events: Sequence[Event]) -> LookUps | None:
 
 def _filtering(decision: Mapping[str, Any]) -> Filtering:
     filters = tuple(name for name in FILTERS if name in decision["filters"].split("+"))
-    names: list[CandidateName] = []
-    relations: list[CandidateName] = []
-    for name, *others, dropped_by in decision["candidates"]:
-        kind = relations if "relation" in others[:1] else names
-        kind.append(CandidateName(str(name), str(dropped_by or "")))
-    return Filtering(filters, tuple(names), tuple(relations))
+    names = [
+        CandidateName(str(name), str(dropped_by or ""))
+        for name, *others, dropped_by in decision["candidates"]
+        if "relation" not in others[:1]
+    ]
+    return Filtering(filters, tuple(names))
 
 
 DRAW = "draw"
-
-
-def _mean_triggers(run: Run) -> Number | None:
-    look_ups = look_ups_of(run).values()
-    return Number(mean(question.triggers for question in look_ups), digits=2) if look_ups else None
 
 
 _DRAW_MEASURES: dict[str, Callable[[Run], Number | None]] = {
@@ -161,19 +152,15 @@ def draws_table(group: DataGroup) -> Table | None:
             name += " (not finished)"
         cells: list[Cell] = [count(len(runs))]
         for measure in measures.values():
-            cells += _mean_and_deviation([measure(run) for run in runs])
+            figures = [figure for run in runs if (figure := measure(run)) is not None]
+            if len(figures) < len(runs):
+                cells += [None, None]
+            else:
+                values, digits = [figure.value for figure in figures], max(figure.digits for figure in figures)
+                cells += [Number(mean(values), digits=digits), Number(stdev(values), digits=digits + 1)]
         rows.append(row_of_runs(name, runs, cells))
     columns = ("Draws", *(column for name in measures for column in (name, f"{name}, sd")))
     return make_table(f"{group.name}: over demonstration draws", columns, rows, *NOTES["draws"])
-
-
-def _mean_and_deviation(figures: Sequence[Number | None]) -> tuple[Number | None, Number | None]:
-    """Return mean and standard deviation; n/a if one of the draws has no figure."""
-    known = [figure for figure in figures if figure is not None]
-    if len(known) < len(figures):
-        return None, None
-    values, digits = [figure.value for figure in known], max(figure.digits for figure in known)
-    return Number(mean(values), digits=digits), Number(stdev(values), digits=digits + 1)
 
 
 def bridge_titles(row: Row) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from hoptree.engine.events import Event, Finished, parse_event
 from hoptree.evaluation.metrics import CANDIDATES
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow, count, make_table
 from hoptree.evaluation.run_folder import RUN, TRACES, Row, by_question, read_rows, read_run
-from hoptree.evaluation.statistics import SAMPLES, Comparison, Interval, compare, holm, interval, unseen
+from hoptree.evaluation.statistics import compare, holm, interval, unseen
 
 _USAGE = tuple(field.name for field in fields(Usage))
 _ON = " on "
@@ -124,7 +124,13 @@ def read_groups(paths: Iterable[Path]) -> list[DataGroup]:
     """Return all runs, grouped by data set, in the order of the paths."""
     by_data: dict[tuple[str, str], list[Run]] = {}
     for folder in find_runs(paths):
-        about = _check_run(read_run(folder), folder)
+        about = read_run(folder)
+        questions = about.get("questions")
+        texts = [about.get("id"), about.get("name"), *(questions if isinstance(questions, list) else [None])]
+        if not all(isinstance(text, str) for text in texts):
+            raise InputError(f"The run in {folder} is damaged: {RUN} lacks its id, name or questions.", _RUN_AGAIN)
+        if not isinstance(about.get("experiment"), dict):
+            raise InputError(f"The run in {folder} is damaged: {RUN} does not say its experiment.", _RUN_AGAIN)
         try:
             rows = tuple(_check_row(row, folder) for row in read_rows(folder))
         except OSError as error:
@@ -136,17 +142,6 @@ def read_groups(paths: Iterable[Path]) -> list[DataGroup]:
     names = _distinguish([group.name for group in groups], [f"{group.questions:,} questions" for group in groups])
     names = _distinguish(names, [str(group.runs[0].about["rests_on"].get("questions"))[:8] for group in groups])
     return [replace(group, name=name) for group, name in zip(groups, names, strict=True)]
-
-
-def _check_run(about: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Refuse a damaged `run.json`."""
-    texts = all(isinstance(about.get(name), str) for name in ("id", "name"))
-    questions = about.get("questions")
-    if not texts or not isinstance(questions, list) or not all(isinstance(name, str) for name in questions):
-        raise InputError(f"The run in {folder} is damaged: {RUN} lacks its id, name or questions.", _RUN_AGAIN)
-    if not isinstance(about.get("experiment"), dict):
-        raise InputError(f"The run in {folder} is damaged: {RUN} does not say its experiment.", _RUN_AGAIN)
-    return about
 
 
 def _check_row(row: Row, folder: Path) -> Row:
@@ -214,8 +209,7 @@ SCORES = {
     _RECALL: "Retrieval recall",
 }
 """Scores between 0 and 1, which are printed as points of 100, with their titles."""
-YES_NO = "yes_no"
-"""Whether the first yes or no is right, whatever follows it (StrategyQA's accuracy)."""
+YES_NO = "yes_no"  # whether the first yes or no is right, whatever follows it (StrategyQA's accuracy)
 RARE_SCORES = {
     YES_NO: "Yes/no",
     "list_f1": "List F1",
@@ -259,7 +253,7 @@ def mean_score(run: Run, metric: str, among: Collection[str] | None = None) -> N
     values = [value for value in scores if value is not None]
     if not values:
         return None
-    mean = _interval(tuple(values), SAMPLES)
+    mean = _interval(tuple(values))
     if set(values) in ({0.0}, {1.0}):
         bound = unseen(len(values))
         mean = replace(mean, low=min(mean.mean, 1 - bound), high=max(mean.mean, bound))
@@ -283,7 +277,7 @@ def mean_cost(run: Run, cost: Cost) -> Number | None:
 
 def mean_figure(values: Sequence[float], digits: int) -> Number:
     """Return the mean of counts or costs of questions, with its interval."""
-    mean = _interval(tuple(values), _COST_SAMPLES)
+    mean = _interval(tuple(values), samples=_COST_SAMPLES)
     return Number(mean.mean, mean.low, mean.high, digits)
 
 
@@ -299,23 +293,16 @@ def best_run(runs: Sequence[Run], metric: str) -> Run | None:
     (best, scores), *others = sorted(
         scored, key=lambda pair: -fmean(score for score in pair[1].values() if score is not None)
     )
-    p_values = []
+    p_values: list[float] = []
     for _, other_scores in others:
         pairs = [(a, b) for key, b in other_scores.items() if b is not None and (a := scores.get(key)) is not None]
-        comparison = _compare(tuple(pairs))
+        comparison = _compare(tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
         p_values.append(comparison.p_value if comparison.difference > 0 else 1.0)
     return best if max(holm(p_values)) < _SIGNIFICANCE else None
 
 
-@lru_cache(_CACHED_STATISTICS)
-def _interval(values: tuple[float, ...], samples: int) -> Interval:
-    """Cached, as tables and plots show the same figures."""
-    return interval(values, samples=samples)
-
-
-@lru_cache(_CACHED_STATISTICS)
-def _compare(pairs: tuple[tuple[float, float], ...]) -> Comparison:
-    return compare([a for a, _ in pairs], [b for _, b in pairs])
+# Cached, as tables and plots show the same figures.
+_interval, _compare = lru_cache(_CACHED_STATISTICS)(interval), lru_cache(_CACHED_STATISTICS)(compare)
 
 
 def settings_without(run: Run, option: str) -> str:

@@ -197,8 +197,7 @@ def _notes(asked: int, listed: int, complete: int, store: _TraceStore) -> list[s
     return notes
 
 
-_MAX_RUNS_IN_CAPTION = 12
-"""More runs than these are folded away."""
+_MAX_RUNS_IN_CAPTION = 12  # more runs than these are folded away
 
 
 def write_text(path: Path, text: str) -> None:
@@ -268,17 +267,15 @@ def hash_source(text: str) -> str:
 
 
 def _about(groups: Sequence[DataGroup]) -> str:
+    def number_of(count: int, noun: str) -> str:
+        return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
     runs = [run for group in groups for run in group.runs]
-    outcomes = sum(len(run.rows) for run in runs)
-    unfinished = sum(not run.finished for run in runs)
-    about = f"{_number_of(len(runs), 'run')}, {_number_of(outcomes, 'outcome')}, made with hoptree {__version__}."
+    outcomes, unfinished = sum(len(run.rows) for run in runs), sum(not run.finished for run in runs)
+    about = f"{number_of(len(runs), 'run')}, {number_of(outcomes, 'outcome')}, made with hoptree {__version__}."
     if unfinished:
-        about += f" {_number_of(unfinished, 'run')} not finished: figures are of the questions so far."
+        about += f" {number_of(unfinished, 'run')} not finished: figures are of the questions so far."
     return about
-
-
-def _number_of(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _sections(groups: Sequence[DataGroup], traces: Mapping[tuple[int, int], RunTraces]) -> list[tuple[str, str]]:
@@ -312,7 +309,7 @@ def _figure(figure: Figure) -> str:
         f"<li>{legend_key(series, shaped=figure.shaped)}{escape_html(name)}</li>"
         for series, name in figure.legend.items()
     )
-    ids = figure.run_ids
+    ids = list(dict.fromkeys(run.id for run in figure.runs))
     runs = f'<span class="runid">Runs: {escape_html(", ".join(ids))}</span>' if ids else ""
     if len(ids) > _MAX_RUNS_IN_CAPTION:
         runs = f"<details><summary>Its {len(ids)} runs</summary>{runs}</details>"

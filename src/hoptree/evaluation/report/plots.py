@@ -10,13 +10,13 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hoptree.evaluation.report.tables import escape_html, plain
 
 WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 54, 16, 12, 48
-_COLOURS = 8
-"""Colours in the style sheet; further series repeat them, paler and with an outline."""
+_COLOURS = 8  # colours in the style sheet; further series repeat them, paler and with an outline
 _SHAPES = (
     "M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0Z",
     "M-4.5,-4.5h9v9h-9Z",
@@ -31,8 +31,7 @@ _NAMES_WIDTH = 158
 _MAX_NAME_CHARS = 20
 _CHAR_WIDTH = 7
 _LABEL_OFFSET = 8
-_SERIES_OFFSET = 5
-"""Distance between the points of two series with the same value, so that both intervals can be seen."""
+_SERIES_OFFSET = 5  # distance between the points of two series with the same value, so that both intervals can be seen
 _MAX_VALUE_TICKS = 10
 _BINS = 10
 _CURVE_POINTS = 80
@@ -67,10 +66,12 @@ class Scale:
         return [value for value in values if self.low - slack <= value <= self.high + slack]
 
 
-def _scale_of(low: float, high: float, start: float, end: float) -> Scale:
-    """Return a scale that is logarithmic if the values are far apart."""
-    far = low > 0 and high / low > 12
-    return Scale(low / 1.5, high * 1.5, start, end, log=True) if far else Scale(low, high, start, end)
+def _scale_of(values: Sequence[float], linear: tuple[float, float]) -> Scale:
+    """Return a scale across: logarithmic if the values are far apart, else between the ends `linear`."""
+    low, high = min(values), max(values)
+    if low > 0 and high / low > 12:
+        return Scale(low / 1.5, high * 1.5, LEFT, WIDTH - RIGHT, log=True)
+    return Scale(*linear, LEFT, WIDTH - RIGHT)
 
 
 def picture(name: str, title: str, description: str, parts: Iterable[str], height: float = HEIGHT) -> str:
@@ -170,15 +171,12 @@ def dots(name: str, title: str, x_label: str, y_label: str, points: Sequence[Dot
 
     A line joins the Pareto front: points that nothing to their left is as high as. These are named in the plot.
     """
-    low, high = min(point.x for point in points), max(point.x for point in points)
-    x = _scale_of(low, high, LEFT, WIDTH - RIGHT)
-    if not x.log:
-        x = Scale(0.0, high * 1.08 or 1.0, x.start, x.end)
+    values = [point.x for point in points]
+    x = _scale_of(values, (0.0, max(values) * 1.08 or 1.0))
     y = _score_scale(points)
     parts = axes(x, y, x_label, y_label)
     hints = [f"{point.name}: {y_label} {point.y:.1f} at {_short_number(point.x)}" for point in points]
-    for point in points:
-        parts += point.whisker(x(point.x), y)
+    parts += [whisker for point in points for whisker in point.whisker(x(point.x), y)]
     front = pareto_front(points)
     if len(front) > 1:
         parts.append(line([(x(point.x), y(point.y)) for point in front], "best"))
@@ -207,8 +205,7 @@ def _score_scale(points: Sequence[Dot]) -> Scale:
     return Scale(bottom, max(top, bottom + 1), HEIGHT - BOTTOM, TOP)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line through points in percent, and a mark beside it."""
 
     series: int
@@ -239,10 +236,8 @@ def swept(
     """Draw a line through the points of each series, with intervals; `levels` go all across, whatever their x."""
     points = [point for series in drawn for point in series]
     values = sorted({point.x for point in points})
-    x = _scale_of(values[0], values[-1], LEFT, WIDTH - RIGHT)
-    if not x.log:
-        margin = 0.08 * (values[-1] - values[0]) or 1.0
-        x = Scale(values[0] - margin, values[-1] + margin, x.start, x.end)
+    margin = 0.08 * (values[-1] - values[0]) or 1.0
+    x = _scale_of(values, (values[0] - margin, values[-1] + margin))
     y = _score_scale([*points, *levels])
     parts = axes(x, y, x_label, y_label, values if len(values) <= _MAX_VALUE_TICKS else None)
     hints = []

@@ -53,10 +53,8 @@ def routes_table(group: DataGroup) -> Table | None:
 
 def routes_of(run: Run) -> dict[str, set[str]]:
     """Return the ids of the questions of each route; questions without such a decision are left out."""
-    ids: dict[str, set[str]] = {}
-    for name, route in fold_traces(run, (Decision,), _route).items():
-        ids.setdefault(route, set()).add(name)
-    return ids
+    routes = fold_traces(run, (Decision,), _route)
+    return {route: {name for name, other in routes.items() if other == route} for route in set(routes.values())}
 
 
 def _route(events: Sequence[Event]) -> str | None:
@@ -94,16 +92,12 @@ def judges_table(group: DataGroup) -> Table | None:
 
 def warnings_table(group: DataGroup) -> Table | None:
     """Return a row for every run and a column for every kind of warning; None if nothing warned."""
-    counts = [(run, _warnings_of(run)) for run in group.runs]
+    counts: list[tuple[Run, dict[str, int] | None]] = []
+    for run in group.runs:
+        warned = warned_of(chain.from_iterable(fold_traces(run, (Warned,), _valid_warnings).values()))
+        by_kind = {kind: warning.questions for kind, warning in warned.items()}
+        counts.append((run, by_kind if (run.folder / TRACES).exists() else None))
     return kinds_table(f"{group.name}: questions with a warning", counts, *NOTES["warnings"])
-
-
-def _warnings_of(run: Run) -> dict[str, int] | None:
-    """Return the number of questions with each kind of warning; None without traces."""
-    if not (run.folder / TRACES).exists():
-        return None
-    warned = warned_of(chain.from_iterable(fold_traces(run, (Warned,), _valid_warnings).values()))
-    return {kind: warning.questions for kind, warning in warned.items()}
 
 
 def _valid_warnings(events: Sequence[Event]) -> tuple[Event, ...]:

@@ -7,15 +7,14 @@ import html
 import io
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from itertools import compress
 from typing import Any
 
 NOT_KNOWN = "n/a"
-NO_FIGURE = "–"
-"""Where there can be none, as of a run against itself."""
+NO_FIGURE = "–"  # where there can be none, as of a run against itself
 NOTES: dict[str, list[str]] = tomllib.loads((files(__package__) / "notes.toml").read_text(encoding="utf-8"))
 """The notes of tables, which explain how to read them."""
 # Control characters, direction marks and lone surrogates, which no format can use.
@@ -71,8 +70,7 @@ class Number:
         return "" if self.questions is None else f"n={self.questions:,}"
 
 
-Cell = Number | str | None
-"""None is printed as n/a."""
+Cell = Number | str | None  # None is printed as n/a
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,23 +131,18 @@ def plain(text: str) -> str:
 
 
 def as_markdown(tables: Iterable[Table]) -> str:
-    return "\n".join(map(_markdown_table, tables))
-
-
-def _markdown_table(table: Table) -> str:
-    table = table.filled
-    lines = [
-        f"## {_escape_markdown(table.title)}",
-        "",
-        _markdown_row(["Run", "Id", *map(_escape_markdown, table.columns)]),
-        _markdown_row(["---", "---", *("---:" for _ in table.columns)]),
-    ]
-    for row in table.rows:
-        run_id = f"`{plain(row.run).replace('`', '')}`"
-        lines.append(_markdown_row([_escape_markdown(row.name), run_id, *map(_markdown_cell, row.cells)]))
-    for note in table.notes:
-        lines += ["", _escape_markdown(note)]
-    return "\n".join(lines) + "\n"
+    lines: list[str] = []
+    for table in (table.filled for table in tables):
+        lines += [f"## {_escape_markdown(table.title)}", ""]
+        rows = [["Run", "Id", *map(_escape_markdown, table.columns)], ["---", "---", *("---:" for _ in table.columns)]]
+        for row in table.rows:
+            run_id = f"`{plain(row.run).replace('`', '')}`"
+            rows.append([_escape_markdown(row.name), run_id, *map(_markdown_cell, row.cells)])
+        lines += [f"| {' | '.join(cells)} |" for cells in rows]
+        for note in table.notes:
+            lines += ["", _escape_markdown(note)]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _markdown_cell(cell: Cell) -> str:
@@ -159,35 +152,23 @@ def _markdown_cell(cell: Cell) -> str:
     return " ".join(filter(None, (value, f"({cell.interval})" if cell.interval else "", cell.scope)))
 
 
-def _markdown_row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def _escape_markdown(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", html.escape(plain(text), quote=False))
 
 
 def as_latex(tables: Iterable[Table]) -> str:
     r"""Return floats for a paper; the preamble needs \usepackage{booktabs}."""
-    return "% \\usepackage{booktabs}\n" + "\n".join(map(_latex_table, tables))
-
-
-def _latex_table(table: Table) -> str:
-    table = table.filled
-    lines = [
-        *(f"% {plain(note)}" for note in table.notes),
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{_escape_latex(table.title)}}}",
-        rf"\begin{{tabular}}{{ll{'r' * len(table.columns)}}}",
-        r"\toprule",
-        rf"{' & '.join(['Run', 'Id', *map(_escape_latex, table.columns)])} \\",
-        r"\midrule",
-    ]
-    for row in table.rows:
-        cells = [_escape_latex(row.name), rf"\texttt{{{_escape_latex(row.run)}}}", *map(_latex_cell, row.cells)]
-        lines.append(rf"{' & '.join(cells)} \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+    lines = [r"% \usepackage{booktabs}"]
+    for table in (table.filled for table in tables):
+        lines += [f"% {plain(note)}" for note in table.notes]
+        lines += [r"\begin{table}", r"\centering", rf"\caption{{{_escape_latex(table.title)}}}"]
+        lines += [rf"\begin{{tabular}}{{ll{'r' * len(table.columns)}}}", r"\toprule"]
+        lines += [rf"{' & '.join(['Run', 'Id', *map(_escape_latex, table.columns)])} \\", r"\midrule"]
+        for row in table.rows:
+            cells = [_escape_latex(row.name), rf"\texttt{{{_escape_latex(row.run)}}}", *map(_latex_cell, row.cells)]
+            lines.append(rf"{' & '.join(cells)} \\")
+        lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
+    return "\n".join(lines)
 
 
 def _latex_cell(cell: Cell) -> str:
@@ -211,14 +192,11 @@ def as_csv(tables: Iterable[Table]) -> str:
         for row in table.rows:
             for column, cell in zip(table.columns, row.cells, strict=True):
                 labels = map(_escape_csv, (table.title, row.name, row.run, column))
-                writer.writerow([*labels, *_csv_cell(cell)])
+                if isinstance(cell, Number):
+                    writer.writerow([*labels, cell.value, cell.low, cell.high, cell.questions, int(cell.best)])
+                else:
+                    writer.writerow([*labels, NOT_KNOWN if cell is None else _escape_csv(cell), None, None, None, 0])
     return file.getvalue()
-
-
-def _csv_cell(cell: Cell) -> Sequence[Any]:
-    if isinstance(cell, Number):
-        return (cell.value, cell.low, cell.high, cell.questions, int(cell.best))
-    return (NOT_KNOWN if cell is None else _escape_csv(cell), None, None, None, 0)
 
 
 def _escape_csv(text: str) -> str:

@@ -22,13 +22,11 @@ _MAX_REASON_CHARS = 800
 _MAX_NAME_CHARS = 300
 _MAX_LABEL_CHARS = 40
 _MAX_DEPTH = 40
-_MAX_FACTS = 20
-"""Facts of a node, and of each of its validations."""
+_MAX_FACTS = 20  # facts of a node, and of each of its validations
 _MAX_PARTS, _MAX_WORDS, _MAX_LISTED = 80, 500, 20
 """Sentences of a text, words of a sentence, and facts, names or samples of one of them."""
 
-PassageText = tuple[str, str, str]
-"""Id, title and text."""
+PassageText = tuple[str, str, str]  # id, title and text
 
 
 def cut(value: object, chars: int = _MAX_CHARS) -> str:
@@ -117,18 +115,16 @@ def _view_sentence(sentence: SentenceView) -> list[str | list[Any]]:
 
 def _view_word(text: str, word: WordView) -> list[Any]:
     mark = 1 if word.hit else 0 if word.content else 2
+    numbers: list[float | None] = [] if word.probability is None else [word.probability]
     if word.entropy is not None:
         numbers = [word.entropy, word.attention, word.score]
-    else:
-        numbers = [] if word.probability is None else [word.probability]
     return [cut(text, _MAX_NAME_CHARS), word.level, mark, *map(_round, numbers)]
 
 
 def _view_query(query: SubQuery) -> dict[str, Any]:
     """`search` is the place of the search among those of the trace; without it, nothing was searched for."""
-    flags = _filled({"repeated": query.repeated})
     place = {} if query.search is None else {"search": query.search}
-    return {"query": cut(query.query, _MAX_NAME_CHARS), **flags, **place}
+    return {"query": cut(query.query, _MAX_NAME_CHARS), **_filled({"repeated": query.repeated}), **place}
 
 
 def _view_fact(fact: ReadFact) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class Checkpoints:
     def __init__(self, folder: Path, training: Mapping[str, Any]) -> None:
         self.folder = folder
         self._training = dict(training)
+        self._digest = hashlib.sha256(json.dumps(self._training, sort_keys=True).encode()).hexdigest()
         self._plan = folder / self.PLAN
         self._state = folder / "state.safetensors"
 
@@ -60,7 +61,7 @@ class Checkpoints:
         for name, weight in learner.weights.items():
             for moment, key in _MOMENTS.items():
                 tensors[f"{moment}.{name}"] = learner.optimiser.state[weight][key]
-        write_tensors(self._state, tensors, {"step": str(step), "training": digest_of(self._training)})
+        write_tensors(self._state, tensors, {"step": str(step), "training": self._digest})
 
     def restore(self, learner: Learner) -> int:
         """Restore weights and moments; return the steps done, or 0."""
@@ -79,7 +80,7 @@ class Checkpoints:
             for kind in ("weight", *_MOMENTS)
         }
         shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        if shapes != expected or not metadata or metadata.get("training") != digest_of(self._training):
+        if shapes != expected or not metadata or metadata.get("training") != self._digest:
             raise self._damaged(self._state)
         step = int(metadata["step"])
         for name, weight in learner.weights.items():
@@ -100,10 +101,6 @@ def differences(before: Any, now: Any, name: str = "") -> str:
         keys = dict.fromkeys((*now, *before))
         return "; ".join(filter(None, (differences(before.get(key), now.get(key), str(key)) for key in keys)))
     return "" if before == now else f"{name} was {_short(before)} and is {_short(now)}"
-
-
-def digest_of(training: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(training, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager
@@ -210,10 +207,8 @@ def write_adapter(
     (settings,) = learner.adapted.peft_config.values()
     config = {**settings.to_dict(), "base_model_name_or_path": base, "inference_mode": True}
     # peft writes sets in any order; the same training makes the same file.
-    _write_json(
-        folder / config_file,
-        {name: sorted(value) if isinstance(value, set) else value for name, value in sorted(config.items())},
-    )
+    ordered = {name: sorted(value) if isinstance(value, set) else value for name, value in sorted(config.items())}
+    _write_json(folder / config_file, ordered)
     # Embeddings are not trained; to find that out, peft would look for the base on a hub.
     weights = peft.get_peft_model_state_dict(learner.adapted, save_embedding_layers=False)
     write_tensors(folder / weights_file, weights, {"format": "pt"})

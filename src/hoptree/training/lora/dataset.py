@@ -153,15 +153,8 @@ def _read_rows(path: Path, data: bytes, base: str, seen: dict[str, str], refused
         *messages, last = (Message(turn["role"], turn["content"]) for turn in value["messages"])
         meta = value.get("meta", {})
         kind = " ".join(str(meta[name]) for name in ("kind", "part") if meta.get(name)) or _NO_KIND
-        yield TrainingRow(
-            str(key),
-            where,
-            tuple(messages),
-            last.content,
-            kind,
-            label=str(meta.get("label") or ""),
-            template=str(meta.get("template") or ""),
-        )
+        label, template = (str(meta.get(name) or "") for name in ("label", "template"))
+        yield TrainingRow(str(key), where, tuple(messages), last.content, kind, label, template)
 
 
 def _fault(value: dict[str, Any], base: str, seen: dict[str, str]) -> str:
@@ -220,8 +213,7 @@ def shorten(text: str) -> str:
 
 
 ALL_LINEAR = "all-linear"
-DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
-"""Torch's names; fp16 would need loss scaling."""
+DTYPES = {"fp32": "float32", "bf16": "bfloat16"}  # Torch's names; fp16 would need loss scaling
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,20 +68,15 @@ def convert(adapter: Path, base: Path, out: Path) -> dict[str, Any]:
             rows, columns = outward.shape
             outward = outward.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
         tensors[f"{name}.lora_a"], tensors[f"{name}.lora_b"] = inward, outward
-    card = _card(adapter, base)
-    _write(gguf, out, known.kind, float(settings["lora_alpha"]), card, tensors)
-    written = {"out": str(out), "base": str(base), "kind": known.kind, "layers": len(pairs), "rank": settings["r"]}
-    return {**written, **card}
-
-
-def _card(adapter: Path, base: Path) -> dict[str, Any]:
-    """Return bases and prompt templates from the adapter's card."""
-    card = read_card(adapter) or {}
-    trained = card.get("base") or {}
+    trained_card = read_card(adapter) or {}
+    trained = trained_card.get("base") or {}
     bases = {file_digest(base): base.name}
     if isinstance(trained.get("digest"), str):
         bases.setdefault(trained["digest"], Path(str(trained.get("name"))).name)
-    return {"bases": bases, "templates": sorted(card.get("templates") or ())}
+    card = {"bases": bases, "templates": sorted(trained_card.get("templates") or ())}
+    _write(gguf, out, known.kind, float(settings["lora_alpha"]), card, tensors)
+    written = {"out": str(out), "base": str(base), "kind": known.kind, "layers": len(pairs), "rank": settings["r"]}
+    return {**written, **card}
 
 
 def _settings(adapter: Path) -> dict[str, Any]:

@@ -118,13 +118,11 @@ def _group(examples: Iterable[Example], max_length: int) -> list[list[Example]]:
     """Pack examples into groups of `max_length` tokens (first fit)."""
     bins: list[list[Example]] = []
     for example in sorted(examples, key=lambda example: (-len(example.tokens), example.id)):
-        size = len(example.tokens)
-        fitting = (place for place in bins if sum(len(other.tokens) for other in place) + size <= max_length)
-        place = next(fitting, None)
-        if place is None:
-            bins.append([example])
-        else:
-            place.append(example)
+        room = max_length - len(example.tokens)
+        fitting = next((place for place in bins if sum(len(other.tokens) for other in place) <= room), None)
+        if fitting is None:
+            bins.append(fitting := [])
+        fitting.append(example)
     return bins
 
 
@@ -228,22 +226,17 @@ class Learner:
         self._torch.manual_seed(self._recipe.seed + number)
         with _explain_out_of_memory(self._recipe):
             loss = self.gradients(examples)
-        self._check_finite("loss", loss, number)
-        self._check_finite(
-            "gradient", self._torch.nn.utils.clip_grad_norm_(self.weights.values(), _MAX_GRADIENT_NORM), number
-        )
+        gradient = self._torch.nn.utils.clip_grad_norm_(self.weights.values(), _MAX_GRADIENT_NORM)
+        for what, value in (("loss", loss), ("gradient", gradient)):
+            if not self._torch.isfinite(value):  # before the weights are spoilt: the last checkpoint stays good
+                raise HoptreeError(
+                    f"The {what} of step {number + 1} is no number any more.",
+                    "Give --learning-rate less, or --dtype fp32, and another --out.",
+                )
         for group in self.optimiser.param_groups:
             group["lr"] = self._recipe.rate(number, steps)
         self.optimiser.step()
         return float(loss)
-
-    def _check_finite(self, what: str, value: Any, number: int) -> None:
-        """Stop before the weights are spoilt, so that the last checkpoint stays good."""
-        if not self._torch.isfinite(value):
-            raise HoptreeError(
-                f"The {what} of step {number + 1} is no number any more.",
-                "Give --learning-rate less, or --dtype fp32, and another --out.",
-            )
 
     def gradients(self, examples: Sequence[Example]) -> Any:
         """Compute the loss and its gradients, summed over all processes."""

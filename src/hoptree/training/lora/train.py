@@ -63,19 +63,15 @@ class Order:
     """Which examples a step learns from."""
 
     def __init__(self, examples: int, recipe: Recipe) -> None:
-        self._examples = examples
-        self._recipe = recipe
-        self._steps_an_epoch = recipe.steps(examples) // recipe.epochs
-        self._shuffled: tuple[int, list[int]] = (-1, [])
+        self._orders = []
+        for epoch in range(recipe.epochs):
+            self._orders.append(list(range(examples)))
+            random.Random(f"{recipe.seed}:{epoch}").shuffle(self._orders[-1])
+        self._steps_an_epoch, self._size = recipe.steps(examples) // recipe.epochs, recipe.examples_a_step
 
     def of(self, step: int) -> list[int]:
         epoch, place = divmod(step, self._steps_an_epoch)
-        if self._shuffled[0] != epoch:
-            order = list(range(self._examples))
-            random.Random(f"{self._recipe.seed}:{epoch}").shuffle(order)
-            self._shuffled = (epoch, order)
-        size = self._recipe.examples_a_step
-        return self._shuffled[1][place * size : (place + 1) * size]
+        return self._orders[epoch][place * self._size : (place + 1) * self._size]
 
 
 def is_first_process() -> bool:
@@ -148,15 +144,12 @@ def _finished_card(out: Path, training: Mapping[str, Any]) -> dict[str, Any] | N
         return card
     state = out / _STATE
     started = (state / Checkpoints.PLAN).exists()
-    if out.exists() and not started and not all(_is_unstarted(path, state) for path in out.rglob("*")):
+    unstarted = (FolderLock.NAME, Checkpoints.PLAN)  # all that a training killed at its start leaves
+    left = [path for path in out.rglob("*") if path != state] if not started else []
+    if not all(path.parent == state and path.name.startswith(unstarted) for path in left):
         raise InputError(f"{out} holds other files.", "Give --out a folder that is new.")
     Checkpoints(state, training).check()
     return None
-
-
-def _is_unstarted(path: Path, state: Path) -> bool:
-    """Return whether a folder is left of a training killed at its start."""
-    return path == state or (path.parent == state and path.name.startswith((FolderLock.NAME, Checkpoints.PLAN)))
 
 
 def _decisive(recipe: Mapping[str, Any]) -> dict[str, Any]:
@@ -307,7 +300,9 @@ class _Training:
         """Take all steps that are left; the first process logs the losses."""
         order = Order(len(self.examples), self.spec.recipe)
         path = self.spec.out / _LOG
-        log = _read_log(path, done)
+        log = [row for _, row in read_lines(path) if row["step"] <= done]
+        if [row["step"] for row in log] != list(range(1, done + 1)):
+            raise ConfigError(f"{path} is damaged.", f"Delete {path.parent}, or give another --out.")
         self.processes.wait()  # until the others have read it, too
         with contextlib.ExitStack() as stack:
             file = None
@@ -334,10 +329,3 @@ class _Training:
                         checkpoints.save(step + 1, learner)
                 on_progress(step + 1, self.steps, loss)
         return log
-
-
-def _read_log(path: Path, step: int) -> list[dict[str, Any]]:
-    rows = [row for _, row in read_lines(path) if row["step"] <= step]
-    if [row["step"] for row in rows] != list(range(1, step + 1)):
-        raise ConfigError(f"{path} is damaged.", f"Delete {path.parent}, or give another --out.")
-    return rows

@@ -86,11 +86,13 @@ def gold_tree(question: TrainingQuestion) -> GoldTree:
         _check(step, text)
     if sum(step.relation == _WITHIN for step in steps) > 1:
         raise LeftOut("two steps that ask for an area without saying which")
-    kind = _kind(text)
+    kinds = {match[1].casefold() for match in _KIND.finditer(text)}  # of the works that the question is about
+    kind = kinds.pop() if len(kinds) == 1 else ""
     steps = [_with_kind(step, kind) if step.relation else _recased(step, text) for step in steps]
     plan, places = arranged(steps)
     read = carried_out(plan, text)
-    answers = _answers(question, source)[: len(steps)]
+    given = question.example.decomposition_answers if source == "steps" else ()
+    answers = [_tidy(answer) for answer in given or (fact[2] for fact in question.facts)][: len(steps)]
     fit = all(answers_it(step.relation, answer) for step, answer in zip(steps, answers, strict=False))
     if len(answers) < len(steps) or not all(answers) or not fit:
         return GoldTree(plan, read, source, {})
@@ -114,10 +116,7 @@ def facts_alone(question: TrainingQuestion) -> list[GoldStep]:
 
 
 def arranged(steps: Sequence[Step]) -> tuple[dict[str, Any], list[int]]:
-    """Nest the steps as JSON; return it with the place of each entry.
-
-    A step stands under the last one that it refers to, so that all are asked before it.
-    """
+    """Nest the steps as JSON; return it with the place of each entry."""
     below: dict[int | None, list[int]] = {None: []}
     for place, step in enumerate(steps):
         below[place] = []
@@ -184,12 +183,6 @@ def _stems(text: str) -> set[str]:
     return {word[:_STEM_CHARS] for word in words if word not in FUNCTION_WORDS}
 
 
-def _kind(question: str) -> str:
-    """Return the kind of works that a question is about, or ""."""
-    kinds = {match[1].casefold() for match in _KIND.finditer(question)}
-    return kinds.pop() if len(kinds) == 1 else ""
-
-
 def _with_kind(step: Step, kind: str) -> Step:
     """Return the step about "the film X" if it says only "X"."""
     if not kind or step.relation not in _OF_WORKS or references(step.subject) or is_named(kind, step.subject):
@@ -216,12 +209,6 @@ def _recased(step: Step, question: str) -> Step:
 def _released(text: str, kind: str) -> str:
     """Replace "published" for what is released, such as films and songs."""
     return re.sub(r"\bpublished(?=\?$| (?:on|in) [\w ,]+$)", "released", text) if kind in _RELEASED else text
-
-
-def _answers(question: TrainingQuestion, source: Source) -> list[str]:
-    """Return the answers of the steps, from facts if needed."""
-    given = question.example.decomposition_answers if source == "steps" else ()
-    return [_tidy(answer) for answer in given or (fact[2] for fact in question.facts)]
 
 
 def _tidy(answer: str) -> str:

@@ -41,7 +41,7 @@ _COUNTRY_WITH_ARTICLE = re.compile(
 )
 _PLACES = ("place of birth", "place of death", "place of burial")
 _BY_NAME = re.compile(
-    r"(?:who|what|which) (is|was) (the [^?]+? (?:of|for|in) [^?]+|[^?]+?['’]s [^?]+)\??", re.IGNORECASE
+    r"(?:who|what|which) (is|was|are|were) (the [^?]+? (?:of|for|in) [^?]+|[^?]+?['’]s [^?]+)\??", re.IGNORECASE
 )
 _WHO_DID = re.compile(
     r"(?:Who|(?:What|Which) (?:company|band|team|label|person|actor|actress|artist|singer))"
@@ -55,9 +55,6 @@ _IN_PLACE = re.compile(
 _PUBLISHED = re.compile(r"When was ([^?]+) (released|published|founded|established|formed)\??")
 _PROPER_PLACE = re.compile(r"[A-Z][\w.'’-]*(?:[ ,]+[\w.'’-]+){0,5}")
 _MAX_NAME_WORDS = 6  # longer answers are sentences of their own, and cannot stand behind "is"
-_ASKS_BY_NAME = re.compile(
-    r"(?:who|what|which) (?:is|was|are|were) (the [^?]+? (?:of|for|in) [^?]+|[^?]+?['’]s [^?]+)\??", re.IGNORECASE
-)
 _AUXILIARY = "is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might|must"
 _NOUN = re.compile(
     r"\b(?:what|which)\s+(?:(?:kind|type|name)\s+of\s+)?"
@@ -111,11 +108,12 @@ def stated(question: str, answer: str) -> str:
         return f"{dated[1]} was {dated[2]} {when}" if when else ""
     if placed := _IN_PLACE.fullmatch(text):
         how = placed[3] if placed[3] == "from" else f"{placed[3]} in"
-        place = _as_place(answer)
-        return f"{placed[2]} {placed[1]} {how} {place}" if place else ""
+        with_article = f"the {answer}" if _COUNTRY_WITH_ARTICLE.fullmatch(answer) else ""
+        is_place = _PROPER_PLACE.fullmatch(answer) and not _ADJECTIVE.fullmatch(answer)
+        return f"{placed[2]} {placed[1]} {how} {with_article or answer}" if with_article or is_place else ""
     if len(answer.split()) > _MAX_NAME_WORDS:
         return ""
-    if by_name := _BY_NAME.fullmatch(text):
+    if (by_name := _BY_NAME.fullmatch(text)) and by_name[1].casefold() in ("is", "was"):
         return f"{by_name[2]} {by_name[1]} {answer}"
     if did := _WHO_DID.fullmatch(text):
         return f"{answer} {did[1]}"
@@ -127,17 +125,10 @@ def when_of(value: str) -> str:
     return f"on {value}" if _DAY.fullmatch(value) else f"in {value}" if _YEAR.fullmatch(value) else ""
 
 
-def _as_place(value: str) -> str:
-    """Return a place as it follows "in" or "from"; "" if the value is none."""
-    if _COUNTRY_WITH_ARTICLE.fullmatch(value):
-        return f"the {value}"
-    return value if _PROPER_PLACE.fullmatch(value) and not _ADJECTIVE.fullmatch(value) else ""
-
-
 def phrase_of(question: str) -> str:
     """Return a noun phrase for what a question asks by name, or ""."""
-    match = _ASKS_BY_NAME.fullmatch(question.strip())
-    return match[1].strip() if match else ""
+    match = _BY_NAME.fullmatch(question.strip())
+    return match[2].strip() if match else ""
 
 
 def name_of(question: str) -> str:
@@ -177,10 +168,7 @@ class LeftOut(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step as a question and as a noun phrase for its answer.
-
-    `relation` and `subject` are what it was made from, if anything.
-    """
+    """A step as a question and as a noun phrase for its answer."""
 
     question: str
     phrase: str = ""
@@ -223,8 +211,10 @@ def _in_words(question: TrainingQuestion) -> tuple[list[Step], Source]:
         if not answers and len(facts) == len(steps):
             answers = tuple(fact[2] for fact in facts)
         steps = _without_answers(steps, answers, example.question)
-        if len(facts) == len(steps):
-            _check_subjects(steps, facts, example.question)
+        later = zip(steps[1:], facts[1:], strict=True) if len(facts) == len(steps) else ()
+        for step, (subject, _, _) in later:
+            if is_named(subject, step.question) and not is_named(subject, example.question):
+                raise LeftOut("a step about what the question does not name")
         return steps, "steps"
     if facts:
         return _from_facts(facts, example), "facts"
@@ -315,13 +305,6 @@ def _without_answers(steps: Sequence[Step], answers: Sequence[str], question: st
                 step = replace(step, **{field: name.sub(f"#{number}", text) for field, text in texts.items()})
         kept.append(step)
     return kept
-
-
-def _check_subjects(steps: Sequence[Step], facts: Sequence[Fact], question: str) -> None:
-    """Refuse a later step about an earlier one's answer."""
-    for step, (subject, _, _) in zip(steps[1:], facts[1:], strict=True):
-        if is_named(subject, step.question) and not is_named(subject, question):
-            raise LeftOut("a step about what the question does not name")
 
 
 def _self_contained(steps: Sequence[Step]) -> list[str]:
