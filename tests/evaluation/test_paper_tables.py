@@ -73,7 +73,7 @@ def test_rows_and_columns_are_those_of_the_file(part: PaperPart) -> None:
 
     if part.figures:
         check(part.figures, list(part.rows))
-    table = paper_table(part, [], Path("nowhere"), [])
+    table = paper_table(part, [], [])
     assert all(len(row.cells) == len(table.columns) for row in table.rows)
     assert not part.figures or table.rows
 
@@ -148,13 +148,13 @@ def test_files_beside_the_experiment_and_models_with_settings(tmp_path: Path) ->
 
 def test_the_papers_figures_have_their_place() -> None:
     def row(paper: str, table: str, name: str) -> TableRow:
-        rows = paper_table(find_part(paper, table), [], Path("nowhere"), []).rows
+        rows = paper_table(find_part(paper, table), [], []).rows
         return next(row for row in rows if row.name == name)
 
     taikc = row("taikc", "table2", "TAIKC, Llama-3.1-8B")
     assert taikc.run == "paper" and (taikc.cells[0], taikc.cells[-1]) == (Number(49.7), Number(42.3))
     assert row("ra-isf", "table1", "Iter-RetGen, GPT-3.5").cells[:4] == (None, None, None, Number(45.2))
-    table = paper_table(find_part("treeqa", "table3"), [], Path("nowhere"), [])
+    table = paper_table(find_part("treeqa", "table3"), [], [])
     assert table.columns[:2] == ("DR, Qwen2.5-14B", "TreeQA, Qwen2.5-14B")
-    assert "StrategyQA F1" not in paper_table(find_part("mind", "table1"), [], Path("nowhere"), []).columns
+    assert "StrategyQA F1" not in paper_table(find_part("mind", "table1"), [], []).columns
     assert json.dumps(table.as_dict())

@@ -27,6 +27,8 @@ from hoptree.evaluation.boundary import measure_all
 from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.datasets.releases import command_for
 from hoptree.evaluation.experiment import LINKING_METHOD, BoundaryExperiment
+from hoptree.evaluation.judge import read_judgements
+from hoptree.evaluation.paper_runs import Place, claims_table, planned_places, stored_places
 from hoptree.evaluation.paper_tables import PaperPart
 from hoptree.evaluation.plan import Planned, chosen, read_plan
 from hoptree.evaluation.report.contents import tables_of
@@ -39,11 +41,12 @@ from hoptree.models import open_model
 from hoptree.models.model import Model
 
 _LIST = "list"
+_CLAIMS = "claims"
 
 
 def paper(
     name: Annotated[str, Argument(metavar="PAPER|list", help="taikc, ra-isf, treeqa or mind; list names all tables.")],
-    table: Annotated[str, Argument(help="table2, figure3, …; with list, only those of this paper.")] = "",
+    table: Annotated[str, Argument(help="table2, figure3, … or claims; with list, only those of this paper.")] = "",
     data: Annotated[Path, Option(help="The folder of the data sets.")] = Path("data"),
     model: Annotated[
         str,
@@ -66,6 +69,10 @@ def paper(
     base_url: options.BaseURL = "",
     budget: options.QuestionBudget = "",
     out: Annotated[Path | None, Option(help="The folder of the runs.  [default: runs/PAPER/TABLE/MODEL]")] = None,
+    runs: Annotated[
+        Path | None, Option(help="Print from the runs in DIR/…/PAPER/TABLE, and ask nothing.  [claims: runs]")
+    ] = None,
+    at_once: options.AtOnce = 1,
     retry_failed: options.RetryFailed = False,
     no_cache: options.NoCache = False,
     as_json: options.AsJson = False,
@@ -74,7 +81,8 @@ def paper(
 
     It runs the experiment file of the table, judges where the paper judges, and says what differs: model, documents,
     questions. Without --judge the model itself judges. The same command goes on where it was ended. Files retrieve as
-    the paper does where it says how; --rerank none and --retriever bm25 need no encoder.
+    the paper does where it says how; --rerank none and --retriever bm25 need no encoder. claims tells from the runs
+    that there are which claims of the paper hold, which do not, and which cannot be told.
 
     \b
     hoptree paper list
@@ -82,9 +90,15 @@ def paper(
     hoptree paper taikc table2 --data DATA --model openai/NAME --judge openai/JUDGE
     hoptree paper taikc table2 --data DATA --model openai/NAME --prompts FOLDER --rerank none
     hoptree paper ra-isf table1 --data DATA --model local/qwen2.5-1.5b --only HotpotQA --only RA-ISF --encoder minilm
+    hoptree paper taikc claims --runs runs
     """
     if name == _LIST or not table:
         _list(table if name == _LIST else name, data, as_json=as_json)
+        return
+    if table == _CLAIMS:
+        known = paper_tables.read_paper(name)
+        claims = claims_table(known, f"{paper_tables.PAPERS[name]}: claims", runs or Path("runs"))
+        _print(name, _CLAIMS, out or (runs or Path("runs")) / name, [claims], as_json=as_json)
         return
     part = paper_tables.find_part(name, table)
     if part.counts:
@@ -94,6 +108,9 @@ def paper(
         if part.command:
             raise InputError(f"{part.title} ({part.about}) is made by another command.", f"Give {part.command}.")
         raise InputError(f"{part.title} is not here: {part.absent}.", "hoptree paper list names those that are.")
+    if runs is not None:
+        _show_stored(part, runs, out, as_json=as_json)
+        return
     judges = judge or [model or part.judge] * bool(part.judges)
     if len(set(judges)) < part.judges or (part.judges and not all(judges)):
         least = counted(part.judges, "judge") if part.judges == 1 else f"at least {part.judges} judges"
@@ -112,13 +129,13 @@ def paper(
     planned = leave_out_unlabelled(planned)
     warn_unused_prompts(planned, judged=bool(judges))
     run_options = RunOptions(retry_failed=retry_failed, cache=None if no_cache else "default")
-    work = _make(planned, folder, run_options, judges, base_url=base_url, quiet=as_json)
+    work = _make(planned, folder, run_options, judges, at_once=at_once, base_url=base_url, quiet=as_json)
     try:
         run_to_end(work, "questions", cached=not no_cache)
     except OtherRun as error:  # rows of one table that rest on different things cannot be compared
         error.remedy = "Choose another --out."
         raise
-    _show(part, planned, folder, judges, as_json=as_json)
+    _show(part, planned_places(part, planned, folder), folder, judges, as_json=as_json)
 
 
 def _default_folder(part: PaperPart, model: str, limit: int | None, choices: Sequence[str]) -> Path:
@@ -131,7 +148,14 @@ def _default_folder(part: PaperPart, model: str, limit: int | None, choices: Seq
 
 
 async def _make(
-    planned: list[Planned], out: Path, run_options: RunOptions, judges: Sequence[str], *, base_url: str, quiet: bool
+    planned: list[Planned],
+    out: Path,
+    run_options: RunOptions,
+    judges: Sequence[str],
+    *,
+    at_once: int,
+    base_url: str,
+    quiet: bool,
 ) -> None:
     """Make all runs or measurements, and judge them; one model at once."""
     for spec in judges:
@@ -145,7 +169,7 @@ async def _make(
     if any(run.experiment.method == LINKING_METHOD for run in planned):
         await link_all(planned, out, run_options, quiet=quiet)
         return
-    await run_all(planned, out, run_options, at_once=1, quiet=quiet)
+    await run_all(planned, out, run_options, at_once=at_once, quiet=quiet)
     for spec in judges:
         async with aclosing(_open_judge(spec, base_url)) as judge:
             for run in planned:
@@ -159,38 +183,65 @@ def _open_judge(spec: str, base_url: str) -> Model:
     return open_model(spec, base_url=base_url if spec.startswith("openai/") else "")
 
 
-def _show(part: PaperPart, planned: list[Planned], out: Path, judges: list[str], *, as_json: bool) -> None:
+def _show_stored(part: PaperPart, root: Path, out: Path | None, *, as_json: bool) -> None:
+    """Print a table from the runs below a folder."""
+    assert part.file is not None
+    places = stored_places(part, root)
+    if not places:
+        where = root / part.paper / part.file.stem
+        raise InputError(f"There is no run of {part.title} in {where}, or deeper in {root}.", f"Make it: --out {where}")
+    judges = dict.fromkeys(known.judge.name for place in places for known in read_judgements(place.folder))
+    _show(part, places, out or root / part.paper, list(judges), as_json=as_json)
+
+
+def _show(part: PaperPart, places: Sequence[Place], out: Path, judges: Sequence[str], *, as_json: bool) -> None:
     """Print the table or the report's tables, and write them to a file."""
-    tables = [paper_tables.paper_table(part, planned, out, judges)] if part.rows else []
-    written = [out / f"{part.name}.md"]
+    tables = [paper_tables.paper_table(part, places, judges)] if part.rows else []
+    pages: dict[str, str] = {}
     missing: list[str] = []
     if part.rows and part.name.startswith("figure"):
-        written.append(out / f"{part.name}.html")
         of_links = all(measure.startswith(("entities:", "relations:")) for measure in part.measures.values())
         axis = "recall, %" if of_links else ", ".join(part.measures)
-        write_text(written[-1], make_figure_page(part.title, [table_bars(tables[0], axis)], tables))
+        pages[f"{part.name}.html"] = make_figure_page(part.title, [table_bars(tables[0], axis)], tables)
     elif part.name.startswith("figure"):
-        groups = read_groups([out / run.folder for run in planned])
+        groups = read_groups([place.folder for place in places])
         tables += [table for table in tables_of(groups) if any(title in table.title for title in part.report)]
         missing = _missing(part, tables, groups)
-        written.append(out / "report.html")
-        write_text(written[-1], make_page(groups))
+        pages["report.html"] = make_page(groups)
     paper_text = [f"The paper's text: {part.says}."] if part.says and not part.rows else []
+    _print(part.paper, part.name, out, tables, paper_text, missing, pages, as_json=as_json)
+    if not as_json:
+        for command in part.then:
+            echo(f"then: {command.replace('OUT', str(out))}")
+
+
+def _print(
+    paper_name: str,
+    name: str,
+    out: Path,
+    tables: Sequence[Table],
+    paper_text: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    pages: Mapping[str, str] | None = None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print tables, and write them and further pages to files."""
     text = as_markdown(tables) + "".join(f"\n{sentence}\n" for sentence in (*paper_text, *missing))
-    write_text(written[0], text)
+    written = {out / f"{name}.md": text, **{out / page: content for page, content in (pages or {}).items()}}
+    for path, page_text in written.items():
+        write_text(path, page_text)
     if as_json:
         content = {
             "tables": [table.as_dict() for table in tables],
-            "missing": missing,
+            "missing": list(missing),
             "files": [str(path) for path in written],
         }
-        print_json({"paper": part.paper, "name": part.name, "folder": str(out), **content})
+        print_json({"paper": paper_name, "name": name, "folder": str(out), **content})
         return
     echo(clean(text))
     for path in written:
         echo(f"wrote {path}")
-    for command in part.then:
-        echo(f"then: {command.replace('OUT', str(out))}")
 
 
 def _count(part: PaperPart, data: Path, *, as_json: bool) -> None:

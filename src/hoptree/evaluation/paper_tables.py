@@ -19,9 +19,9 @@ from typing import Any
 
 from hoptree.core.errors import ConfigError, InputError, closest
 from hoptree.evaluation.datasets.releases import command_for
-from hoptree.evaluation.experiment import LINKING_METHOD
 from hoptree.evaluation.judge import agreement, read_judgements
 from hoptree.evaluation.linking import coverage, read_linked, recall_number
+from hoptree.evaluation.paper_runs import DRAW, Place, runs_by_place
 from hoptree.evaluation.plan import NO_MODEL, Planned, experiments_folder
 from hoptree.evaluation.report.contents import mean_number, modules_of, workload
 from hoptree.evaluation.report.hypothesis_trees import gold_found, trees_of
@@ -33,16 +33,13 @@ from hoptree.evaluation.report.measures import (
     mean_cost,
     mean_figure,
     mean_score,
-    read_groups,
 )
 from hoptree.evaluation.report.run_tables import read_boundary
 from hoptree.evaluation.report.tables import Number, Table, TableRow, count, percent, points
-from hoptree.evaluation.run_folder import RUN
 
 PAPERS = {"taikc": "TAIKC", "ra-isf": "RA-ISF", "treeqa": "TreeQA", "mind": "MIND"}
 """The papers by the folders of their experiment files."""
 _AXES = ("run", "part", "data", "measure", "model")
-_DRAW = ", draw "
 _DIFFERS = "What differs from the paper"
 _BOUNDARY_COUNTS = {"direct": "questions", "confident": "answered", "knowledge_gap": "refused"}
 _COUNT_MEASURES = ("boundary:number",)  # measures that an average leaves out
@@ -114,6 +111,7 @@ class Paper:
     steps: Sequence[Mapping[str, Any]]
     hyperparameters: Sequence[Mapping[str, Any]]
     ablations: Sequence[Mapping[str, Any]]
+    claims: Sequence[Mapping[str, Any]]
 
 
 @cache
@@ -134,7 +132,7 @@ def read_paper(name: str) -> Paper:
                 raise ConfigError(f"{folder / 'paper.toml'}: {key} has no '{unknown.pop()}'.", "See taikc/paper.toml.")
             file = {"file": folder / facts["file"]} if "file" in facts else {}
             parts[key] = PaperPart(name, key, **{**common, **facts, **file})
-    listed = (content.get(key, []) for key in ("step", "hyperparameter", "ablation"))
+    listed = (content.get(key, []) for key in ("step", "hyperparameter", "ablation", "claim"))
     return Paper(name, content["method"], parts, *listed)
 
 
@@ -197,9 +195,9 @@ def check_data(part: PaperPart, planned: Sequence[Planned], data: Path) -> None:
     raise InputError(f"{part.title} needs {', '.join(missing)} in {data}.", f"Get them: {'; '.join(remedies)}.")
 
 
-def paper_table(part: PaperPart, planned: Sequence[Planned], out: Path, judges: Sequence[str]) -> Table:
+def paper_table(part: PaperPart, places: Sequence[Place], judges: Sequence[str]) -> Table:
     """Return the paper's table with our figures above its own."""
-    ours = _Ours(part, planned, out)
+    ours = _Ours(part, places)
     theirs, their_means = _paper_figures(part)
     lengths = Counter(key[-1] for key in theirs)
     by_length = sorted(theirs, key=lambda key: -lengths[key[-1]])
@@ -288,26 +286,20 @@ def _lines(figures: Mapping[str, Any], depth: int) -> Iterator[tuple[Key, Sequen
 class _Ours:
     """The figures of the runs that there are, by their place in the table."""
 
-    def __init__(self, part: PaperPart, planned: Sequence[Planned], out: Path) -> None:
+    def __init__(self, part: PaperPart, places: Sequence[Place]) -> None:
         self.cells: dict[Key, Number | None] = {}
-        self.runs: dict[tuple[str, str, str], list[Run]] = {}
         self.asked: dict[str, int] = {}
-        self.models = dict.fromkeys(plan.experiment.model for plan in planned if plan.experiment.model != NO_MODEL)
+        self.models = dict.fromkeys(place.spec for place in places if place.spec != NO_MODEL)
         self.notes: list[str] = []
-        named = _run_names(part, planned)
-        for plan in planned:
-            if plan.experiment.method == LINKING_METHOD and (linked := read_linked(out / plan.folder)):
-                self.asked[plan.data_name] = linked["questions"]
-                self._place(part, (*named[plan.folder], plan.data_name), partial(recall_number, linked))
+        for place in places:
+            if linked := read_linked(place.folder):
+                self.asked[place.data] = linked["questions"]
+                self._place(part, (place.model, place.run, place.data), partial(recall_number, linked))
                 self.notes = [coverage(linked)]
-        folders = {(out / run.folder).resolve(): run for run in planned if (out / run.folder / RUN).exists()}
-        for group in read_groups(list(folders)) if folders else ():
-            for run in group.runs:
-                plan = folders[run.folder.resolve()]
-                self.runs.setdefault((*named[plan.folder], plan.data_name), []).append(run)
-        for place, runs in self.runs.items():
-            self.asked[place[-1]] = runs[0].total
-            self._place(part, place, partial(_over_draws, runs))
+        self.runs = runs_by_place(places)
+        for of, runs in self.runs.items():
+            self.asked[of[-1]] = runs[0].total
+            self._place(part, of, partial(_over_draws, runs))
 
     def _place(self, part: PaperPart, of: tuple[str, str, str], figure: Callable[[str, str], Number | None]) -> None:
         """Put the figures of one model, run and data set into their cells."""
@@ -325,25 +317,6 @@ class _Ours:
             if behind and not all(run.finished for run in runs):
                 return " (not finished)"
         return ""
-
-
-def _run_names(part: PaperPart, planned: Sequence[Planned]) -> dict[Path, tuple[str, str]]:
-    """Return the model and run names of each folder."""
-    plan = part.plan()
-    specs = {
-        str(spec.get("model") if isinstance(spec, dict) else spec): name
-        for name, spec in plan.get("models", {}).items()
-    }
-    runs = list(plan.get("runs", {}))
-    names = {}
-    for run in planned:
-        spec = run.experiment.model
-        model = "no model" if spec == NO_MODEL else specs.get(spec, spec)
-        name = run.run_name.removesuffix(f", {model}")
-        if len(runs) == 1 and name not in runs:
-            name = runs[0]
-        names[run.folder] = (model, name.partition(_DRAW)[0])
-    return names
 
 
 def _over_draws(runs: Sequence[Run], measure: str, part: str) -> Number | None:
@@ -387,21 +360,26 @@ def _figure(run: Run, measure: str, part: str) -> Number | None:
     return mean_cost(run, COSTS[kind]) if kind in COSTS else mean_score(run, measure)
 
 
+def _search(settings: Mapping[str, Any]) -> str:
+    """Return the retriever and reranker of a run or of all runs."""
+    return " + ".join(str(settings[name]) for name in ("retriever", "rerank") if settings.get(name))
+
+
 def _notes(part: PaperPart, ours: _Ours, judges: Sequence[str]) -> Iterator[str]:
     """Yield what differs from the paper, point by point."""
     yield "Figures made here have 95 % intervals, and a question that failed counts as wrong."
     runs = [run for several in ours.runs.values() for run in several]
     yield f"Model: {', '.join(ours.models)}; the paper: {', '.join(part.plan()['models'])}."
     yield from ours.notes
-    searched = {
-        " + ".join(
-            str(run.about["experiment"][name]) for name in ("retriever", "rerank") if run.about["experiment"][name]
-        )
-        for run in runs
-        if run.about["rests_on"].get("corpus")
-    }
+    searched = {_search(run.about["experiment"]) for run in runs if run.about["rests_on"].get("corpus")}
     if searched:
-        yield f"Documents: of each data set, or --corpus, by {', '.join(sorted(searched))}; the paper: {part.corpus}."
+        planned = _search(part.plan().get("every") or {})
+        instead = f", in the place of {planned}" if searched != {planned} else ""
+        by = f"{', '.join(sorted(searched))}{instead}"
+        yield f"Documents: of each data set, or --corpus, by {by}; the paper: {part.corpus}."
+    made = {name for _, name, _ in ours.runs}
+    if runs and (left := [name for name in part.plan()["runs"] if name.partition(DRAW)[0] not in made]):
+        yield f"Not run: {'; '.join(left)}."
     theirs = part.questions
     drawn = [
         f"{data} {total:,} ({theirs if isinstance(theirs, int) else theirs.get(data, 'not told')})"

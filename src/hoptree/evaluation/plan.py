@@ -96,13 +96,7 @@ class Planned:
     @property
     def folder(self) -> Path:
         """The run's folder below that of all runs."""
-        folder = Path()
-        for name in filter(None, (self.data_name, self.run_name)):
-            plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".-")
-            if not plain:
-                raise InputError(f"'{name}' cannot name a folder.", "Use letters and digits.")
-            folder /= plain
-        return folder
+        return Path(*(plain_name(name) for name in (self.data_name, self.run_name) if name))
 
 
 def experiments_folder() -> Path:
@@ -309,6 +303,14 @@ def _converted(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
     if not isinstance(values.get("options", {}), dict):
         raise ConfigError(f"{path}: options are no list of names with values.", "Write options: {k: 5}.")
     return values
+
+
+def plain_name(name: str) -> str:
+    """Return a name that is safe as a folder's."""
+    plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".-")
+    if not plain:
+        raise InputError(f"'{name}' cannot name a folder.", "Use letters and digits.")
+    return plain
 
 
 def index_for(

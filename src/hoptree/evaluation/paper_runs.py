@@ -1,0 +1,248 @@
+"""The runs of the papers' tables, where they lie, and the papers' claims judged from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import product
+from math import hypot
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.evaluation.boundary import read_pairs
+from hoptree.evaluation.calibration import score_attempt
+from hoptree.evaluation.linking import LINKED, read_linked
+from hoptree.evaluation.plan import NO_MODEL, Planned, plain_name
+from hoptree.evaluation.report.measures import COSTS, TITLES, Run, read_groups, scores_of
+from hoptree.evaluation.report.tables import Number, Table, TableRow, count
+from hoptree.evaluation.run_folder import RUN, half_width, read_run
+from hoptree.evaluation.statistics import Interval, PairedComparison, compare_pair, holm, interval
+
+if TYPE_CHECKING:
+    from hoptree.evaluation.paper_tables import Paper, PaperPart
+
+HOLDS, FAILS, UNTOLD = "holds", "does not hold", "cannot be told"
+DRAW = ", draw "
+"""What a draw of a run has after its name."""
+_SIGNIFICANCE = 0.05
+_BOUNDARY = {
+    "sure": "F1 where the model is sure",
+    "agreement": "F1 of its sure against its direct answers",
+    "gap": "F1 where it is sure less F1 where it refuses",
+}
+_CLAIM_NOTES = (
+    "A claim holds where each of its comparisons is beyond chance in its favour: a paired permutation test over the "
+    "questions of its data sets, p < 0.05 after Holm's correction within the claim; or where the 95 % interval is on "
+    "its side of a bound. It does not hold where one is beyond chance the other way. Else it cannot be told.",
+    "The figure is of the comparison least in favour of the claim, in points where it is a score.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder of a run, with its model, run and data set as a table names them."""
+
+    folder: Path
+    spec: str
+    model: str
+    run: str
+    data: str
+
+
+def planned_places(part: PaperPart, planned: Sequence[Planned], out: Path) -> list[Place]:
+    """Return where the runs of a plan lie below a folder."""
+    places = (_place(part, out / run.folder, run.experiment.model) for run in planned)
+    return [place for place in places if place]
+
+
+def stored_places(part: PaperPart, root: Path) -> list[Place]:
+    """Find the runs of a table in the folders PAPER/FILE below `root`; refuse two of the same."""
+    assert part.file is not None
+    below = f"{part.paper}/{part.file.stem}/**/"
+    places: dict[tuple[str, str, str], Place] = {}
+    for file in sorted(file for name in (RUN, LINKED) for file in root.rglob(below + name)):
+        about = read_run(file.parent)["experiment"] if file.name == RUN else read_linked(file.parent)["rests_on"]
+        if place := _place(part, file.parent, str(about["model"] or NO_MODEL)):
+            other = places.setdefault((place.model, place.run, place.data), place)
+            if other is not place:
+                raise InputError(
+                    f"{other.folder} and {place.folder} are runs of the same.", "Give --runs a folder with one of them."
+                )
+    return list(places.values())
+
+
+def _place(part: PaperPart, folder: Path, spec: str) -> Place | None:
+    """Name a run by its folder, DATA/RUN; None for one that the file does not have."""
+    plan = part.plan()
+    runs, models = list(plan.get("runs", {})), plan.get("models", {})
+    names = {str(each.get("model") if isinstance(each, dict) else each): name for name, each in models.items()}
+    model = "no model" if spec == NO_MODEL else names.get(spec, spec)
+    by_folder = {plain_name(name): run for run in runs for name in (run, f"{run}, {model}")}
+    run = by_folder.get(folder.name, runs[0] if len(runs) == 1 else "")
+    data = next((name for name in plan.get("data", {}) if plain_name(name) == folder.parent.name), "")
+    return Place(folder, spec, model, run, data) if run and data else None
+
+
+Runs = Mapping[tuple[str, str, str], Sequence[Run]]
+"""Runs by model, run and data set; draws of one run together."""
+
+
+def runs_by_place(places: Sequence[Place]) -> dict[tuple[str, str, str], list[Run]]:
+    """Read the runs that there are."""
+    folders = {place.folder.resolve(): place for place in places if (place.folder / RUN).exists()}
+    runs: dict[tuple[str, str, str], list[Run]] = {}
+    for group in read_groups(list(folders)) if folders else ():
+        for run in group.runs:
+            place = folders[run.folder.resolve()]
+            runs.setdefault((place.model, place.run.partition(DRAW)[0], place.data), []).append(run)
+    return runs
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a paper says, and what decides it; `experiments/taikc/paper.toml` explains the form."""
+
+    says: str
+    table: str = ""
+    above: Sequence[str] = ()
+    below: Sequence[str] = ()
+    metric: str = "f1"
+    data: Sequence[str] = ()
+    least: float | None = None
+    most: float | None = None
+    untold: str = ""
+
+    @property
+    def scale(self) -> float:
+        return 1.0 if self.metric in COSTS else 100.0
+
+    @property
+    def title(self) -> str:
+        """The metric as people read it."""
+        cost = COSTS.get(self.metric)
+        return cost.title if cost else _BOUNDARY.get(self.metric) or TITLES.get(self.metric, self.metric.capitalize())
+
+
+def read_claims(paper: Paper) -> list[Claim]:
+    """Return the claims of a paper."""
+    known = {part.name for part in fields(Claim)}
+    for facts in paper.claims:
+        if unknown := facts.keys() - known:
+            raise ConfigError(f"A claim of {paper.name} has no '{unknown.pop()}'.", "See taikc/paper.toml.")
+    return [Claim(**facts) for facts in paper.claims]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a claim stands: the deciding comparison, its figure in the metric's unit, and p."""
+
+    verdict: str
+    decided_by: str = ""
+    figure: Interval | None = None
+    p_value: float | None = None
+    questions: int = 0
+
+
+def claims_table(paper: Paper, title: str, root: Path) -> Table:
+    """Judge every claim of a paper from the runs below a folder, model by model."""
+    rows = []
+    for claim in read_claims(paper):
+        runs = {} if claim.untold else runs_by_place(stored_places(paper.parts[claim.table], root))
+        models = list(dict.fromkeys(model for model, _, _ in runs))
+        for model in models or [""]:
+            rows.append(TableRow(claim.says, model or "–", _cells(claim, judge_claim(claim, runs, model))))
+    columns = ("Verdict", "Rests on", "Decided by", "Figure", "p", "Questions")
+    return Table(title, columns, tuple(rows), _CLAIM_NOTES)
+
+
+def _cells(claim: Claim, found: Verdict) -> tuple[Any, ...]:
+    figure, scale = found.figure, claim.scale
+    number = Number(scale * figure.mean, scale * figure.low, scale * figure.high) if figure else None
+    p_value = None if found.p_value is None else f"{found.p_value:.4f}" if found.p_value >= 0.0001 else "< 0.0001"
+    questions = count(found.questions) if figure else None
+    return found.verdict, claim.table, found.decided_by, number, p_value, questions
+
+
+def judge_claim(claim: Claim, runs: Runs, model: str) -> Verdict:
+    """Judge a claim from the runs of one model."""
+    if claim.untold:
+        return Verdict(UNTOLD, claim.untold)
+    if claim.metric in _BOUNDARY:
+        return _judge_boundary(claim, [run for (of, _, _), several in runs.items() if of == model for run in several])
+    compared: dict[str, PairedComparison] = {}
+    missing: list[str] = []
+    for above, below in product(claim.above, claim.below):
+        scores = {name: _scores(claim, runs, model, name) for name in (above, below)}
+        data = [name for name in scores[above] if name in scores[below]]
+        pooled = [
+            {f"{name}/{key}": value for name in data for key, value in scores[run][name].items()}
+            for run in (below, above)
+        ]
+        if not pooled[0].keys() & pooled[1].keys():
+            missing += [name for name in (above, below) if not scores[name]] or [f"{above} and {below} on one data set"]
+        else:
+            compared[f"{above} − {below}, {claim.title} ({', '.join(data)})"] = compare_pair(*pooled, common_only=True)
+    if not compared:
+        return Verdict(UNTOLD, f"not run: {', '.join(dict.fromkeys(missing))}")
+    adjusted = dict(zip(compared, holm([pair.p_value for pair in compared.values()]), strict=True))
+    worst = min(compared, key=lambda name: compared[name].difference * (1 if claim.most is None else -1))
+    verdicts = {name: _verdict(claim, pair, adjusted[name]) for name, pair in compared.items()}
+    if FAILS in verdicts.values():
+        verdict = FAILS
+        worst = min((name for name in compared if verdicts[name] == FAILS), key=lambda name: adjusted[name])
+    else:
+        verdict = HOLDS if set(verdicts.values()) == {HOLDS} and not missing else UNTOLD
+    pair, unrun = compared[worst], f"; not run: {', '.join(dict.fromkeys(missing))}" if missing else ""
+    return Verdict(verdict, worst + unrun, pair.interval, adjusted[worst], pair.questions)
+
+
+def _verdict(claim: Claim, pair: PairedComparison, p_value: float) -> str:
+    if claim.least is not None or claim.most is not None:
+        return _against_bounds(claim, pair.interval)
+    return UNTOLD if p_value >= _SIGNIFICANCE else HOLDS if pair.difference > 0 else FAILS
+
+
+def _against_bounds(claim: Claim, figure: Interval) -> str:
+    low, high = claim.scale * figure.low, claim.scale * figure.high
+    if claim.least is not None:
+        return HOLDS if low >= claim.least else FAILS if high < claim.least else UNTOLD
+    assert claim.most is not None
+    return HOLDS if high <= claim.most else FAILS if low > claim.most else UNTOLD
+
+
+def _scores(claim: Claim, runs: Runs, model: str, name: str) -> dict[str, dict[str, float]]:
+    """Return the metric by data set and question; the mean over draws."""
+    found: dict[str, dict[str, float]] = {}
+    for (of, run_name, data), several in runs.items():
+        if (of, run_name) == (model, name) and data in (claim.data or (data,)):
+            by_draw = [dict(_values(run, claim.metric)) for run in several]
+            shared = set(by_draw[0]).intersection(*by_draw)
+            if shared:
+                found[data] = {key: fmean(values[key] for values in by_draw) for key in sorted(shared)}
+    return found
+
+
+def _values(run: Run, metric: str) -> Iterator[tuple[str, float]]:
+    if cost := COSTS.get(metric):
+        yield from ((row.id, cost.of(row.usage)) for row in run.rows)
+    else:
+        yield from ((key, score) for key, score in scores_of(run, metric).items() if score is not None)
+
+
+def _judge_boundary(claim: Claim, runs: Sequence[Run]) -> Verdict:
+    """Judge what a model was sure of and what it refused, over all data sets."""
+    pairs = [pair for run in runs for pair in read_pairs(run.folder) if not pair.failed]
+    sure = [(pair, pair.confident) for pair in pairs if pair.confident is not None]
+    refused = [score_attempt(pair.direct, pair.golds).f1 for pair in pairs if pair.confident is None]
+    golds = [(pair.direct,) if claim.metric == "agreement" else pair.golds for pair, _ in sure]
+    values = [score_attempt(text, gold).f1 for (_, text), gold in zip(sure, golds, strict=True)]
+    if len(values) < 2 or (claim.metric == "gap" and len(refused) < 2):
+        asked = f"sure of {len(sure)} and refused {len(refused)} of {len(pairs)} questions" if pairs else "not run"
+        return Verdict(UNTOLD, asked)
+    figure = interval(values)
+    if claim.metric == "gap":
+        gap, around = fmean(values) - fmean(refused), hypot(half_width(values), half_width(refused))
+        figure = Interval(gap, gap - around, gap + around, figure.level)
+    return Verdict(_against_bounds(claim, figure), claim.title, figure, None, len(pairs))
