@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -78,6 +79,45 @@ def test_a_table_beside_the_papers_figures(tmp_path: Path) -> None:
 
     again = json.loads(paper(tmp_path, *command).stdout)
     assert again == made
+
+
+def test_a_table_and_the_claims_are_printed_from_stored_runs(tmp_path: Path) -> None:
+    folder(tmp_path)
+    made = paper(
+        tmp_path,
+        "taikc",
+        "table8",
+        "--data",
+        "D",
+        "-m",
+        "scripted/m.json",
+        "--out",
+        "all/one/taikc/table8",
+        "--at-once",
+        "2",
+    )
+    assert made.returncode == 0, made.stderr
+    assert "by bm25, in the place of bm25 + embed/st/intfloat/e5-base-v2; the paper:" in made.stdout
+    (tmp_path / "m.json").unlink()  # nothing is asked
+    stored = paper(tmp_path, "taikc", "table8", "--runs", "all")
+    assert stored.returncode == 0, stored.stderr
+    assert stored.stdout.partition("wrote ")[0] == made.stdout.partition("wrote ")[0]
+    assert (tmp_path / "all" / "taikc" / "table8.md").exists()
+    claims = paper(tmp_path, "taikc", "claims", "--runs", "all", "--json")
+    assert claims.returncode == 0, claims.stderr
+    (table,) = json.loads(claims.stdout)["tables"]
+    rows = {row["run"]: row for row in table["rows"]}
+    continued = rows["Reasoning continuation helps"]
+    assert (continued["id"], continued["Verdict"], continued["p"]) == ("scripted/m.json", "holds", "0.0078")
+    assert continued["Figure"]["value"] == 100.0 and continued["Questions"]["value"] == 8
+    assert rows["One retrieval helps a small open model"]["Decided by"] == "not run: OneR, Direct QA"
+    assert {row["Verdict"] for row in rows.values()} == {"holds", "cannot be told"}
+
+    refused = paper(tmp_path, "taikc", "table2", "--runs", "all")
+    assert refused.returncode == 2 and "There is no run of TAIKC, Table 2 in all/taikc/table2" in refused.stderr
+    shutil.copytree(tmp_path / "all" / "one", tmp_path / "all" / "two")
+    twice = paper(tmp_path, "taikc", "table8", "--runs", "all")
+    assert twice.returncode == 2 and "are runs of the same. Give --runs a folder with one of them." in twice.stderr
 
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:

@@ -6,13 +6,18 @@ import json
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.values import Usage
 from hoptree.engine.registry import find_method
 from hoptree.evaluation.datasets.releases import command_for
+from hoptree.evaluation.paper_runs import Claim, judge_claim, read_claims
 from hoptree.evaluation.paper_tables import (
     PAPERS,
     PaperPart,
@@ -25,7 +30,9 @@ from hoptree.evaluation.paper_tables import (
     read_paper,
 )
 from hoptree.evaluation.plan import experiments_folder, read_plan
+from hoptree.evaluation.report.measures import COSTS, TITLES, Run
 from hoptree.evaluation.report.tables import Number, TableRow
+from hoptree.evaluation.run_folder import Row
 from hoptree.training.lora.dataset import Recipe
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,6 +94,52 @@ def test_options_settings_and_ablations_exist(paper: str) -> None:
     for fact in known.ablations:
         table, _, run = fact["run"].partition(": ")
         assert run in known.parts[table].plan()["runs"]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_claims_name_runs_data_and_metrics_that_there_are(paper: str) -> None:
+    known = read_paper(paper)
+    claims = read_claims(known)
+    assert len({claim.says for claim in claims}) == len(claims) >= 9
+    for claim in claims:
+        decided = bool(claim.below) or claim.least is not None or claim.most is not None
+        assert bool(claim.untold) != decided, claim
+        if decided:
+            plan = known.parts[claim.table].plan()
+            assert {*claim.above, *claim.below} <= {name.partition(", draw ")[0] for name in plan["runs"]}, claim
+            assert set(claim.data) <= set(plan["data"]), claim
+            assert claim.metric in {*TITLES, *COSTS, "hits@1", "sure", "gap", "agreement"}, claim
+
+
+def scored(scores: Sequence[float], *, searches: float = 1.0) -> Run:
+    """A run of as many questions."""
+    usage = dict.fromkeys((field.name for field in fields(Usage)), 0.0) | {"retrievals": searches}
+    rows = tuple(
+        Row(id=str(n), question="?", answers=("x",), answer="x", scores={"f1": score}, usage=usage)
+        for n, score in enumerate(scores)
+    )
+    return Run(Path("nowhere"), "id", "run", {"rests_on": {}}, rows, len(rows))
+
+
+def test_a_claim_holds_fails_or_cannot_be_told() -> None:
+    high, low, even = scored([1.0] * 12), scored([0.0] * 12, searches=3.0), scored([1.0, 0.0] * 6)
+    runs = {("m", "A", "D"): [high], ("m", "B", "D"): [low], ("m", "C", "D"): [even, even], ("n", "A", "D"): [low]}
+
+    def verdict(**facts: Any) -> tuple[str, str]:
+        found = judge_claim(Claim("it is so", "table2", **facts), runs, "m")
+        return found.verdict, found.decided_by
+
+    assert verdict(above=["A"], below=["B", "C"]) == ("holds", "A − C, F1 (D)")
+    assert verdict(above=["B"], below=["A", "C"]) == ("does not hold", "B − A, F1 (D)")
+    assert verdict(above=["C"], below=["C"]) == ("cannot be told", "C − C, F1 (D)")
+    assert verdict(above=["A"], below=["B", "X"]) == ("cannot be told", "A − B, F1 (D); not run: X")
+    assert verdict(above=["A"], below=["B"], data=["other"]) == ("cannot be told", "not run: A, B")
+    assert verdict(above=["B"], below=["A"], metric="searches") == ("holds", "B − A, Searches (D)")
+    assert verdict(above=["C"], below=["C"], most=3) == ("holds", "C − C, F1 (D)")
+    assert verdict(above=["A"], below=["B"], most=3) == ("does not hold", "A − B, F1 (D)")
+    assert verdict(above=["B"], metric="searches", most=2) == ("does not hold", "B, Searches")
+    assert verdict(above=["C"], least=50) == ("cannot be told", "C, F1")
+    assert verdict(untold="it takes people") == ("cannot be told", "it takes people")
 
 
 def test_all_experiment_files_load_without_optional_packages() -> None:

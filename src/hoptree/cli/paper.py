@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -229,6 +229,8 @@ def _print(
     """Print tables, and write them and further pages to files."""
     text = as_markdown(tables) + "".join(f"\n{sentence}\n" for sentence in (*paper_text, *missing))
     written = {out / f"{name}.md": text, **{out / page: content for page, content in (pages or {}).items()}}
+    with suppress(OSError):  # writing tells what is wrong
+        out.mkdir(parents=True, exist_ok=True)
     for path, page_text in written.items():
         write_text(path, page_text)
     if as_json:

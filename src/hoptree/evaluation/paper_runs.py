@@ -148,13 +148,17 @@ class Verdict:
 def claims_table(paper: Paper, title: str, root: Path) -> Table:
     """Judge every claim of a paper from the runs below a folder, model by model."""
     rows = []
+    unfinished: dict[str, None] = {}
     for claim in read_claims(paper):
         runs = {} if claim.untold else runs_by_place(stored_places(paper.parts[claim.table], root))
+        behind = ((key, run) for key, several in runs.items() for run in several if not run.finished)
+        unfinished |= {f"{name} on {data} ({run.progress})": None for (_, name, data), run in behind}
         models = list(dict.fromkeys(model for model, _, _ in runs))
         for model in models or [""]:
             rows.append(TableRow(claim.says, model or "–", _cells(claim, judge_claim(claim, runs, model))))
     columns = ("Verdict", "Rests on", "Decided by", "Figure", "p", "Questions")
-    return Table(title, columns, tuple(rows), _CLAIM_NOTES)
+    left = (f"Compared as far as both have answers: {'; '.join(unfinished)}.",) if unfinished else ()
+    return Table(title, columns, tuple(rows), (*_CLAIM_NOTES, *left))
 
 
 def _cells(claim: Claim, found: Verdict) -> tuple[Any, ...]:
@@ -171,21 +175,16 @@ def judge_claim(claim: Claim, runs: Runs, model: str) -> Verdict:
         return Verdict(UNTOLD, claim.untold)
     if claim.metric in _BOUNDARY:
         return _judge_boundary(claim, [run for (of, _, _), several in runs.items() if of == model for run in several])
-    compared: dict[str, PairedComparison] = {}
-    missing: list[str] = []
-    for above, below in product(claim.above, claim.below):
-        scores = {name: _scores(claim, runs, model, name) for name in (above, below)}
-        data = [name for name in scores[above] if name in scores[below]]
-        pooled = [
-            {f"{name}/{key}": value for name in data for key, value in scores[run][name].items()}
-            for run in (below, above)
+    if not claim.below:
+        values = [
+            value for name in claim.above for of in _scores(claim, runs, model, name).values() for value in of.values()
         ]
-        if not pooled[0].keys() & pooled[1].keys():
-            missing += [name for name in (above, below) if not scores[name]] or [f"{above} and {below} on one data set"]
-        else:
-            compared[f"{above} − {below}, {claim.title} ({', '.join(data)})"] = compare_pair(*pooled, common_only=True)
+        figure = interval(values) if values else None
+        what = f"{', '.join(claim.above)}, {claim.title}" if figure else f"not run: {', '.join(claim.above)}"
+        return Verdict(_against_bounds(claim, figure) if figure else UNTOLD, what, figure, None, len(values))
+    compared, missing = _compare_all(claim, runs, model)
     if not compared:
-        return Verdict(UNTOLD, f"not run: {', '.join(dict.fromkeys(missing))}")
+        return Verdict(UNTOLD, f"not run: {', '.join(missing)}")
     adjusted = dict(zip(compared, holm([pair.p_value for pair in compared.values()]), strict=True))
     worst = min(compared, key=lambda name: compared[name].difference * (1 if claim.most is None else -1))
     verdicts = {name: _verdict(claim, pair, adjusted[name]) for name, pair in compared.items()}
@@ -194,8 +193,27 @@ def judge_claim(claim: Claim, runs: Runs, model: str) -> Verdict:
         worst = min((name for name in compared if verdicts[name] == FAILS), key=lambda name: adjusted[name])
     else:
         verdict = HOLDS if set(verdicts.values()) == {HOLDS} and not missing else UNTOLD
-    pair, unrun = compared[worst], f"; not run: {', '.join(dict.fromkeys(missing))}" if missing else ""
+    pair, unrun = compared[worst], f"; not run: {', '.join(missing)}" if missing else ""
     return Verdict(verdict, worst + unrun, pair.interval, adjusted[worst], pair.questions)
+
+
+def _compare_all(claim: Claim, runs: Runs, model: str) -> tuple[dict[str, PairedComparison], list[str]]:
+    """Return each comparison of a claim by its name, and the runs that are missing."""
+    compared: dict[str, PairedComparison] = {}
+    missing: dict[str, None] = {}
+    for above, below in product(claim.above, claim.below):
+        scores = {name: _scores(claim, runs, model, name) for name in (above, below)}
+        pooled: list[dict[str, float]] = [{}, {}]
+        shared = [data for data in scores[above] if scores[above][data].keys() & scores[below].get(data, {}).keys()]
+        for data, (at, name) in product(shared, enumerate((below, above))):
+            pooled[at] |= {f"{data}/{key}": value for key, value in scores[name][data].items()}
+        if shared:
+            compared[f"{above} − {below}, {claim.title} ({', '.join(shared)})"] = compare_pair(
+                *pooled, common_only=True
+            )
+        else:
+            missing |= dict.fromkeys(name for name in (above, below) if not scores[name])
+    return compared, list(missing)
 
 
 def _verdict(claim: Claim, pair: PairedComparison, p_value: float) -> str:

@@ -377,6 +377,10 @@ def _notes(part: PaperPart, ours: _Ours, judges: Sequence[str]) -> Iterator[str]
         instead = f", in the place of {planned}" if searched != {planned} else ""
         by = f"{', '.join(sorted(searched))}{instead}"
         yield f"Documents: of each data set, or --corpus, by {by}; the paper: {part.corpus}."
+    if graphs := {str(run.about["experiment"].get("graph") or "") for run in runs} - {""}:
+        theirs_too = {str(place.get("graph") or "") for place in part.plan()["data"].values()} - {""}
+        if instead := ", ".join(sorted(theirs_too - graphs)):
+            yield f"Graph: {', '.join(sorted(graphs))}, in the place of {instead}."
     made = {name for _, name, _ in ours.runs}
     if runs and (left := [name for name in part.plan()["runs"] if name.partition(DRAW)[0] not in made]):
         yield f"Not run: {'; '.join(left)}."
