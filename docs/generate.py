@@ -120,13 +120,13 @@ def routes() -> Iterator[str]:
 
 
 def papers() -> Iterator[str]:
-    """Every step, hyperparameter, ablation, table and figure of the papers, and how it is here."""
+    """Every step, hyperparameter, ablation, table, figure and claim of the papers, and how it is here."""
     from hoptree.evaluation.paper_tables import PAPERS, read_paper
 
     yield "# The papers, item by item\n"
     yield "`same` is as the paper has it; what differs or is not here says why. `hoptree paper PAPER TABLE` makes a"
-    yield "table, and `hoptree paper list` says what it needs. From the `paper.toml` beside the"
-    yield "[experiment files](../../experiments/README.md), these files, and the options of the methods.\n"
+    yield "table, `hoptree paper list` says what it needs, and `hoptree paper PAPER claims` judges the claims. From the"
+    yield "`paper.toml` beside the [experiment files](../../experiments/README.md), these files, and the methods' options.\n"
     for name, title in PAPERS.items():
         yield f"## {title}\n"
         yield from _paper(read_paper(name))
@@ -134,6 +134,7 @@ def papers() -> Iterator[str]:
 
 def _paper(paper: Any) -> Iterator[str]:
     from hoptree.engine.registry import find_method
+    from hoptree.evaluation.paper_runs import read_claims
     from hoptree.training.lora.dataset import PAPER_RATES, Recipe
 
     method = find_method(paper.method)
@@ -161,6 +162,9 @@ def _paper(paper: Any) -> Iterator[str]:
         same_runs = first.setdefault(part.file, title) if part.file else title
         how = _how_made(part) if same_runs == title else f"differs because it is drawn of the runs of {same_runs}"
         yield f"| {title} | {part.about} | {_maker(part)} | {how} |"
+    yield "\n| claim | rests on | decided by |\n|---|---|---|"
+    for claim in read_claims(paper):
+        yield f"| {_cell(claim.says)} | {claim.table} | {_cell(claim.rule)} |"
     yield f"\n| option of `{method.name}` that leaves the paper | why it is there |\n|---|---|"
     leaving = method.deviations({})
     for option, reason in method.beyond.items():

@@ -124,6 +124,17 @@ class Claim:
         cost = COSTS.get(self.metric)
         return cost.title if cost else _BOUNDARY.get(self.metric) or TITLES.get(self.metric, self.metric.capitalize())
 
+    @property
+    def rule(self) -> str:
+        """What must be so for it to hold."""
+        if self.untold:
+            return f"no run here: {self.untold}"
+        bounds = ((self.least, "at least"), (self.most, "at most"))
+        bound = "".join(f", {word} {value:g}" for value, word in bounds if value is not None)
+        sides = " above ".join("; ".join(names) for names in (self.above, self.below) if names)
+        on = f" on {', '.join(self.data)}" if self.data else ""
+        return ": ".join(filter(None, (sides, self.title))) + on + bound
+
 
 def read_claims(paper: Paper) -> list[Claim]:
     """Return the claims of a paper."""
