@@ -126,7 +126,7 @@ def papers() -> Iterator[str]:
     yield "# The papers, item by item\n"
     yield "`same` is as the paper has it; what differs or is not here says why. `hoptree paper PAPER TABLE` makes a"
     yield "table, `hoptree paper list` says what it needs, and `hoptree paper PAPER claims` judges the claims. From the"
-    yield "`paper.toml` beside the [experiment files](../../experiments/README.md), these files, and the methods' options.\n"
+    yield "`paper.toml` beside the [experiment files](../../experiments/README.md), these files and the methods.\n"
     for name, title in PAPERS.items():
         yield f"## {title}\n"
         yield from _paper(read_paper(name))
