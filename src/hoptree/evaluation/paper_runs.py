@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from math import hypot
@@ -85,8 +85,7 @@ def _place(part: PaperPart, folder: Path, spec: str) -> Place | None:
     return Place(folder, spec, model, run, data) if run and data else None
 
 
-Runs = Mapping[tuple[str, str, str], Sequence[Run]]
-"""Runs by model, run and data set; draws of one run together."""
+Runs = Mapping[tuple[str, str, str], Sequence[Run]]  # by model, run and data set; draws of one run together
 
 
 def runs_by_place(places: Sequence[Place]) -> dict[tuple[str, str, str], list[Run]]:
@@ -138,10 +137,8 @@ class Claim:
 
 def read_claims(paper: Paper) -> list[Claim]:
     """Return the claims of a paper."""
-    known = {part.name for part in fields(Claim)}
-    for facts in paper.claims:
-        if unknown := facts.keys() - known:
-            raise ConfigError(f"A claim of {paper.name} has no '{unknown.pop()}'.", "See taikc/paper.toml.")
+    if unknown := {key for facts in paper.claims for key in facts} - {part.name for part in fields(Claim)}:
+        raise ConfigError(f"A claim of {paper.name} has no '{unknown.pop()}'.", "See taikc/paper.toml.")
     return [Claim(**facts) for facts in paper.claims]
 
 
@@ -186,19 +183,18 @@ def judge_claim(claim: Claim, runs: Runs, model: str) -> Verdict:
         return Verdict(UNTOLD, claim.untold)
     if claim.metric in _BOUNDARY:
         return _judge_boundary(claim, [run for (of, _, _), several in runs.items() if of == model for run in several])
-    if not claim.below:
-        values = [
-            value for name in claim.above for of in _scores(claim, runs, model, name).values() for value in of.values()
-        ]
-        figure = interval(values) if values else None
-        what = f"{', '.join(claim.above)}, {claim.title}" if figure else f"not run: {', '.join(claim.above)}"
-        return Verdict(_against_bounds(claim, figure) if figure else UNTOLD, what, figure, None, len(values))
-    compared, missing = _compare_all(claim, runs, model)
+    name = ", ".join(claim.above)
+    if not claim.below and (
+        values := [value for of in _scores(claim, runs, model, name).values() for value in of.values()]
+    ):
+        figure = interval(values)
+        return Verdict(_verdict(claim, figure), f"{name}, {claim.title}", figure, None, len(values))
+    compared, missing = _compare_all(claim, runs, model) if claim.below else ({}, [name])
     if not compared:
         return Verdict(UNTOLD, f"not run: {', '.join(missing)}")
     adjusted = dict(zip(compared, holm([pair.p_value for pair in compared.values()]), strict=True))
     worst = min(compared, key=lambda name: compared[name].difference * (1 if claim.most is None else -1))
-    verdicts = {name: _verdict(claim, pair, adjusted[name]) for name, pair in compared.items()}
+    verdicts = {name: _verdict(claim, pair.interval, adjusted[name]) for name, pair in compared.items()}
     if FAILS in verdicts.values():
         verdict = FAILS
         worst = min((name for name in compared if verdicts[name] == FAILS), key=lambda name: adjusted[name])
@@ -219,45 +215,36 @@ def _compare_all(claim: Claim, runs: Runs, model: str) -> tuple[dict[str, Paired
         for data, (at, name) in product(shared, enumerate((below, above))):
             pooled[at] |= {f"{data}/{key}": value for key, value in scores[name][data].items()}
         if shared:
-            compared[f"{above} − {below}, {claim.title} ({', '.join(shared)})"] = compare_pair(
-                *pooled, common_only=True
-            )
+            title = f"{above} − {below}, {claim.title} ({', '.join(shared)})"
+            compared[title] = compare_pair(*pooled, common_only=True)
         else:
             missing |= dict.fromkeys(name for name in (above, below) if not scores[name])
     return compared, list(missing)
 
 
-def _verdict(claim: Claim, pair: PairedComparison, p_value: float) -> str:
-    if claim.least is not None or claim.most is not None:
-        return _against_bounds(claim, pair.interval)
-    return UNTOLD if p_value >= _SIGNIFICANCE else HOLDS if pair.difference > 0 else FAILS
-
-
-def _against_bounds(claim: Claim, figure: Interval) -> str:
+def _verdict(claim: Claim, figure: Interval, p_value: float = 0.0) -> str:
     low, high = claim.scale * figure.low, claim.scale * figure.high
     if claim.least is not None:
         return HOLDS if low >= claim.least else FAILS if high < claim.least else UNTOLD
-    assert claim.most is not None
-    return HOLDS if high <= claim.most else FAILS if low > claim.most else UNTOLD
+    if claim.most is not None:
+        return HOLDS if high <= claim.most else FAILS if low > claim.most else UNTOLD
+    return UNTOLD if p_value >= _SIGNIFICANCE else HOLDS if figure.mean > 0 else FAILS
 
 
 def _scores(claim: Claim, runs: Runs, model: str, name: str) -> dict[str, dict[str, float]]:
     """Return the metric by data set and question; the mean over draws."""
+    cost = COSTS.get(claim.metric)
     found: dict[str, dict[str, float]] = {}
     for (of, run_name, data), several in runs.items():
         if (of, run_name) == (model, name) and data in (claim.data or (data,)):
-            by_draw = [dict(_values(run, claim.metric)) for run in several]
-            shared = set(by_draw[0]).intersection(*by_draw)
-            if shared:
+            by_draw: list[dict[str, float]] = []
+            for run in several:
+                costs = {row.id: cost.of(row.usage) for row in run.rows} if cost else {}
+                scores = costs or scores_of(run, claim.metric)
+                by_draw.append({key: value for key, value in scores.items() if value is not None})
+            if shared := set(by_draw[0]).intersection(*by_draw):
                 found[data] = {key: fmean(values[key] for values in by_draw) for key in sorted(shared)}
     return found
-
-
-def _values(run: Run, metric: str) -> Iterator[tuple[str, float]]:
-    if cost := COSTS.get(metric):
-        yield from ((row.id, cost.of(row.usage)) for row in run.rows)
-    else:
-        yield from ((key, score) for key, score in scores_of(run, metric).items() if score is not None)
 
 
 def _judge_boundary(claim: Claim, runs: Sequence[Run]) -> Verdict:
@@ -274,4 +261,4 @@ def _judge_boundary(claim: Claim, runs: Sequence[Run]) -> Verdict:
     if claim.metric == "gap":
         gap, around = fmean(values) - fmean(refused), hypot(half_width(values), half_width(refused))
         figure = Interval(gap, gap - around, gap + around, figure.level)
-    return Verdict(_against_bounds(claim, figure), claim.title, figure, None, len(pairs))
+    return Verdict(_verdict(claim, figure), claim.title, figure, None, len(pairs))
