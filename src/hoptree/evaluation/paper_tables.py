@@ -210,15 +210,15 @@ def paper_table(part: PaperPart, places: Sequence[Place], judges: Sequence[str])
     order = [axis for axis in _AXES if axis in part.rows]
     rows: list[TableRow] = []
     for row in _keys(order, axes):
-        places = [_merge(row, column) for column in columns]
+        row_keys = [_merge(row, column) for column in columns]
         label = _label(row, order)
-        if any(key in ours.cells for key in places):
-            cells = [ours.cells.get(key) for key in places]
-            measures = [part.measures.get(key[_AXES.index("measure")]) for key in places]
+        if any(key in ours.cells for key in row_keys):
+            cells = [ours.cells.get(key) for key in row_keys]
+            measures = [part.measures.get(key[_AXES.index("measure")]) for key in row_keys]
             averaged = [cell for cell, measure in zip(cells, measures, strict=True) if measure not in _COUNT_MEASURES]
-            rows.append(TableRow(label + ours.progress(places), _HERE, _averaged(part, cells, mean_number(averaged))))
-        if any(key in theirs for key in places):
-            cells = [theirs.get(key) for key in places]
+            rows.append(TableRow(label + ours.progress(row_keys), _HERE, _averaged(part, cells, mean_number(averaged))))
+        if any(key in theirs for key in row_keys):
+            cells = [theirs.get(key) for key in row_keys]
             rows.append(TableRow(label, _PAPER, _averaged(part, cells, their_means.get(row))))
     names = [_label(key, part.columns) for key in columns]
     heads = _averaged(part, names, "Average")
