@@ -289,15 +289,15 @@ def is_readable_id(text: str) -> bool:
 def _body(text: str) -> tuple[str, int, tuple[str, ...]]:
     """Return the words of a passage that are shown, how many it has, and its sentences that address a model."""
     text, orders = _without_orders(text)
-    words = text.split()
-    return " ".join(words[:MAX_WORDS]), len(words), orders
+    words = text.count(" ") + 1 if text else 0
+    return text if words <= MAX_WORDS else " ".join(text.split(" ", MAX_WORDS)[:MAX_WORDS]), words, orders
 
 
 @lru_cache(maxsize=4096)
 def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the text without its sentences that address a model, and those; cached, since passages come again."""
-    text = " ".join(text.split())  # an order broken over two lines is one
-    plain = text.lower() if text.isascii() else " ".join(_as_read(text).lower().split())
+    text = _on_one_line(text)  # an order broken over two lines is one
+    plain = text.lower() if text.isascii() else _on_one_line(_as_read(text)).lower()
     if not _order_finder().find_matches_as_indexes(plain):
         return text, ()
     sentences = _SENTENCE.split(text)
@@ -306,6 +306,14 @@ def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
         return text, ()
     left_out = set(orders)
     return " ".join(sentence for sentence in sentences if sentence not in left_out), orders
+
+
+def _on_one_line(text: str) -> str:
+    """Return the words of a text with a space between them."""
+    # The only white space that is printable is the space: most passages are told apart from others in a third of the
+    # time that it takes to split them.
+    is_one_line = text.isprintable() and "  " not in text and text.strip() == text
+    return text if is_one_line else " ".join(text.split())
 
 
 @cache

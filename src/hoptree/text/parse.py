@@ -362,7 +362,7 @@ def join_words(text: str, split: Callable[[str], Iterable[str]], *, underscores:
     words = plain.split()
     if plain.isascii():
         return " ".join(words)
-    return " ".join([part for word in words for part in ((word,) if word.isascii() else split(word))])
+    return " ".join(filter(None, [word if word.isascii() else " ".join(split(word)) for word in words]))
 
 
 def question_key(question: str) -> str:

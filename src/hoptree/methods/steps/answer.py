@@ -205,7 +205,9 @@ def mean_probability(tokens: Sequence[Token]) -> float | None:
 def supporting_ids(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
     """Return the passages that hold the answer; all of them where none does."""
     words = _words(answer)
-    holding = [p.id for p in passages if words and f" {words} " in f" {_words(p.title, p.text)} "]
+    first = words.partition(" ")[0]
+    likely = [p for p in passages if first and (first in p.text.casefold() or first in p.title.casefold())]
+    holding = [p.id for p in likely if f" {words} " in f" {_words(p.title, p.text)} "]
     return tuple(holding or (p.id for p in passages))
 
 
