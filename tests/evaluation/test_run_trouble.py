@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 from pathlib import Path
@@ -14,12 +15,11 @@ from tests.evaluation.report_runs import cells, right, script, table
 
 from hoptree.core.errors import EndpointError, HoptreeError, InputError, TraceError
 from hoptree.core.files import JsonlLog, read_lines
-from hoptree.engine import trace
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.experiment import Asked, BoundaryExperiment, Experiment
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
-from hoptree.evaluation.run_folder import METRICS, RESULTS, RUN, Row, RunFolder, read_rows, read_run
+from hoptree.evaluation.run_folder import METRICS, RESULTS, RUN, TRACES, Row, RunFolder, read_rows, read_run
 from hoptree.evaluation.running import Progress, RunOptions, _ask_all, run_experiment
 from hoptree.evaluation.workers import read_error, write_error
 
@@ -159,10 +159,23 @@ def full(event: object) -> str:
     raise OSError(28, "No space left on device")
 
 
+def fill_disk_for_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        def write(self, data: object) -> int:
+            return len(full(data))
+
+    open_path = Path.open
+
+    def open_file(path: Path, mode: str = "r", *rest: Any, **how: Any) -> Any:
+        return Full() if (path.name, mode) == (TRACES, "ab") else open_path(path, mode, *rest, **how)
+
+    monkeypatch.setattr(Path, "open", open_file)
+
+
 def test_a_trace_that_was_lost_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = Experiment(questions(tmp_path), method="direct", model=script(tmp_path / "m.json", right(range(10))))
     assert run(wanted, tmp_path / "run", only=2)["warnings"] == []
-    monkeypatch.setattr(trace, "_line", full)
+    fill_disk_for_traces(monkeypatch)
     summary = run(wanted, tmp_path / "run")
     assert summary["finished"] == 10
     (warning,) = summary["warnings"]
@@ -176,7 +189,7 @@ def test_a_boundary_run_without_its_trace_is_an_error_and_goes_on_later(
     wanted = BoundaryExperiment(questions(tmp_path), model=script(tmp_path / "m.json", [{"reply": "x"}]))
     run(wanted, tmp_path / "run", only=2)
     with monkeypatch.context() as disk:
-        disk.setattr(trace, "_line", full)
+        fill_disk_for_traces(disk)
         with pytest.raises(TraceError, match="No space left"):
             run(wanted, tmp_path / "run")
     assert len(read_rows(tmp_path / "run")) == 2, "an outcome without its trace is none"

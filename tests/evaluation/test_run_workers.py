@@ -112,7 +112,7 @@ def test_a_model_inside_the_process_is_not_loaded_several_times(endpoint: Endpoi
     wanted = film_experiment(tmp_path, endpoint, FILMS)
     engine = wanted.open(cache=None, concurrency=None)
     embedded = replace(wanted, model="local/smollm", base_url="")
-    ways: dict[str, Any] = {"cache": None, "concurrency": None, "on_event": lambda _: None}
+    ways: dict[str, Any] = {"cache": None, "concurrency": None, "on_trace": lambda _: None}
     with pytest.raises(ConfigError, match="several times"):
         asyncio.run(in_processes(2, embedded, engine, **ways).__aenter__())
 

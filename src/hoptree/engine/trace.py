@@ -162,7 +162,8 @@ _clock = time.monotonic
 Listener = Callable[[Event], None]
 
 
-def _line(event: Event) -> bytes:
+def trace_line(event: Event) -> bytes:
+    """Return an event as it stands in a trace file."""
     data = event.as_dict()
     try:
         return sealed(_encode(data)) + b"\n"
@@ -240,11 +241,16 @@ class TraceFile:
             ) from error
 
     def __call__(self, event: Event) -> None:
+        if self._file is not None:
+            self.write(trace_line(event), soon=not isinstance(event, _FREQUENT))
+
+    def write(self, lines: bytes, *, soon: bool = True) -> None:
+        """Append lines of events; those that need not be on disk `soon` may wait for others."""
         if self._file is None:
             return
         try:
-            self._file.write(_line(event))
-            if not isinstance(event, _FREQUENT) or _clock() - self._flushed > _FLUSH_INTERVAL_S:
+            self._file.write(lines)
+            if soon or _clock() - self._flushed > _FLUSH_INTERVAL_S:
                 self._file.flush()
                 self._flushed = _clock()
         except OSError as error:

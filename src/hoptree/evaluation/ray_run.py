@@ -1,8 +1,8 @@
 """A run whose questions are answered by a Ray cluster.
 
-Only this process writes the run's folder: workers send back outcomes and events. Replies of the model go through one
-store on this machine, so that no worker repeats a finished call. The questions of a lost worker are asked again by
-others, and find its finished calls in the store.
+Only this process writes the run's folder: workers send back outcomes and lines of the trace. Replies of the model go
+through one store on this machine, so that no worker repeats a finished call. The questions of a lost worker are asked
+again by others, and find its finished calls in the store.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from typing import Any, TypeVar
 from hoptree.core.errors import CacheError, HoptreeError, InputError, MissingExtra
 from hoptree.engine.cache import Form, default_cache_path, from_text, to_text
 from hoptree.engine.engine import Engine
-from hoptree.engine.events import Event
-from hoptree.engine.trace import Listener
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.experiment import Asked, Experiment, at_once, failed_row, searches
 from hoptree.evaluation.workers import MAX_ATTEMPTS, SharedReplies, Worker, WorkerLost, read_error, read_outcome
@@ -85,9 +83,10 @@ class RayWorker:
         cache = Replies(shared, number) if shared is not None else None
         return json.dumps(self._worker.open(experiment, concurrency, cache))
 
-    async def ask(self, question: str) -> str:
-        """Return the outcome of a question with its events, as in a run's folder."""
-        return json.dumps(await self._worker.ask(json.loads(question)))
+    async def ask(self, question: str) -> tuple[str, bytes]:
+        """Return the outcome of a question and its trace, as in a run's folder."""
+        outcome, trace = await self._worker.ask(json.loads(question))
+        return json.dumps(outcome), trace
 
 
 _WORKER_TIMEOUT_S = 120.0  # time without any worker before the run is given up
@@ -111,13 +110,19 @@ class RayAsker:
     """Puts each question to the worker with the fewest under way."""
 
     def __init__(
-        self, ray: ModuleType, seats: list[_Seat], shared: Any, on_event: Listener, engine: Engine, at_once: int
+        self,
+        ray: ModuleType,
+        seats: list[_Seat],
+        shared: Any,
+        on_trace: Callable[[bytes], None],
+        engine: Engine,
+        at_once: int,
     ) -> None:
         self.at_once = at_once
         self._ray = ray
         self.seats = seats
         self._shared = shared
-        self._on_event = on_event
+        self._on_trace = on_trace
         self._engine = engine
         self._usable = asyncio.Event()
         self._usable.set()
@@ -130,13 +135,14 @@ class RayAsker:
             seat = await self._free()
             seat.under_way += 1
             try:
-                reply = json.loads(await seat.actor.ask.remote(question))
+                outcome, trace = await seat.actor.ask.remote(question)
             except self._ray.exceptions.RayActorError:
                 self._lose(seat)
                 continue
             finally:
                 seat.under_way -= 1
-            return read_outcome(reply, self._on_event)
+            self._on_trace(trace)
+            return read_outcome(json.loads(outcome))
         lost = WorkerLost(f"{MAX_ATTEMPTS} workers were lost over this question.", "Look at the cluster's logs.")
         return Asked(failed_row(example, lost, searchable=searches(self._engine)))
 
@@ -220,7 +226,7 @@ async def on_ray(
     *,
     cache: str | Path | None,
     concurrency: int | None,
-    on_event: Callable[[Event], None],
+    on_trace: Callable[[bytes], None],
 ) -> AsyncIterator[RayAsker]:
     """Yield an asker backed by workers on a cluster ("local" starts one here)."""
     ray, started = _connect(address)
@@ -231,7 +237,7 @@ async def on_ray(
         opens = (experiment, math.ceil(slots / count), str(Path.cwd()), shared)
         seats = [_Seat(number, worker.remote(), opens) for number in range(count)]
         together = at_once(slots, timed=experiment.budget.seconds is not None)
-        asker = RayAsker(ray, seats, shared, on_event, engine, together)
+        asker = RayAsker(ray, seats, shared, on_trace, engine, together)
         try:
             await asker.ready()
             yield asker

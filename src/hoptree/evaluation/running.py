@@ -124,7 +124,15 @@ async def run_experiment(
     def on_event(event: Event) -> None:
         assert writer is not None
         writer(event)
-        if writer.failure is not None and isinstance(experiment, BoundaryExperiment):
+        check_trace()
+
+    def on_trace(lines: bytes) -> None:
+        assert writer is not None
+        writer.write(lines)
+        check_trace()
+
+    def check_trace() -> None:
+        if writer is not None and writer.failure is not None and isinstance(experiment, BoundaryExperiment):
             raise writer.failure
 
     judge = experiment.open_judge() if experiment.judge else None  # before the first question
@@ -144,7 +152,7 @@ async def run_experiment(
             on_begin(run)
             writer = TraceFile(out / TRACES)
             with rare_collections():
-                await _ask_missing(experiment, data, engine, folder, options, on_event, on_progress)
+                await _ask_missing(experiment, data, engine, folder, options, on_trace, on_progress)
             warnings = [str(writer.failure)] if writer.failure else []
             summary = summarise(out) | {"warnings": warnings}
             warnings += [*data.notes, *_cautions(summary, options)]
@@ -182,7 +190,7 @@ async def _ask_missing(
     engine: Engine,
     folder: RunFolder,
     options: RunOptions,
-    on_event: Callable[[Event], None],
+    on_trace: Callable[[bytes], None],
     on_progress: Listener,
 ) -> None:
     rows = read_rows(folder.path)
@@ -196,16 +204,16 @@ async def _ask_missing(
     progress = Progress(len(data.examples), list(done.values()), spent, began=time.monotonic())
     on_progress(progress)
     if waiting:
-        async with _asker(engine, experiment, options, on_event) as asker:
+        async with _asker(engine, experiment, options, on_trace) as asker:
             await _ask_all(asker, waiting, folder, progress, options.max_cost, on_progress)
 
 
 @asynccontextmanager
 async def _asker(
-    engine: Engine, experiment: Experiment, options: RunOptions, on_event: Callable[[Event], None]
+    engine: Engine, experiment: Experiment, options: RunOptions, on_trace: Callable[[bytes], None]
 ) -> AsyncIterator[Asker]:
     """Yield what answers: this engine, processes, or a Ray cluster."""
-    how: dict[str, Any] = {"cache": options.cache, "concurrency": options.concurrency, "on_event": on_event}
+    how: dict[str, Any] = {"cache": options.cache, "concurrency": options.concurrency, "on_trace": on_trace}
     if options.workers > 1 and not options.ray:
         from hoptree.evaluation.workers import in_processes
 

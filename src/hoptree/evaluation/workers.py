@@ -1,8 +1,9 @@
 """A run whose questions are answered by several processes of this machine.
 
-Only the process that holds the run writes its folder and the call cache: workers send it outcomes, events and replies,
-and ask it before they send a request. The questions of a worker that dies are asked again by another one, which finds
-its finished calls in the cache. Messages are JSON, one a line, over the worker's standard input and output.
+Only the process that holds the run writes its folder and the call cache: workers send it outcomes, lines of the trace
+and replies, and ask it before they send a request. The questions of a worker that dies are asked again by another one,
+which finds its finished calls in the cache. Messages are JSON, one a line, over the worker's standard input and output;
+an outcome is followed by as many bytes of the trace as its message says, which are written as they are.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from typing import Any, BinaryIO, TypeVar
 from hoptree.core.errors import CacheError, ConfigError, EndpointError, HoptreeError
 from hoptree.engine.cache import Cache, Form, default_cache_path, from_text, to_text
 from hoptree.engine.engine import Engine
-from hoptree.engine.events import Event, parse_event
+from hoptree.engine.events import Event
 from hoptree.engine.schedule import rare_collections
+from hoptree.engine.trace import trace_line
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.experiment import (
     Asked,
@@ -90,7 +92,7 @@ class Worker:
     """An engine in its own process for concurrent questions."""
 
     def __init__(self) -> None:
-        self._events: dict[str, list[Event]] = {}
+        self._lines: dict[str, list[bytes]] = {}
         self._engine: Engine | None = None
 
     def open(self, experiment: Experiment, concurrency: int, cache: Any) -> Message:
@@ -104,23 +106,17 @@ class Worker:
         return {"pid": os.getpid(), "model": self._engine.models_identity, "corpus": corpus}
 
     def _on_event(self, event: Event) -> None:
-        self._events.setdefault(event.run, []).append(event)
+        self._lines.setdefault(event.run, []).append(trace_line(event))
 
-    async def ask(self, question: Message) -> Message:
-        """Return the outcome of a question with its events, as in a run's folder."""
+    async def ask(self, question: Message) -> tuple[Message, bytes]:
+        """Return the outcome of a question and its trace, as in a run's folder."""
         assert self._engine is not None
         asked = await EngineAsker(self._engine).ask(_example(question))
-        return {
-            "row": asked.row.as_dict(),
-            "events": [event.as_dict() for event in self._events.pop(asked.row.trace)],
-            "hopeless": write_error(asked.hopeless) if asked.hopeless else None,
-        }
+        hopeless = write_error(asked.hopeless) if asked.hopeless else None
+        return {"row": asked.row.as_dict(), "hopeless": hopeless}, b"".join(self._lines.pop(asked.row.trace))
 
 
-def read_outcome(outcome: Message, on_event: Callable[[Event], None]) -> Asked:
-    """Pass on the events of a worker's outcome, and return the rest."""
-    for event in outcome["events"]:
-        on_event(parse_event(event))
+def read_outcome(outcome: Message) -> Asked:
     return Asked(Row.read(outcome["row"]), read_error(outcome["hopeless"]) if outcome["hopeless"] else None)
 
 
@@ -168,12 +164,12 @@ class WorkerPool:
     """Gives questions to the least busy worker; replaces dead ones."""
 
     def __init__(
-        self, opening: Message, shared: SharedReplies | None, on_event: Callable[[Event], None], at_once: int
+        self, opening: Message, shared: SharedReplies | None, on_trace: Callable[[bytes], None], at_once: int
     ) -> None:
         self.at_once = at_once
         self._opening = opening
         self._shared = shared
-        self._on_event = on_event
+        self._on_trace = on_trace
         self._started: list[_Process] = []
         self._usable: dict[int, _Process] = {}
         self._changed = asyncio.Event()
@@ -194,7 +190,8 @@ class WorkerPool:
         for _ in range(MAX_ATTEMPTS):
             worker = await self._least_busy()
             if (outcome := await self._send(worker, ask=question)) is not None:
-                return read_outcome(outcome, self._on_event)
+                self._on_trace(outcome["trace"])
+                return read_outcome(outcome)
         lost = WorkerLost(f"{MAX_ATTEMPTS} workers died over this question.", "Ask it alone to see why: hoptree ask.")
         return Asked(failed_row(example, lost, searchable=bool(self._opening["experiment"]["corpus"])))
 
@@ -239,7 +236,10 @@ class WorkerPool:
         async for line in worker.process.stdout:
             message = json.loads(line)
             if "outcome" in message:
-                _end(worker.under_way.pop(message["id"]), message["outcome"])
+                trace = await _read_trace(worker.process.stdout, message)
+                if trace is None:
+                    break
+                _end(worker.under_way.pop(message["id"]), message["outcome"] | {"trace": trace})
             elif message["do"] == "cancel":
                 if cache_task := worker.cache_tasks.get(message["id"]):
                     cache_task.cancel()
@@ -287,6 +287,14 @@ class WorkerPool:
             self._shared.close()
 
 
+async def _read_trace(stdout: asyncio.StreamReader, message: Message) -> bytes | None:
+    """Return the trace that follows a message; None where the worker died over it."""
+    try:
+        return await stdout.readexactly(message.get("trace_bytes", 0))
+    except asyncio.IncompleteReadError:
+        return None
+
+
 def _end(outcome: asyncio.Future[Message | None], value: Message | None) -> None:
     if not outcome.done():
         outcome.set_result(value)
@@ -300,7 +308,7 @@ async def in_processes(
     *,
     cache: str | Path | None,
     concurrency: int | None,
-    on_event: Callable[[Event], None],
+    on_trace: Callable[[bytes], None],
 ) -> AsyncIterator[WorkerPool]:
     """Yield an asker backed by so many processes, which share the endpoint's slots."""
     if experiment.model.partition("/")[0] in ("local", "hf"):
@@ -319,7 +327,7 @@ async def in_processes(
     pool = WorkerPool(
         opening,
         None if path is None else SharedReplies(str(path)),
-        on_event,
+        on_trace,
         at_once(slots, timed=experiment.budget.seconds is not None),
     )
     try:
@@ -337,10 +345,10 @@ class _Pipe:
         self._waiting: dict[int, asyncio.Future[str | None]] = {}
         self._numbers = 0
 
-    def tell(self, **message: Any) -> None:
+    def tell(self, *, trace: bytes = b"", **message: Any) -> None:
         """Send a message; once the process that holds the run is gone, end without a word."""
         try:
-            self._out.write(json.dumps(message).encode() + b"\n")
+            self._out.write(json.dumps(message).encode() + b"\n" + trace)
             self._out.flush()
         except BrokenPipeError:
             os._exit(1)
@@ -390,7 +398,8 @@ async def _serve_questions(out: BinaryIO) -> None:
     asking: set[asyncio.Task[None]] = set()
 
     async def answer(message: Message) -> None:
-        pipe.tell(id=message["id"], outcome=await worker.ask(message["ask"]))
+        outcome, trace = await worker.ask(message["ask"])
+        pipe.tell(id=message["id"], outcome=outcome, trace_bytes=len(trace), trace=trace)
 
     async for line in reader:
         message = json.loads(line)
