@@ -195,9 +195,9 @@ def check_data(part: PaperPart, planned: Sequence[Planned], data: Path) -> None:
     raise InputError(f"{part.title} needs {', '.join(missing)} in {data}.", f"Get them: {'; '.join(remedies)}.")
 
 
-def paper_table(part: PaperPart, places: Sequence[Place], judges: Sequence[str]) -> Table:
+def paper_table(part: PaperPart, made: Sequence[Place], judges: Sequence[str]) -> Table:
     """Return the paper's table with our figures above its own."""
-    ours = _Ours(part, places)
+    ours = _Ours(part, made)
     theirs, their_means = _paper_figures(part)
     lengths = Counter(key[-1] for key in theirs)
     by_length = sorted(theirs, key=lambda key: -lengths[key[-1]])
