@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hoptree.extraction.folder import Entry, fact_rows
-from hoptree.graph.triple_rows import RowReader
+from hoptree.graph.triple_files import RowReader
 from hoptree.methods.steps.fact_extraction import StatedFact, read_triples
 
 PART = st.text(min_size=1, max_size=40)

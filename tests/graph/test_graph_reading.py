@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hoptree.core.errors import ConfigError, GraphError
 from hoptree.graph.oxigraph import Triple, ox
 from hoptree.graph.triple_files import (
+    BrokenPlaces,
     form_of,
     read_jsonl,
     read_ntriples,
@@ -23,7 +24,6 @@ from hoptree.graph.triple_files import (
     read_tsv,
     read_turtle,
 )
-from hoptree.graph.triple_rows import BrokenPlaces
 from hoptree.graph.vocabulary import LABEL
 
 E = "http://e.org/"

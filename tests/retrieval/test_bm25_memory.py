@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hoptree.core.values import Passage
-from hoptree.retrieval.bm25 import Analysis, Sought, Words, bm25
+from hoptree.retrieval.bm25 import Analysis, Words, bm25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
 from hoptree.retrieval.linked import BM25
@@ -35,5 +35,5 @@ def test_scores_are_those_of_an_index(query: str, tmp_path: Path) -> None:
 
 def test_nothing_is_scored_without_texts_or_words() -> None:
     empty, one = Words({}, {}), Words({"a": 1}, {})
-    assert bm25([], Sought(("a",))) == [] and bm25([empty, one], Sought(())) == [0.0, 0.0]
-    assert bm25([empty], Sought(("a",), ("a",))) == [0.0]
+    assert bm25([], Words({"a": 1}, {})) == [] and bm25([empty, one], Words({}, {})) == [0.0, 0.0]
+    assert bm25([empty], Words({"a": 1}, {"a": 1})) == [0.0]

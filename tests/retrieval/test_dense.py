@@ -11,8 +11,7 @@ import pytest
 from tests.retrieval.small_models import Store, save_static
 
 from hoptree.core.values import Passage
-from hoptree.retrieval.encoder import Encoder, Role
-from hoptree.retrieval.open_encoder import open_encoder
+from hoptree.retrieval.encoder import Encoder, Role, open_encoder
 from hoptree.retrieval.rerank import full_text
 from hoptree.retrieval.vectors import Dense, Vectors, VectorWriter
 

@@ -19,9 +19,8 @@ from tests.retrieval.json_server import json_server
 from tests.retrieval.small_models import save_onnx, save_static, save_tokenizer, save_transformer
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel, UnusableReply
-from hoptree.retrieval.encoder import Encoder, Prefixes, Role, weights_digest
+from hoptree.retrieval.encoder import Encoder, Prefixes, Role, absolute_spec, open_encoder, weights_digest
 from hoptree.retrieval.encoder_backends import distil_static, minilm_folder
-from hoptree.retrieval.open_encoder import absolute_spec, open_encoder
 
 np = pytest.importorskip("numpy")
 

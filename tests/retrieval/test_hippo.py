@@ -20,6 +20,7 @@ from hoptree.engine.engine import Engine
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval import hippo_retriever as nearest
 from hoptree.retrieval import hippo_store as taking_in
+from hoptree.retrieval.encoder import open_encoder
 from hoptree.retrieval.hippo_store import FILE, FOLDER, FactStore
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import (
@@ -31,7 +32,6 @@ from hoptree.retrieval.indexing import (
     remove_from_index,
     update_index,
 )
-from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.retriever import FactGuided, NameGuided, Retriever, open_retriever
 
 pytest.importorskip("rustworkx")

@@ -14,7 +14,7 @@ from tests.retrieval.small_models import Fixed, save_static, save_transformer
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, UnusableReply
 from hoptree.core.values import Passage
 from hoptree.retrieval import rerank as module
-from hoptree.retrieval.open_encoder import open_encoder
+from hoptree.retrieval.encoder import open_encoder
 from hoptree.retrieval.rerank import EmbeddingReranker, Reranked, full_text, open_reranker
 
 PASSAGES = [

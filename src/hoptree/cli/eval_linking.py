@@ -23,7 +23,7 @@ from hoptree.graph import open_graph
 from hoptree.graph.entity_linking import MentionModelCandidates, check_linker, open_candidates, open_mention_model
 from hoptree.methods.steps.link import ByEncoder, ByModel, ByWords, RelationRanking
 from hoptree.models import open_model
-from hoptree.retrieval.open_encoder import open_encoder
+from hoptree.retrieval.encoder import open_encoder
 
 
 @stoppable(lambda options: f"No figures before all are looked up. {what_stays(cached=not options['no_cache'])}")

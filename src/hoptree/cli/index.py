@@ -23,11 +23,11 @@ from hoptree.core.errors import ConfigError, CorpusError, InputError, closest
 from hoptree.corpus.chunk import Chunking
 from hoptree.corpus.files import suffix_of
 from hoptree.retrieval import indexing
+from hoptree.retrieval.encoder import absolute_spec
 from hoptree.retrieval.hippo_retriever import count_facts
 from hoptree.retrieval.index.folder import MANIFEST, Index, Settings, read_manifest
 from hoptree.retrieval.indexing import check as checking
 from hoptree.retrieval.indexing.sources import Outcome, Reading
-from hoptree.retrieval.open_encoder import absolute_spec
 
 
 def _resumes(options: Mapping[str, Any]) -> str:

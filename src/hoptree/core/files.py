@@ -406,7 +406,9 @@ class TrainedWeights:
     def file(self, name: str) -> Path:
         """Return the path of a file whose digest is the one in the manifest."""
         path = self.folder / name
-        digest = _file_digest(path)
+        digest = ""
+        with suppress(OSError):
+            digest = _digest_of(path)
         if digest != self.files.get(name):
             fault = f"its digest is {digest[:12]}…, not {self.files.get(name, 'any')[:12]}…" if digest else "unreadable"
             raise ConfigError(f"{name} of hoptree-weights is damaged ({fault}).", _INSTALL_WEIGHTS)
@@ -437,11 +439,3 @@ def _read_weights(path: Path) -> TrainedWeights:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{WEIGHTS_MANIFEST} of hoptree-weights is damaged.", _INSTALL_WEIGHTS) from error
     return TrainedWeights(path.parent, files, bases)
-
-
-def _file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file, or "" if it cannot be read."""
-    try:
-        return _digest_of(path)
-    except OSError:
-        return ""

@@ -128,13 +128,10 @@ class HttpClient:
         message = error_text(body)
         quoted = f": {message[:300]}" if message else ""
         if status == 429:
-            return RateLimited(
-                f"{self.shown} asks for fewer requests (HTTP 429{quoted}).",
-                "Wait a little or lower --concurrency; replies in the cache are kept.",
-                status=status,
-                retryable="quota" not in message and "billing" not in message,  # waiting does not pay a bill
-                retry_after=_retry_after_s(headers),
-            )
+            cause = f"{self.shown} asks for fewer requests (HTTP 429{quoted})."
+            remedy = "Wait a little or lower --concurrency; replies in the cache are kept."
+            again = "quota" not in message and "billing" not in message  # waiting does not pay a bill
+            return RateLimited(cause, remedy, status=status, retryable=again, retry_after=_retry_after_s(headers))
         if status >= 500 or status in (408, 409, 425):
             cause = f"{self.shown} failed (HTTP {status}{quoted})."
             remedy = "Try again later; replies in the cache are kept."

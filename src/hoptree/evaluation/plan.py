@@ -35,10 +35,10 @@ from hoptree.corpus.chunk import Chunking
 from hoptree.engine.context import Budget, Prices
 from hoptree.engine.registry import list_methods
 from hoptree.evaluation.experiment import BOUNDARY_METHOD, LINKING_METHOD, BoundaryExperiment, Experiment
+from hoptree.retrieval.encoder import absolute_spec, check_encoder, open_encoder
 from hoptree.retrieval.index.folder import MANIFEST, Settings, read_manifest
 from hoptree.retrieval.indexing import build_index, update_index
 from hoptree.retrieval.indexing.sources import Listener, Reading
-from hoptree.retrieval.open_encoder import absolute_spec, check_encoder, open_encoder
 from hoptree.retrieval.rerank import open_reranker
 from hoptree.retrieval.retriever import check_kind, is_remote
 

@@ -27,7 +27,7 @@ from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.evaluation.statistics import compare_pair, holm
 from hoptree.evaluation.tuned import Outcome, Trial, Tuned
 from hoptree.models.model import Model
-from hoptree.retrieval.open_encoder import check_encoder
+from hoptree.retrieval.encoder import check_encoder
 from hoptree.text.names import open_tagger
 
 

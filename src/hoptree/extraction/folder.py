@@ -78,6 +78,9 @@ class Entry:
         return cls(int(data["key"]), passage, document, facts, left_out, **flags, spent=spent)
 
 
+_COUNTED = ("without_facts", "unreadable_replies", "replies_cut_off", "shortened_passages", "passages_with_orders")
+
+
 class Totals:
     """Sums over entries; `counts` are as in the report."""
 
@@ -87,25 +90,17 @@ class Totals:
         self.spent: Counter[str] = Counter()
 
     def add(self, entry: Entry) -> None:
-        self.counts.update(
-            finished=1,
-            facts=len(entry.facts),
-            without_facts=not entry.facts,
-            unreadable_replies=not entry.readable,
-            replies_cut_off=entry.cut_off,
-            shortened_passages=entry.shortened,
-            passages_with_orders=entry.orders,
-        )
+        flags = (not entry.facts, not entry.readable, entry.cut_off, entry.shortened, entry.orders)
+        self.counts.update(finished=1, facts=len(entry.facts), **dict(zip(_COUNTED, flags, strict=True)))
         self.left_out.update(entry.left_out)
         self.spent.update(asdict(entry.spent))
 
     def as_dict(self) -> dict[str, Any]:
-        names = ("without_facts", "unreadable_replies", "replies_cut_off", "shortened_passages", "passages_with_orders")
         return {
             "finished": self.counts["finished"],
             "facts": self.counts["facts"],
             "left_out": dict(self.left_out.most_common()),
-            **{name: self.counts[name] for name in names},
+            **{name: self.counts[name] for name in _COUNTED},
             "spent": {name: round(value, 6) for name, value in self.spent.items()},
         }
 

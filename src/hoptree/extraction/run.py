@@ -40,7 +40,7 @@ class Passages:
     identity: str
     known: int | None
     stream: Callable[[Problems], Iterator[Passage]]
-    problems: Problems
+    problems: Problems = field(default_factory=Problems)
 
     def distinct(self, limit: int | None = None) -> Iterator[tuple[int, Passage]]:
         """Yield the first `limit` passages once each, with their keys."""
@@ -80,15 +80,9 @@ def open_passages(corpus: str) -> Passages:
     path = sample_index() if corpus == "sample" else Path(corpus)
     if (path / MANIFEST).exists():
         index = Index(path)
-        return Passages(
-            corpus,
-            f"index:{index.manifest.digest}",
-            index.manifest.passages,
-            lambda problems: (passage for _, _, passage in index.texts.scan()),
-            Problems(),
-        )
-    identity = f"files:{_digest(path)}"
-    return Passages(corpus, identity, None, lambda problems: read_passages(path, problems=problems), Problems())
+        identity, known = f"index:{index.manifest.digest}", index.manifest.passages
+        return Passages(corpus, identity, known, lambda _: (passage for _, _, passage in index.texts.scan()))
+    return Passages(corpus, f"files:{_digest(path)}", None, lambda problems: read_passages(path, problems=problems))
 
 
 def _digest(path: Path) -> str:
@@ -252,13 +246,8 @@ class _Reading:
         return bool(self.progress.stopped_by)
 
     async def _read(self, key: int, passage: Passage) -> Entry:
-        ctx = Context(
-            method="graph",
-            model=self._model,
-            calls=self._calls,
-            trace=Trace(passage.id),
-            prices=self._spec.prices,
-        )
+        prices, trace = self._spec.prices, Trace(passage.id)
+        ctx = Context(method="graph", model=self._model, calls=self._calls, trace=trace, prices=prices)
         extracted = await extract_facts(ctx, passage)
         events = ctx.trace.events
         calls = [event for event in events if isinstance(event, ModelCalled)]

@@ -234,8 +234,7 @@ class Mention:
 class MentionModel(Protocol):
     """Marks the names in a text."""
 
-    @property
-    def name(self) -> str: ...
+    name: str
 
     def read(self, text: str) -> tuple[Mention, ...]:
         """Return the names; runs in this thread, one text at a time."""

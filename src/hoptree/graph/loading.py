@@ -14,8 +14,17 @@ from hoptree.core.errors import GraphError
 from hoptree.graph import vocabulary as vocab
 from hoptree.graph.folder import BATCH, Change, Manifest, Source, changing, check_place, read_manifest
 from hoptree.graph.oxigraph import Node, Object, Triple, graph_name_of, ox
-from hoptree.graph.triple_files import Form, form_of, read_ntriples, read_triples, scope_of
-from hoptree.graph.triple_rows import BrokenPlaces, Line, open_unpacked, read_lines
+from hoptree.graph.triple_files import (
+    BrokenPlaces,
+    Form,
+    Line,
+    form_of,
+    open_unpacked,
+    read_lines,
+    read_ntriples,
+    read_triples,
+    scope_of,
+)
 from hoptree.text.names import MAX_NAME_CHARS, fold, is_wanted_language
 
 _MAX_CACHED = 50_000
@@ -43,11 +52,8 @@ class _Translator:
             role = vocab.predicate_role(predicate.value)
             graph = self._line_end(places)
             if role in _FACT_ROLES:
-                if (
-                    predicate.value == vocab.TYPE
-                    and isinstance(value, ox.NamedNode)
-                    and value.value.startswith(vocab.WIKIBASE)
-                ):
+                is_type = predicate.value == vocab.TYPE and isinstance(value, ox.NamedNode)
+                if is_type and value.value.startswith(vocab.WIKIBASE):
                     self.left_out += 1
                     continue
                 yield f"{subject} {predicate} {value}{graph}"
@@ -63,21 +69,15 @@ class _Translator:
             self.left_out += 1
             return
         text = value.value
-        if not text.strip() or self._is_repeated((subject.value, predicate, text)):
+        if not text.strip() or (name := (subject.value, predicate, text)) in self._seen:
             return
+        if len(self._seen) >= _MAX_CACHED:
+            self._seen.clear()
+        self._seen.add(name)  # tables repeat a name in every row
         kept = {"label": vocab.LABEL, "alias": vocab.ALIAS}.get(role, vocab.DESCRIPTION)
         yield f"{subject} <{kept}> {value}{graph}"
         if kept != vocab.DESCRIPTION and len(text) <= MAX_NAME_CHARS and (key := fold(text)):
             yield f"{subject} <{vocab.KEY}> {ox.Literal(key)}{graph}"
-
-    def _is_repeated(self, name: tuple[str, str, str]) -> bool:
-        """Whether a name was seen recently: tables repeat it in every row."""
-        if name in self._seen:
-            return True
-        if len(self._seen) >= _MAX_CACHED:
-            self._seen.clear()
-        self._seen.add(name)
-        return False
 
     def _other(self, subject: Node, predicate: str, value: Object, graph: str) -> Iterator[str]:
         if predicate == _PROPERTY_TYPE and isinstance(value, ox.NamedNode):
@@ -167,12 +167,9 @@ class _LossGuard:
             )
         if not kept and not self._empty:
             why = f"Nothing of {path.name} is kept: {_count(left_out, 'triple')} left out"
-            raise GraphError(
-                f"{why} (names in other languages, or what a dump says of itself)."
-                if left_out
-                else f"{path} is empty.",
-                f"{self._instead(source)}The graph is as it was.",
-            )
+            cause = f"{why} (names in other languages, or what a dump says of itself)."
+            remedy = f"{self._instead(source)}The graph is as it was."
+            raise GraphError(cause if left_out else f"{path} is empty.", remedy)
         old = self._replaced.get(source)
         if path.name in self._broken.cut and old is not None and old.facts + old.names:
             raise GraphError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,13 +21,8 @@ _MAX_NAMES = 500  # names of an entity that are read
 _MAX_CANDIDATES, _MAX_READ = 2_000, 100  # entities of one name, and how many of them have their other names read
 _MAX_CACHED = 50_000
 _PROPERTIES = ("http://www.wikidata.org/prop/", "urn:hoptree:property:", "urn:hoptree:qualifier:")
-_LABEL, _ALIAS, _DESCRIPTION = ox.NamedNode(vocab.LABEL), ox.NamedNode(vocab.ALIAS), ox.NamedNode(vocab.DESCRIPTION)
-_KEY, _USES, _DATATYPE, _PAGE = (
-    ox.NamedNode(vocab.KEY),
-    ox.NamedNode(vocab.USES),
-    ox.NamedNode(vocab.DATATYPE),
-    ox.NamedNode(vocab.PAGE),
-)
+_LABEL, _ALIAS, _DESCRIPTION = map(ox.NamedNode, (vocab.LABEL, vocab.ALIAS, vocab.DESCRIPTION))
+_KEY, _USES, _DATATYPE, _PAGE = map(ox.NamedNode, (vocab.KEY, vocab.USES, vocab.DATATYPE, vocab.PAGE))
 
 
 class Names:
@@ -37,7 +32,7 @@ class Names:
         self._store, self.languages = store, languages
         self.label = lru_cache(_MAX_CACHED)(partial(_label, store, languages))  # of an IRI, or made of its id
         self._named_term = lru_cache(_MAX_CACHED)(partial(_named_term, self.label))
-        self._uses: dict[str, int] | None = None
+        self._uses: Counter[str] | None = None
 
     def term(self, value: object) -> Term:
         """Return a subject or object of a triple, readable."""
@@ -64,10 +59,10 @@ class Names:
         if not aliases and not any(next(self._store.quads_for_pattern(*side), None) for side in sides):
             return None
         others = tuple(dict.fromkeys(name for name, _ in aliases if name != label))
-        description = best_name(_literals(self._store, node, _DESCRIPTION), self.languages)
-        return Entity(
-            identifier, label, others, description, best_name(_literals(self._store, node, _PAGE), self.languages)
-        )
+        return Entity(identifier, label, others, self._best(node, _DESCRIPTION), self._best(node, _PAGE))
+
+    def _best(self, node: ox.NamedNode, what: ox.NamedNode) -> str:
+        return best_name(_literals(self._store, node, what), self.languages)
 
     def entities(self, name: str, limit: int) -> tuple[Entity, ...]:
         """Return the entities of a name: labels first, then by id."""
@@ -80,17 +75,10 @@ class Names:
             for quad in islice(quads, _MAX_CANDIDATES)
             if isinstance(quad.subject, ox.NamedNode)
         }
-        known = sorted((identifier for identifier in ids if not vocab.is_property(identifier)), key=vocab.natural_key)[
-            : max(_MAX_READ, limit)
-        ]
-        entities = [
-            entity
-            for identifier in known
-            if (entity := self.entity(ox.NamedNode(vocab.entity_iri(identifier)))) is not None
-        ]
-        entities.sort(
-            key=lambda entity: (entity.label != name, fold(entity.label) != key, vocab.natural_key(entity.id))
-        )
+        known = sorted((each for each in ids if not vocab.is_property(each)), key=vocab.natural_key)
+        nodes = (ox.NamedNode(vocab.entity_iri(each)) for each in known[: max(_MAX_READ, limit)])
+        entities = [entity for node in nodes if (entity := self.entity(node)) is not None]
+        entities.sort(key=lambda each: (each.label != name, fold(each.label) != key, vocab.natural_key(each.id)))
         return tuple(entities[:limit])
 
     def most_used(self) -> Iterator[str]:
@@ -105,21 +93,17 @@ class Names:
             label = self.label(node.value, identifier)
             names = [*_literals(self._store, node, _LABEL), *_literals(self._store, node, _ALIAS)]
             aliases = tuple(dict.fromkeys(name for name, _ in names if name != label))
-            about, kind = (
-                best_name(_literals(self._store, node, what), self.languages) for what in (_DESCRIPTION, _DATATYPE)
-            )
+            about, kind = self._best(node, _DESCRIPTION), self._best(node, _DATATYPE)
             properties.append(Property(identifier, label, aliases, about, kind, self.uses()[iri]))
         return tuple(properties)
 
     def uses(self) -> dict[str, int]:
         """Return the predicates of facts with their numbers of facts."""
         if self._uses is None:
-            counted: dict[str, int] = {}
+            self._uses = Counter()
             for quad in self._store.quads_for_pattern(None, _USES, None, None):
                 if isinstance(quad.subject, ox.NamedNode) and isinstance(quad.object, ox.Literal):
-                    count = int(quad.object.value)
-                    counted[quad.subject.value] = counted.get(quad.subject.value, 0) + count
-            self._uses = counted
+                    self._uses[quad.subject.value] += int(quad.object.value)
         return self._uses
 
 

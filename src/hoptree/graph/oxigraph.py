@@ -11,18 +11,7 @@ try:
 except ImportError as error:
     raise MissingExtra("A knowledge graph on this machine", "graph") from error
 
-__all__ = [
-    "GraphName",
-    "Node",
-    "Object",
-    "Triple",
-    "counts_graph",
-    "graph_name_of",
-    "graph_names_of",
-    "node_of",
-    "ox",
-    "sources_of",
-]
+__all__ = ["GraphName", "Node", "Object", "Triple", "ox"]
 
 Node = ox.NamedNode | ox.BlankNode
 Object = ox.NamedNode | ox.BlankNode | ox.Literal

@@ -41,14 +41,11 @@ def _read_results(data: Any, shown: str, max_rows: int) -> Results:
     """Read the first `max_rows` rows of a reply of the endpoint `shown`."""
     try:
         if isinstance(data.get("boolean"), bool):
-            return Results(
-                ("answer",), ({"answer": Cell(text="true" if data["boolean"] else "false", datatype=_BOOLEAN)},)
-            )
+            answer = Cell(text="true" if data["boolean"] else "false", datatype=_BOOLEAN)
+            return Results(("answer",), ({"answer": answer},))
         columns = tuple(str(name) for name in data["head"]["vars"])
-        rows = tuple(
-            {str(name): _cell(binding) for name, binding in row.items()}
-            for row in data["results"]["bindings"][:max_rows]
-        )
+        bindings = data["results"]["bindings"][:max_rows]
+        rows = tuple({str(name): _cell(binding) for name, binding in row.items()} for row in bindings)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         cause = f"{shown} answered with something else than SPARQL results."
         raise UnusableReply(cause, "Check the URL of the graph.") from error

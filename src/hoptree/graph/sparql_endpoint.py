@@ -174,9 +174,8 @@ def _term(value: _Written, labels: KnownLabels) -> Term:
     if value.precision.isdecimal() and len(value.precision) < 3 and kind in _TIME_TYPES:
         return Term("", render_time(cell.text, int(value.precision), astronomical=True))
     text = render_literal(cell.text, cell.datatype)
-    return Term(
-        "", f"{text} {labels.text(value.unit)}" if value.unit and vocab.entity_id(value.unit) != _UNIT_ONE else text
-    )
+    has_unit = value.unit and vocab.entity_id(value.unit) != _UNIT_ONE
+    return Term("", f"{text} {labels.text(value.unit)}" if has_unit else text)
 
 
 WIKIDATA_URL = "https://query.wikidata.org/sparql"
@@ -233,9 +232,8 @@ class SparqlEndpoint:
         here_term = Term(entity, labels.text(here))
         facts = [statement.fact(here_term, labels, self._client.shown) for statement in kept]
         facts.sort(key=lambda fact: (fact.subject.id != entity, fact.relation.text, fact.object.text, fact.text))
-        return Neighbourhood(
-            Entity(entity, here_term.text), tuple(facts), complete and len(kept) == sum(map(len, statements.values()))
-        )
+        complete = complete and len(kept) == sum(map(len, statements.values()))
+        return Neighbourhood(Entity(entity, here_term.text), tuple(facts), complete)
 
     async def entities(self, name: str, *, limit: int = 10) -> tuple[Entity, ...]:
         name = " ".join(name.split())
@@ -289,12 +287,8 @@ class SparqlEndpoint:
                 names.setdefault(iri, []).extend([(name.text, name.language)] if name else [])
                 kinds[iri] = row.get("kind", Cell()).iri.removeprefix(vocab.WIKIBASE)
         labels = await self._labels.of(names if self._dialect == "rdf" else (), budget)
-        return tuple(
-            Property(
-                vocab.property_id(iri), best_name(spellings, self._languages) or labels.text(iri), datatype=kinds[iri]
-            )
-            for iri, spellings in list(names.items())[:limit]
-        )
+        shown = {iri: best_name(names[iri], self._languages) or labels.text(iri) for iri in list(names)[:limit]}
+        return tuple(Property(vocab.property_id(iri), name, datatype=kinds[iri]) for iri, name in shown.items())
 
     async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = DEFAULT_TIMEOUT_S) -> Table:
         """Run a query; if no time is left for labels, names are made of the ids."""
@@ -313,9 +307,8 @@ class SparqlEndpoint:
         details = {"endpoint": self._client.shown, "dialect": self._dialect}
         try:
             results = await self._client.ask(queries.COUNT_QUERY, TimeBudget(DEFAULT_TIMEOUT_S), 1)
-            details["triples"] = (
-                render_literal(results.rows[0]["n"].text, results.rows[0]["n"].datatype) if results.rows else ""
-            )
+            count = results.rows[0]["n"] if results.rows else Cell()
+            details["triples"] = render_literal(count.text, count.datatype)
         except QueryTooLong:
             await self._client.reach(TimeBudget(DEFAULT_TIMEOUT_S))
             details["triples"] = "not counted: the endpoint takes too long for it"

@@ -26,13 +26,8 @@ LABELS = frozenset(
 )
 ALIASES = frozenset((ALIAS, "http://schema.org/alternateName"))
 DESCRIPTIONS = frozenset(
-    (
-        DESCRIPTION,
-        "http://www.w3.org/2000/01/rdf-schema#comment",
-        "http://purl.org/dc/terms/description",
-        "https://schema.org/description",
-    )
-)
+    (DESCRIPTION, "http://www.w3.org/2000/01/rdf-schema#comment", "http://purl.org/dc/terms/description")
+) | {"https://schema.org/description"}
 KEY = "urn:hoptree:key"  # from an entity to its folded names
 USES = "urn:hoptree:uses"  # from a property to the number of facts of a source that use it
 DATATYPE = "urn:hoptree:datatype"

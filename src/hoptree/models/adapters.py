@@ -76,13 +76,8 @@ def read_adapter(path: Path, label: str = "", digest: str = "") -> Adapter:
         cause = f"{path.name} is {kind}."
         raise ConfigError(cause, f"Make one with hoptree align gguf, or ask without an adapter: adapter={NO_ADAPTER}")
     card = _read_card(path, header)
-    return Adapter(
-        path,
-        digest,
-        label or path.stem,
-        {str(digest): str(name) for digest, name in (card.get("bases") or {}).items()},
-        frozenset(map(str, card.get("templates") or ())),
-    )
+    bases = {str(base): str(name) for base, name in (card.get("bases") or {}).items()}
+    return Adapter(path, digest, label or path.stem, bases, frozenset(map(str, card.get("templates") or ())))
 
 
 def _read_card(path: Path, header: bytes) -> dict[str, Any]:

@@ -72,18 +72,14 @@ class HFModel:
         from hoptree.models.hf_weights import find_adapter, resolve_source
 
         device, lora = _device(device), find_adapter(adapter)
-        self._settings = _Settings(
-            resolve_source(model, folder),
-            dtype or ("bf16" if device.startswith("cuda") else "fp32"),
-            device,
-            lora.path if lora else None,
-            max_batch_tokens,
-        )
+        dtype = dtype or ("bf16" if device.startswith("cuda") else "fp32")
+        path = lora.path if lora else None
+        self._settings = _Settings(resolve_source(model, folder), dtype, device, path, max_batch_tokens)
         self._adapter_digest = lora.digest if lora else ""
         label = f"+{Path(adapter).name.removesuffix('.gguf')}@{self._adapter_digest[:8]}" if lora else ""
         self.name = f"hf/{model}{label}"
         self.trained_on = lora.templates if lora else frozenset[str]()
-        self.endpoint = f"hf:{model}:{device}:{lora.path if lora else ''}"
+        self.endpoint = f"hf:{model}:{device}:{path or ''}"
         self.slots = _MAX_ROWS
         self._engine: _Engine | None = _Engine.shared(self._settings)
         self._identity = ""
@@ -220,12 +216,8 @@ class _Engine(SharedEngine):
             prompts = DecoderPrompts(loaded.tokenizer, loaded.context)
             passes = DecoderOnly(loaded.model, chosen.device, _MAX_ROWS)
         known = int(loaded.model.get_input_embeddings().weight.shape[0])
-        batcher = Batcher(
-            passes,
-            end_tokens=end_tokens(loaded),
-            max_batch_tokens=chosen.max_batch_tokens or _tokens_that_fit(loaded.model, chosen.device),
-            max_rows=_MAX_ROWS,
-        )
+        tokens = chosen.max_batch_tokens or _tokens_that_fit(loaded.model, chosen.device)
+        batcher = Batcher(passes, end_tokens=end_tokens(loaded), max_batch_tokens=tokens, max_rows=_MAX_ROWS)
         return _Ready(loaded, Text(loaded.tokenizer, prompts, known), batcher)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from hoptree.core.errors import EndpointError, RequestTooLong
@@ -139,23 +140,19 @@ class Text:
             raise EndpointError(cause, remedy, exit_code=2)
         if opening.forced is not None:
             return [self._forced_row(request, opening, opening.forced)]
-        most = max(1, min(request.max_tokens, opening.room))
-        ends = self._ends(request.stop) if request.stop else None
-        return [
-            Row(
-                prompt=opening.prompt,
-                begin=opening.begin,
-                max_tokens=most,
-                temperature=request.temperature,
-                top_p=request.top_p,
-                top_k=request.top_k,
-                seed=request.seed + sample,
-                top=request.top_logprobs,
-                ends=ends,
-                signals=request.signals,
-            )
-            for sample in range(request.n)
-        ]
+        row = partial(
+            Row,
+            prompt=opening.prompt,
+            begin=opening.begin,
+            max_tokens=max(1, min(request.max_tokens, opening.room)),
+            temperature=request.temperature,
+            top_p=request.top_p,
+            top_k=request.top_k,
+            top=request.top_logprobs,
+            ends=self._ends(request.stop) if request.stop else None,
+            signals=request.signals,
+        )
+        return [row(seed=request.seed + sample) for sample in range(request.n)]
 
     def _forced_row(self, request: Request, opening: Opening, forced: list[int]) -> Row:
         begin = len(opening.text) - len(request.prefix)

@@ -316,11 +316,8 @@ def _decoder_only(name: str, where: str, options: dict[str, Any]) -> Any:
     model = transformers.AutoModelForCausalLM.from_pretrained(where, attn_implementation="sdpa", **options)
     config = model.config.get_text_config()
     known = getattr(model, "_supports_attention_backend", False) and getattr(model, "_supports_sdpa", False)
-    special = [
-        setting
-        for setting in ("attn_logit_softcapping", "attention_chunk_size")
-        if getattr(config, setting, None) is not None
-    ]
+    settings = ("attn_logit_softcapping", "attention_chunk_size")
+    special = any(getattr(config, setting, None) is not None for setting in settings)
     if not known or special or getattr(model, "_is_stateful", False):
         cause = f"{name} ({type(model).__name__}) computes its attention in a way that cannot be batched here."
         raise ConfigError(cause, "Serve it with another program and use --model openai/NAME with --base-url.")

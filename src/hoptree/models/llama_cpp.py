@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -140,25 +140,15 @@ def refusal_error(chunk: dict[str, Any]) -> ModelError:
 
 
 def build_reply(completions: Sequence[Completion], prefix: str) -> Reply:
+    choices = []
+    for done in completions:
+        # llama.cpp repeats the beginning it was given; the reply holds the continuation, as its tokens do.
+        text, finish = done.text.removeprefix(prefix), read_finish(done.finish)
+        choices.append(read_choice(text, reasoning=done.reasoning, finish=finish, tokens=done.tokens))
+    usages = [done.usage for done in completions]
+    written, thought = sum(usage.completion for usage in usages), sum(usage.reasoning for usage in usages)
     # The samples share one prompt: it is counted once, as endpoints count it.
-    first = completions[0].usage
-    usage = TokenUsage(
-        first.prompt,
-        first.cached,
-        sum(done.usage.completion for done in completions),
-        sum(done.usage.reasoning for done in completions),
-    )
-    # llama.cpp repeats the beginning it was given; the reply holds the continuation, as its tokens do.
-    choices = (
-        read_choice(
-            done.text.removeprefix(prefix),
-            reasoning=done.reasoning,
-            finish=read_finish(done.finish),
-            tokens=done.tokens,
-        )
-        for done in completions
-    )
-    return Reply(tuple(choices), usage)
+    return Reply(tuple(choices), replace(usages[0], completion=written, reasoning=thought))
 
 
 @dataclass(slots=True)

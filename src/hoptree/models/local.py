@@ -132,9 +132,8 @@ class LocalModel:
         self.trained_on = lora.templates if lora else frozenset[str]()
         kept = llama_cpp.states_folder() if states and not exact else None
         self._settings = _Settings(path, n_ctx, slots, lanes, threads, lora.path if lora else None, kept)
-        self.slots = slots
+        self.slots, self._exact = slots, exact
         self.endpoint = f"local:{path}{f'+{lora.path}' if lora else ''}"
-        self._exact = exact
         self._adapter_digest = lora.digest if lora else ""
         self._engine: _Engine | None = _Engine.shared(self._settings)
         self._identity = ""
@@ -169,21 +168,11 @@ class LocalModel:
 
         depends = f"{self.identity};{_PROMPT_BATCH_TOKENS};{self._adapted(request)}"
         opening = llama_cpp.find_opening(request, depends) if self._settings.states else None
-        bodies = [
-            {
-                **llama_cpp.request_body(request, request.seed + sample),
-                "cache_prompt": not self._exact,
-                **self._adapted(request),
-            }
-            for sample in range(request.n)
-        ]
+        extra = {"cache_prompt": not self._exact, **self._adapted(request)}
+        bodies = [{**llama_cpp.request_body(request, request.seed + sample), **extra} for sample in range(request.n)]
+        calls = (loop.run_in_executor(engine.pool, engine.complete, body, step, stop, opening, tell) for body in bodies)
         try:
-            completions = await asyncio.gather(
-                *(
-                    loop.run_in_executor(engine.pool, engine.complete, body, step, stop, opening, tell)
-                    for body in bodies
-                )
-            )
+            completions = await asyncio.gather(*calls)
         finally:
             # Cancelled or failed: what still runs stops at its next token.
             stop.set()

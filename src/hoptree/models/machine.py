@@ -117,23 +117,19 @@ def check_features(flags: frozenset[str] | None, built_for: frozenset[str] | Non
     if flags is None:
         return Check(name, None, f"{platform.machine()}; its features are not known.")
     here = [flag for flag in _FEATURES if flag in flags]
-    processor = (
-        f"{platform.machine()} with {' and '.join(_FEATURES[flag][1] for flag in here) or 'no fast instructions'}"
-    )
-    if built_for is None:
+    instructions = " and ".join(_FEATURES[flag][1] for flag in here) or "no fast instructions"
+    processor = f"{platform.machine()} with {instructions}"
+    if built_for is None or not here:
         return Check(name, None, f"{processor}.")
     unused = [flag for flag in here if flag in _ESSENTIAL and _FEATURES[flag][0] not in built_for]
     if not unused:
-        return Check(
-            name, True if here else None, f"{processor}; the embedded runtime uses them." if here else f"{processor}."
-        )
-    return Check(
-        name,
-        False,
-        f"{processor}, but the installed xllamacpp does not use the {_FEATURES[unused[0]][1]}.",
+        return Check(name, True, f"{processor}; the embedded runtime uses them.")
+    remedy = (
         "Several times faster is a build made on this machine (it takes a C++ compiler, cmake and some minutes; "
-        f"hoptree doctor --speed measures before and after): {_BUILD_COMMAND}",
+        f"hoptree doctor --speed measures before and after): {_BUILD_COMMAND}"
     )
+    finding = f"{processor}, but the installed xllamacpp does not use the {_FEATURES[unused[0]][1]}."
+    return Check(name, False, finding, remedy)
 
 
 def check_model(name: str, folder: Path | None = None) -> Check:
@@ -186,10 +182,8 @@ def check_memory(available: int | None) -> Check:
     needed = _default_size() * 5 // 2
     if available >= needed:
         return Check("Memory", True, f"{_gigabytes(available)} free")
-    remedy = "Close other programs, or choose the light model: local/smollm."
-    return Check(
-        "Memory", False, f"Only {_gigabytes(available)} free; the default model takes {_gigabytes(needed)}.", remedy
-    )
+    finding = f"Only {_gigabytes(available)} free; the default model takes {_gigabytes(needed)}."
+    return Check("Memory", False, finding, "Close other programs, or choose the light model: local/smollm.")
 
 
 def check_endpoint(environ: Mapping[str, str], *, connect: bool = False) -> Check:
@@ -199,18 +193,18 @@ def check_endpoint(environ: Mapping[str, str], *, connect: bool = False) -> Chec
         remedy = "For a model behind an API: set OPENAI_API_KEY, and OPENAI_BASE_URL for servers other than OpenAI's."
         return Check("Endpoint", None, "OPENAI_BASE_URL and OPENAI_API_KEY are not set.", remedy)
     with_key = "with a key" if key else "without a key"
-    if not base:
-        set_up = Check("Endpoint", True, f"OpenAI, {with_key}")
-        return _connected(set_up, "") if connect else set_up
-    try:
-        parts = urlsplit(base)
-        host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
-    except ValueError:
-        host = None
-    if not host or parts.scheme not in ("http", "https"):
-        remedy = "Set it to something like http://localhost:8000/v1."
-        return Check("Endpoint", False, "OPENAI_BASE_URL is not an http or https address.", remedy)
-    set_up = Check("Endpoint", True, f"{parts.scheme}://{host}{parts.path}, {with_key}")
+    shown = "OpenAI"
+    if base:
+        try:
+            parts = urlsplit(base)
+            host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
+        except ValueError:
+            host = None
+        if not host or parts.scheme not in ("http", "https"):
+            remedy = "Set it to something like http://localhost:8000/v1."
+            return Check("Endpoint", False, "OPENAI_BASE_URL is not an http or https address.", remedy)
+        shown = f"{parts.scheme}://{host}{parts.path}"
+    set_up = Check("Endpoint", True, f"{shown}, {with_key}")
     return _connected(set_up, base) if connect else set_up
 
 

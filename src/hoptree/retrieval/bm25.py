@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -30,14 +30,6 @@ class Words:
     pairs: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Sought:
-    """The terms and the character pairs that a query looks for."""
-
-    terms: tuple[str, ...]
-    pairs: tuple[str, ...] = ()
-
-
 class Analysis:
     """Splits texts of one language into terms."""
 
@@ -50,10 +42,10 @@ class Analysis:
         terms = Counter(self._terms(title) * _TITLE_WEIGHT + self._terms(text))
         return Words(terms, Counter(pairs(composed(f"{title} {text}"))))
 
-    def sought(self, query: str) -> Sought:
-        """Return the terms of a query, without question words if it has others."""
+    def sought(self, query: str) -> Words:
+        """Return the terms of a query, each once, without question words if it has others."""
         terms = self._terms(without_asking(query, self._language)) or self._terms(query)
-        return Sought(tuple(dict.fromkeys(terms)), tuple(dict.fromkeys(pairs(composed(query)))))
+        return Words(dict.fromkeys(terms, 1), dict.fromkeys(pairs(composed(query)), 1))
 
     def tells(self, word: str) -> bool:
         """Tell whether a word is more than a stop word."""
@@ -63,7 +55,7 @@ class Analysis:
         return list(self._analyzer.analyze(composed(text)))
 
 
-def bm25(texts: Sequence[Words], sought: Sought) -> list[float]:
+def bm25(texts: Sequence[Words], sought: Words) -> list[float]:
     """Score each text for a query; 0 where they share nothing."""
     by_terms = _scores([text.terms for text in texts], sought.terms)
     by_pairs = _scores([text.pairs for text in texts], sought.pairs)
@@ -85,7 +77,7 @@ def _english() -> Analysis:
     return Analysis("english")
 
 
-def _scores(texts: Sequence[Mapping[str, int]], sought: Sequence[str]) -> list[float]:
+def _scores(texts: Sequence[Mapping[str, int]], sought: Iterable[str]) -> list[float]:
     lengths = [sum(counts.values()) for counts in texts]
     average = sum(lengths) / (len(texts) or 1) or 1.0
     scores = [0.0] * len(texts)

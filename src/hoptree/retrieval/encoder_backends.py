@@ -266,14 +266,11 @@ class TransformerEncoder(_LocalEncoder):
         try:
             self._model = module.SentenceTransformer(model, **how)
         except (OSError, ValueError, RuntimeError, ImportError) as error:
-            own_code = "trust_remote_code" in str(error)
-            raise ConfigError(
-                f"The encoder '{model}' cannot be loaded ({str(error)[:200]}).",
-                f"It brings code of its own: read that, then set {TRUSTED}={model}{'' if local else '@COMMIT'}; or "
-                "have an endpoint serve it: openai/NAME."
-                if own_code
-                else "Give the folder of a sentence-transformers model, or its name on a hub that can be reached.",
-            ) from error
+            remedy = "Give the folder of a sentence-transformers model, or its name on a hub that can be reached."
+            if "trust_remote_code" in str(error):
+                trust = f"read that, then set {TRUSTED}={model}{'' if local else '@COMMIT'}"
+                remedy = f"It brings code of its own: {trust}; or have an endpoint serve it: openai/NAME."
+            raise ConfigError(f"The encoder '{model}' cannot be loaded ({str(error)[:200]}).", remedy) from error
         self._lock = threading.Lock()  # tokenizers cannot be configured by two calls at once
         self.dimensions = int(self._model.get_embedding_dimension() or 0)
 

@@ -16,11 +16,10 @@ from hoptree.core.errors import CorpusError
 from hoptree.core.lazy import lazy_import
 from hoptree.core.values import Fact, Passage
 from hoptree.retrieval.bm25 import Analysis, term_score
-from hoptree.retrieval.encoder import Encoder, FloatArray, query_window
+from hoptree.retrieval.encoder import Encoder, FloatArray, open_encoder, query_window
 from hoptree.retrieval.hippo_store import FOLDER, FactStore, current, fact_key, fact_text, facts_damaged, phrase_of
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.tantivy_files import inverse_document_frequency, key_of
-from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.rerank import normalise_scores
 from hoptree.retrieval.retriever import PassageStore, Retriever, fits
 from hoptree.retrieval.vectors import Vectors

@@ -24,14 +24,12 @@ from hoptree.core.errors import CorpusError, InputError
 from hoptree.core.files import batched
 from hoptree.core.values import Fact
 from hoptree.corpus.files import open_bytes
-from hoptree.retrieval.encoder import FloatArray, np
+from hoptree.retrieval.encoder import FloatArray, np, open_encoder
 from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.ledger import Ledger, SqliteFile
 from hoptree.retrieval.index.links import folded
 from hoptree.retrieval.index.tantivy_files import composed, key_of
-from hoptree.retrieval.open_encoder import open_encoder
-from hoptree.retrieval.vector_files import open_files
-from hoptree.retrieval.vectors import VectorWriter, encode_missing
+from hoptree.retrieval.vectors import VectorWriter, encode_missing, open_files
 
 
 def phrase_of(name: str) -> str:
@@ -343,13 +341,9 @@ def _put(store: FactStore, change: Change, facts: Iterable[Fact]) -> int:
                 known += 1
     if not known:
         first = next(iter(by_passage), "")
-        raise CorpusError(
-            f"None of the {len(by_passage):,} passages of the facts is in the index {change.folder} "
-            f"(the first: {first})."
-            if by_passage
-            else "There is no fact to take in.",
-            "Give the facts that were extracted from this index: hoptree graph extract INDEX --out FOLDER",
-        )
+        which = f"the {len(by_passage):,} passages of the facts is in the index {change.folder} (the first: {first})"
+        remedy = "Give the facts that were extracted from this index: hoptree graph extract INDEX --out FOLDER"
+        raise CorpusError(f"None of {which}." if by_passage else "There is no fact to take in.", remedy)
     return len(by_passage) - known
 
 

@@ -17,8 +17,7 @@ from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
 from hoptree.core.http_client import HttpClient
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
-from hoptree.retrieval.encoder import Encoder, FloatArray, query_window, weights_digest
-from hoptree.retrieval.open_encoder import open_encoder
+from hoptree.retrieval.encoder import Encoder, FloatArray, open_encoder, query_window, weights_digest
 from hoptree.retrieval.retriever import Retriever, cache_lifetime
 
 _WORD = re.compile(r"\w+")
@@ -176,11 +175,8 @@ _FORMS = "Use embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER."
 class Reranker(Protocol):
     """Scores how well each passage answers a query; `identity` is what determines that."""
 
-    @property
-    def identity(self) -> str: ...
-
-    @property
-    def remote(self) -> bool: ...
+    identity: str
+    remote: bool
 
     async def score(self, query: str, passages: Sequence[Passage]) -> list[float]: ...
 

@@ -26,14 +26,9 @@ class Retriever(Protocol):
     metadata have these values.
     """
 
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def identity(self) -> str: ...
-
-    @property
-    def remote(self) -> bool: ...
+    kind: str
+    identity: str
+    remote: bool
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]: ...
 
@@ -259,7 +254,7 @@ def _ranked(index: Index) -> Retriever:
 
 
 def _dense(index: Index) -> Retriever:
-    from hoptree.retrieval.open_encoder import open_encoder
+    from hoptree.retrieval.encoder import open_encoder
     from hoptree.retrieval.vectors import Dense
 
     spec = index.manifest.settings.encoder

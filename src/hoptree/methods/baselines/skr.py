@@ -16,8 +16,7 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import method
 from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 from hoptree.methods.steps.route import Labels, YesNoJudged, ask_yes_no, read_labels
-from hoptree.retrieval.encoder import Encoder
-from hoptree.retrieval.open_encoder import open_encoder
+from hoptree.retrieval.encoder import Encoder, open_encoder
 
 
 @decision("need")

@@ -19,8 +19,7 @@ from hoptree.engine.prompts import number_lines, prompt_for, show_line
 from hoptree.graph.facts import Entity, Fact, Neighbourhood, Term
 from hoptree.graph.relation_linking import FUNCTION_WORDS, Relation, WordRanking, name_words, question_words
 from hoptree.methods.steps.answer import note_reply
-from hoptree.retrieval.encoder import Encoder
-from hoptree.retrieval.open_encoder import open_encoder
+from hoptree.retrieval.encoder import Encoder, open_encoder
 from hoptree.text.parse_labels import read_numbers
 from hoptree.text.question_tree import Node
 

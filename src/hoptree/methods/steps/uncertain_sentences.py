@@ -17,7 +17,7 @@ from hoptree.engine.sentence_view import SentenceView, number
 from hoptree.methods.steps.answer import note_written
 from hoptree.methods.steps.chain_of_thought import Draft, Generator, adds_text, cut_at_answer
 from hoptree.models.model import LearnsCapabilities, SignalNotGiven
-from hoptree.retrieval.open_encoder import check_encoder, open_encoder
+from hoptree.retrieval.encoder import check_encoder, open_encoder
 from hoptree.text import uncertainty
 from hoptree.text.names import Tagger, sentence_spans
 from hoptree.text.parse import gives_answer, read_conclusion

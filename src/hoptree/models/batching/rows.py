@@ -54,15 +54,12 @@ class Watch:
 
     def see(self, layer: int, query: Tensor, keys: Tensor, scaling: float | None, window: int | None) -> None:
         if layer == self.layer:
-            parts = zip(
-                self.places.split(_WATCHED_ROWS_PER_STEP), self.positions.split(_WATCHED_ROWS_PER_STEP), strict=True
-            )
-            self.weights = torch.cat(
-                [
-                    attention_of_heads(query[places], keys[places], _mask(positions, keys, window), scaling)
-                    for places, positions in parts
-                ]
-            )
+            parts = (part.split(_WATCHED_ROWS_PER_STEP) for part in (self.places, self.positions))
+            weights = [
+                attention_of_heads(query[places], keys[places], _mask(positions, keys, window), scaling)
+                for places, positions in zip(*parts, strict=True)
+            ]
+            self.weights = torch.cat(weights)
 
 
 def _mask(positions: Tensor, keys: Tensor, window: int | None) -> Tensor:

@@ -10,16 +10,14 @@ from pathlib import Path
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import link_or_copy
 from hoptree.core.values import Passage
-from hoptree.retrieval.encoder import Encoder
+from hoptree.retrieval.encoder import Encoder, open_encoder
 from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.folder import open_vectors
 from hoptree.retrieval.index.links import Links, LinkWriter, NameFinder, capitalised_names, folded, mentions, names_of
 from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.index.text_index import Texts
-from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.rerank import full_text
-from hoptree.retrieval.vector_files import HEADER
-from hoptree.retrieval.vectors import Vectors, VectorWriter, encode_missing
+from hoptree.retrieval.vectors import HEADER, Vectors, VectorWriter, encode_missing
 
 LINK_MEMORY_BYTES = 768 * 2**20  # what the search for names may take by default
 _AUTOMATON_BYTES_PER_CHAR = 48  # of Aho-Corasick while it is built (measured with half a million names)

@@ -16,6 +16,7 @@ from hoptree.core.files import batched
 from hoptree.core.values import Passage
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import SourceFile, find_files
+from hoptree.retrieval.encoder import open_encoder
 from hoptree.retrieval.hippo_retriever import count_facts
 from hoptree.retrieval.index.enrichment import LINK_MEMORY_BYTES
 from hoptree.retrieval.index.folder import Index, Settings, read_manifest, vectors_damaged
@@ -23,7 +24,6 @@ from hoptree.retrieval.index.ledger import Ledger, content_of
 from hoptree.retrieval.index.links import LINK_AGAIN
 from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, check_files, key_of, summed_files
 from hoptree.retrieval.indexing.sources import Listener, Progress, run_coroutine, source_name, sources_of
-from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.vectors import VectorWriter, expected_bytes
 
 _AT_ONCE = 1_000

@@ -117,10 +117,8 @@ Place = tuple[str, str]  # source and name of a file
 
 def id_conflict(passage: Passage, here: Place, there: Place) -> CorpusError:
     """Return the error for a passage of the file `here` whose id another passage has in the file `there`."""
-    cause, remedy = (
-        f"Two passages have the id '{passage.id}' and are not the same",
-        "Give every passage an id of its own.",
-    )
+    cause = f"Two passages have the id '{passage.id}' and are not the same"
+    remedy = "Give every passage an id of its own."
     if here == there:
         return CorpusError(f"{cause}; both are in {_path(here)}.", remedy)
     if here[0] == there[0]:

@@ -6,23 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from hoptree.core.errors import ConfigError, InputError, closest
 from hoptree.core.values import Passage
 from hoptree.retrieval.retriever import WIKI, Retriever
 
+if TYPE_CHECKING:
+    from hoptree.retrieval.remote.elasticsearch import Elasticsearch
+    from hoptree.retrieval.remote.milvus import Milvus
+    from hoptree.retrieval.remote.wikipedia import Wikipedia
+
 SCHEMES = ("elasticsearch", "milvus")
-
-
-class _Checked(Retriever, Protocol):
-    async def check(self) -> None:
-        """Check that the corpus can be searched."""
-
-
-class _Engine(_Checked, Protocol):
-    async def load(self, passages: Iterable[Passage], on_passage: Callable[[int], None] | None) -> int: ...
 
 
 def open_remote(url: str, *, cached: bool = True) -> Retriever:
@@ -38,7 +34,7 @@ def open_remote(url: str, *, cached: bool = True) -> Retriever:
     if WIKI.match(url):
         from hoptree.retrieval.remote.wikipedia import open_wiki
 
-        engine: _Checked = open_wiki(url, cached=cached)
+        engine: Wikipedia | Elasticsearch | Milvus = open_wiki(url, cached=cached)
     else:
         engine = _engine(url)
     with ThreadPoolExecutor(1) as thread:  # an event loop may be running in this one
@@ -55,7 +51,7 @@ async def load(url: str, passages: Iterable[Passage], on_passage: Callable[[int]
         await engine.aclose()
 
 
-def _engine(url: str) -> _Engine:
+def _engine(url: str) -> Elasticsearch | Milvus:
     scheme = url.partition("://")[0].lower()
     if scheme not in SCHEMES:
         near = closest(scheme, SCHEMES)
@@ -65,12 +61,12 @@ def _engine(url: str) -> _Engine:
         raise ConfigError(cause, f"{meant}There are {kinds}, wikipedia, and folders.")
     address = read_address(url)
     if scheme == "elasticsearch":
-        from hoptree.retrieval.remote.elasticsearch import Elasticsearch
+        from hoptree.retrieval.remote import elasticsearch
 
-        return Elasticsearch(address)
-    from hoptree.retrieval.remote.milvus import Milvus
+        return elasticsearch.Elasticsearch(address)
+    from hoptree.retrieval.remote import milvus
 
-    return Milvus(address)
+    return milvus.Milvus(address)
 
 
 T = TypeVar("T")

@@ -43,8 +43,7 @@ class Elasticsearch:
             raise ConfigError(f"There is no api '{settings['api']}'.", "Use api=elasticsearch or api=quickwit.")
         if not address.host or address.folder or set(address.name) & set('*?,"<>| \\#:'):
             raise ConfigError(f"'{address.shown}' does not name one index.", "Write elasticsearch://HOST:9200/INDEX.")
-        self.index = address.name
-        self.identity = address.shown
+        self.index, self.identity = address.name, address.shown
         self.quickwit = settings["api"] == "quickwit"
         self.id_field = settings["id"] or ("id" if self.quickwit else "_id")
         self.title_field, self.text_field = settings["title"], settings["text"]
@@ -262,24 +261,18 @@ class _BulkLoad:
     async def _make_index(self) -> None:
         """Make the index, unless it is there."""
         engine = self._engine
+        words, keyword = {"type": "text", "analyzer": "english"}, {"type": "keyword", "ignore_above": 8191}
+        offset = {"type": "long", "index": False}
+        properties: dict[str, Any] = {engine.title_field: words, engine.text_field: words}
+        properties |= {"document": {"type": "keyword"}, "start": offset, "end": offset, "aliases": keyword}
+        if engine.id_field != "_id":
+            properties[engine.id_field] = {"type": "keyword"}
+        if engine.metadata_field:
+            properties[engine.metadata_field] = {"type": "object", "dynamic": True}
+        template = {"path_match": f"{engine.metadata_field}.*", "mapping": keyword}
+        mappings = {"dynamic": False, "dynamic_templates": [{"metadata": template}], "properties": properties}
         status, headers, body = await engine.http.send("HEAD", engine.path)
         if status == 404:
-            words = {"type": "text", "analyzer": "english"}
-            keyword = {"type": "keyword", "ignore_above": 8191}
-            properties: dict[str, Any] = {
-                engine.title_field: words,
-                engine.text_field: words,
-                "document": {"type": "keyword"},
-                "start": {"type": "long", "index": False},
-                "end": {"type": "long", "index": False},
-                "aliases": keyword,
-            }
-            if engine.id_field != "_id":
-                properties[engine.id_field] = {"type": "keyword"}
-            if engine.metadata_field:
-                properties[engine.metadata_field] = {"type": "object", "dynamic": True}
-            template = {"path_match": f"{engine.metadata_field}.*", "mapping": keyword}
-            mappings = {"dynamic": False, "dynamic_templates": [{"metadata": template}], "properties": properties}
             status, headers, body = await engine.http.send("PUT", engine.path, {"mappings": mappings})
             if b"resource_already_exists" in body:  # somebody else was quicker
                 return
@@ -289,27 +282,26 @@ class _BulkLoad:
     async def _make_quickwit_index(self) -> None:
         """Make the index, unless it is there; its tokenizer keeps stop words."""
         engine = self._engine
+        words = {"type": "text", "tokenizer": "en_stem", "record": "freq", "fieldnorms": True}
+        exact = {"type": "text", "tokenizer": "raw"}
+        offset = {"type": "u64", "indexed": False}
+        fields: dict[str, dict[str, Any]] = {
+            engine.id_field: exact,
+            engine.title_field: words,
+            engine.text_field: words,
+        }
+        fields |= {"document": exact, "start": offset, "end": offset, "aliases": {**exact, "type": "array<text>"}}
+        if engine.metadata_field:
+            fields[engine.metadata_field] = {"type": "json", "tokenizer": "raw"}
+        mappings = [{"name": name, **kind} for name, kind in fields.items()]
+        config = {
+            "version": "0.7",
+            "index_id": engine.index,
+            "doc_mapping": {"mode": "lenient", "field_mappings": mappings},
+            "search_settings": {"default_search_fields": [engine.title_field, engine.text_field]},
+        }
         status, headers, body = await engine.http.send("GET", f"/api/v1/indexes/{quote(engine.index, safe='')}")
         if status == 404:
-            words = {"type": "text", "tokenizer": "en_stem", "record": "freq", "fieldnorms": True}
-            exact = {"type": "text", "tokenizer": "raw"}
-            fields = [
-                {"name": engine.id_field, **exact},
-                {"name": engine.title_field, **words},
-                {"name": engine.text_field, **words},
-                {"name": "document", **exact},
-                {"name": "start", "type": "u64", "indexed": False},
-                {"name": "end", "type": "u64", "indexed": False},
-                {"name": "aliases", **exact, "type": "array<text>"},
-            ]
-            if engine.metadata_field:
-                fields.append({"name": engine.metadata_field, "type": "json", "tokenizer": "raw"})
-            config = {
-                "version": "0.7",
-                "index_id": engine.index,
-                "doc_mapping": {"mode": "lenient", "field_mappings": fields},
-                "search_settings": {"default_search_fields": [engine.title_field, engine.text_field]},
-            }
             status, headers, body = await engine.http.send("POST", "/api/v1/indexes", config)
         if status != 200:
             raise engine.http.failure(status, headers, body)

@@ -101,10 +101,10 @@ class Wikipedia:
     async def check(self) -> None:
         """Raise an error if the wiki cannot be read; learn its language."""
         try:
-            site = await self._api.site()
+            code = await self._api.language()
         finally:
             await self._api.disconnect()
-        self._language = _LANGUAGES.get(site.language.partition("-")[0], "none")
+        self._language = _LANGUAGES.get(code.partition("-")[0], "none")
         self._analysis = Analysis(self._language)
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
@@ -113,9 +113,8 @@ class Wikipedia:
         where = where or {}
         named = where.get(TITLE, where.get(DOCUMENT))
         if named is None:
-            pages = [
-                await self._page(hit.title, hit.revision) for hit in (await self._find_pages(query))[:_MAX_PAGES_READ]
-            ]
+            hits = await self._find_pages(query)
+            pages = [await self._page(hit.title, hit.revision) for hit in hits[:_MAX_PAGES_READ]]
         else:
             pages = [await self._page(named)] if can_be_title(named) else []
         best = await asyncio.to_thread(self._best, query, pages)
@@ -162,11 +161,9 @@ class Wikipedia:
 
     def _cut(self, page: Page) -> _CutPage:
         passages = tuple(passages_of(page))
-        return _CutPage(page.revision, passages, tuple(map(self._counted, passages)))
-
-    def _counted(self, passage: Passage) -> Words:
-        heading = dict(passage.metadata).get("section", "")
-        return self._analysis.words(passage.title, f"{heading} {passage.text}")
+        headings = (dict(passage.metadata).get("section", "") for passage in passages)
+        texts = (f"{heading} {passage.text}" for heading, passage in zip(headings, passages, strict=True))
+        return _CutPage(page.revision, passages, tuple(self._analysis.words(page.title, text) for text in texts))
 
     def _best(self, query: str, pages: Sequence[_CutPage]) -> list[Passage]:
         passages = [passage for page in pages for passage in page.passages]

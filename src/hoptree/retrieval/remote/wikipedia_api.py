@@ -5,19 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
-from hoptree.core.errors import (
-    CacheError,
-    ConfigError,
-    EndpointError,
-    HoptreeError,
-    ModelError,
-    RateLimited,
-    UnusableReply,
-)
+from hoptree.core.errors import CacheError, ConfigError, EndpointError, ModelError, RateLimited, UnusableReply
 from hoptree.core.http_client import HttpClient
 from hoptree.core.public_http import ReplyCache, Throttle, unreachable_remedy, user_agent
 
@@ -32,19 +25,10 @@ _PAGE_INFO = {"inprop": "url", "ppprop": "disambiguation"}
 _NO_TITLE = re.compile(r"[#<>\[\]|{}\x00-\x1f\x7f\ud800-\udfff]")
 _MAX_TITLE_BYTES = 255
 _WIKIPEDIA = "wikipedia"
-_MEDIAWIKI = "mediawiki+"
 _LANGUAGE = re.compile(r"[a-z]{2,12}(?:-[a-z]{2,12}){0,2}")
 _NAMES = "Write wikipedia, wikipedia:de, or mediawiki+https://HOST/w/api.php."
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A wiki: its name and the code of its language."""
-
-    name: str
-    language: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +49,7 @@ class Page:
     url: str = ""
 
 
-def read_failure(data: Any, headers_wait: float | None, shown: str) -> HoptreeError | None:
+def read_failure(data: Any, headers_wait: float | None, shown: str) -> EndpointError | None:
     """Return the error that a reply with the status of success reports, if any."""
     error = data.get("error") if isinstance(data, dict) else None
     if not isinstance(error, dict):
@@ -82,15 +66,15 @@ def read_failure(data: Any, headers_wait: float | None, shown: str) -> HoptreeEr
     return EndpointError(f"{shown} refused the request ({code}: {info}).", "Look at what it says.", exit_code=2)
 
 
-def read_site(data: Any, shown: str) -> Site:
-    """Read the description of a wiki; refuse unsuitable ones."""
+def read_site(data: Any, shown: str) -> str:
+    """Return the code of a wiki's language; refuse unsuitable wikis."""
     general = _query_part(data, "general", shown)
     extensions = data["query"].get("extensions")
     names = [item.get("name") for item in extensions if isinstance(item, dict)] if isinstance(extensions, list) else []
     if _EXTENSION not in names:
         cause = f"The wiki at {shown} cannot give the plain text of its pages."
         raise ConfigError(cause, f"It needs the extension {_EXTENSION}, which Wikipedia has.")
-    return Site(str(general.get("sitename", "")), str(general.get("lang", "")))
+    return str(general.get("lang", ""))
 
 
 def read_hits(data: Any, shown: str) -> tuple[Hit, ...]:
@@ -184,13 +168,9 @@ class WikiApi:
         self._cache = cache
         self._polite = Throttle(per_second=a_second, concurrency=1, patience_s=patience)
 
-    async def site(self) -> Site:
-        """Return name and language of the wiki."""
-        request = {"meta": "siteinfo", "siprop": "general|extensions"}
-
-        def read(data: Any) -> Site:
-            return read_site(data, self.shown)
-
+    async def language(self) -> str:
+        """Return the code of the wiki's language."""
+        request, read = {"meta": "siteinfo", "siprop": "general|extensions"}, partial(read_site, shown=self.shown)
         cached = self._cached(request, read)
         return cached if cached is not None else await self._fetch(request, read, keep=True)
 
@@ -198,16 +178,13 @@ class WikiApi:
         """Return the articles that match some words, best first."""
         search = {"generator": "search", "gsrsearch": words, "gsrlimit": str(limit), "gsrnamespace": "0"}
         request = {**search, "gsrenablerewrites": "1", "prop": "info|pageprops", **_PAGE_INFO}
-        return await self._fetch(request, lambda data: read_hits(data, self.shown), keep=False)
+        return await self._fetch(request, partial(read_hits, shown=self.shown), keep=False)
 
     async def page(self, title: str, revision: int = 0) -> Page:
         """Return the page of a title, redirects followed; at least as new as `revision`."""
         extracts = {"explaintext": "1", "exsectionformat": "wiki", "exlimit": "1"}
         request = {"titles": title, "redirects": "1", "prop": "extracts|info|pageprops", **extracts, **_PAGE_INFO}
-
-        def read(data: Any) -> Page:
-            return read_page(data, title, self.shown)
-
+        read = partial(read_page, asked=title, shown=self.shown)
         cached = self._cached(request, read)
         if cached is not None and cached.revision >= revision:
             return cached
@@ -276,29 +253,22 @@ def _encoded(request: Mapping[str, str]) -> str:
 
 def wiki_url(corpus: str) -> str:
     """Return the address of the API of the wiki that a corpus names."""
+    name, _, rest = corpus.partition(":") if corpus.startswith(_WIKIPEDIA) else corpus.partition("+")
     if corpus == _WIKIPEDIA:
         from hoptree.retrieval.index.folder import MANIFEST  # which loads a native library
 
         if (Path(corpus) / MANIFEST).exists():
             cause = "'wikipedia' is an index here, and the name of the live Wikipedia."
             raise ConfigError(cause, "Write ./wikipedia for the index, wikipedia:en for the live one.")
-        return _wikipedia_url("en")
-    if corpus.startswith(f"{_WIKIPEDIA}:"):
-        return _wikipedia_url(corpus.partition(":")[2])
-    return _check_url(corpus.partition("+")[2])
-
-
-def _wikipedia_url(code: str) -> str:
-    if not _LANGUAGE.fullmatch(code):
-        raise ConfigError(f"'{code}' is no language of Wikipedia.", _NAMES)
-    return f"https://{code}.wikipedia.org/w/api.php"
-
-
-def _check_url(url: str) -> str:
+        rest = "en"
+    if name == _WIKIPEDIA:
+        if not _LANGUAGE.fullmatch(rest):
+            raise ConfigError(f"'{rest}' is no language of Wikipedia.", _NAMES)
+        return f"https://{rest}.wikipedia.org/w/api.php"
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(rest)
     except ValueError as error:
         raise ConfigError(f"The address of the wiki cannot be read ({error}).", _NAMES) from error
     if parts.scheme not in ("http", "https") or not parts.path.endswith("/api.php") or parts.query or parts.fragment:
-        raise ConfigError(f"'{url}' is not the address of a wiki's api.php.", _NAMES)
-    return url
+        raise ConfigError(f"'{rest}' is not the address of a wiki's api.php.", _NAMES)
+    return rest
