@@ -166,7 +166,13 @@ def has_room(folder: Path) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files come first, so that no worker is busy with one of them when the others have finished."""
     places = {name: place for place, name in enumerate(LONG)}
-    items.sort(key=lambda item: -1 if item.nodeid.startswith(PAGE) else places.get(item.path.name, len(LONG)))
+
+    def place(item: pytest.Item) -> int:
+        if item.nodeid.startswith(PAGE):  # all that need the browser follow each other: it is started once
+            return -1 if "browser" in getattr(item, "fixturenames", ()) else -2
+        return places.get(item.path.name, len(LONG))
+
+    items.sort(key=place)
 
 
 def pytest_collection_finish() -> None:

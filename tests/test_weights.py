@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -134,17 +133,6 @@ def test_packing_writes_files_manifest_and_card(tmp_path: Path) -> None:
     (adapter / "hoptree.json").write_text(json.dumps(card), encoding="utf-8")
     with pytest.raises(Exception, match="does not say which prompts"):
         packing.pack(adapter, base=str(base), here=here)
-
-
-def test_the_wheel_holds_data_alone(tmp_path: Path) -> None:
-    pytest.importorskip("hatchling")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(command, cwd=WEIGHTS, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("hoptree_weights-*.whl")
-    names = [Path(name) for name in zipfile.ZipFile(wheel).namelist()]
-    inside = {name.name for name in names if name.parts[0] == WEIGHTS_PACKAGE}
-    assert "__init__.py" in inside and not any(name.suffix == ".py" for name in names if name.name != "__init__.py")
-    assert inside == {path.name for path in FOLDER.iterdir() if path.is_file()}, "all that was trained is in it"
 
 
 def test_the_recipe_gives_commands_that_exist_what_they_take(tmp_path: Path) -> None:

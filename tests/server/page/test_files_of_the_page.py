@@ -6,9 +6,11 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from tests.held import PATIENCE
@@ -95,35 +97,32 @@ def test_sources_and_verdicts_are_told_as_in_the_terminal() -> None:
         assert f'"{words}"' in told
 
 
-@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
-@pytest.mark.parametrize("verdict", ["supported", "refuted", "unknown"])
-@pytest.mark.parametrize("struck", [(), ("wrong",)])
-@pytest.mark.parametrize("source", ["internal", "external", "synthesis"])
-def test_a_verdict_is_told_in_the_same_words_as_in_the_terminal(
-    verdict: str, struck: tuple[str, ...], source: str
-) -> None:
-    node = TreeNode(
-        1, "q?", answer="a", hypothesis="a", source=source, state="answered", verdict=verdict, struck=struck
+def told_by_the_page(function: str, *values: dict[str, Any]) -> list[str]:
+    """What a function of words.js makes of each value."""
+    module, given = json.dumps(str(PAGE / "words.js")), json.dumps(values)
+    script = (
+        f"import({module}).then((words) => console.log(JSON.stringify({given}.map((one) => words.{function}(one)))))"
     )
-    words, told = (json.dumps(one) for one in (str(PAGE / "words.js"), node.as_dict()))
-    script = f"import({words}).then((words) => console.log(words.verdict({told})))"
-    said = subprocess.run(
-        ["node", "-e", script], capture_output=True, text=True, timeout=PATIENCE, check=True
-    ).stdout.strip()
-    assert said and render._validated(node).plain.endswith(f"[{said}]")
+    done = subprocess.run(["node", "-e", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    told: list[str] = json.loads(done.stdout)
+    return told
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
-@pytest.mark.parametrize(
-    ("result", "words"),
-    [
-        ({"sentence": "No answer was found in the 2 passages that were read."}, "in the 2 passages that were read."),
-        ({"sentence": "No answer was found.", "stopped_by": "calls"}, "None yet: the run was stopped (calls)."),
-        ({}, "None: no answer was found."),
-    ],
-)
-def test_without_an_answer_it_is_told_how_much_was_read(result: dict[str, str], words: str) -> None:
-    module, told = (json.dumps(one) for one in (str(PAGE / "words.js"), result))
-    script = f"import({module}).then((words) => console.log(words.noAnswer({told})))"
-    done = subprocess.run(["node", "-e", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
-    assert done.stdout.strip().endswith(words)
+def test_a_verdict_is_told_in_the_same_words_as_in_the_terminal() -> None:
+    answered = TreeNode(1, "q?", answer="a", hypothesis="a", state="answered")
+    cases = product(("supported", "refuted", "unknown"), ((), ("wrong",)), ("internal", "external", "synthesis"))
+    nodes = [replace(answered, verdict=verdict, struck=struck, source=source) for verdict, struck, source in cases]
+    told = told_by_the_page("verdict", *(node.as_dict() for node in nodes))
+    for node, words in zip(nodes, told, strict=True):
+        assert words and render._validated(node).plain.endswith(f"[{words}]"), node
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_without_an_answer_it_is_told_how_much_was_read() -> None:
+    stopped = {"sentence": "No answer was found.", "stopped_by": "calls"}
+    read = {"sentence": "No answer was found in the 2 passages that were read."}
+    told = told_by_the_page("noAnswer", read, stopped, {})
+    assert told[0].endswith("in the 2 passages that were read.")
+    assert told[1].endswith("None yet: the run was stopped (calls).")
+    assert told[2].endswith("None: no answer was found.")
