@@ -147,6 +147,16 @@ class Pool:
         """Return whether it can be given: recalled answers only if the model knows where its knowledge ends."""
         return self._trusted or not standing.recalled
 
+    @property
+    def first_reading(self) -> str:
+        """The answer of the first reading; "" where that found none."""
+        return next((candidate.answer.text for candidate in self.candidates if candidate.way == "read"), "")
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether every part behind the best answer is supported, and nothing is wrong with its form."""
+        return any(each.features["supported"] == 1 and not is_unfit(each.features) for each in self.standings()[:1])
+
     def _groups(self) -> Iterator[list[Candidate]]:
         left = list(self.candidates)
         while left:
