@@ -13,6 +13,7 @@ from tests.methods.hop_asked import (
     FOUND,
     HALF,
     ROOT,
+    WEIGHTS,
     WHICH,
     Ask,
     Recorded,
@@ -397,3 +398,17 @@ def test_a_part_may_be_answered_in_another_form_than_it_is_written(asked_last: s
     run = WithoutLogprobs("hop", script, "Who is behind it?", Shelf(FOUND[2], page), options=EVERY)
     assert run.node(2)["supported"] is supported and run.node(2)["answer"] == said
     assert [event["node"] for event in run.of("llm", step="read") if event.get("node")] == [1, 2]
+
+
+@pytest.mark.parametrize(("asks", "splits"), [(WithoutLogprobs, False), (Recorded, True)])
+def test_who_may_refuse_is_not_asked_for_parts_where_two_sentences_answer(
+    tmp_path: Path, asks: type[Recorded], splits: bool
+) -> None:
+    weights = {**WEIGHTS, "after": {}}  # so that only doubt splits a question
+    file = tmp_path / "chooser.json"
+    file.write_text(json.dumps({"format": 2, "with_logprobs": weights, "without_logprobs": weights}))
+    film = Passage("w", "Whiplash", "The director of the film Whiplash is Damien Chazelle.")
+    page = Passage("c", "Damien Chazelle", "Damien Chazelle (Providence, 1985) has one sister.")
+    script = [plan({}), *reads(In_which_city="Providence")]
+    run = asks("hop", script, ROOT, Shelf(film, page), options={"chooser": str(file)})
+    assert ("decompose" in steps(run)) is splits and run.result.answer == "Providence"

@@ -207,8 +207,8 @@ class _Run:
         self._prompt = TRAINED if reads_trained else FORCED if shows_doubt else MAY_REFUSE
         operated, closed = self._operator in OPERATED, self._operator == "yes_no"
         signals = question_signals(question) | {"operated": float(operated), "yes_no": float(closed)}
-        self._lists = self._operator in LISTS
-        self._pool = Pool(question, self._weights(), signals, operated, boundary.usable, self._lists)
+        self._lists, bridged = self._operator in LISTS, self._prompt == MAY_REFUSE
+        self._pool = Pool(question, self._weights(), signals, operated, boundary.usable, self._lists, bridged)
         self._passages: tuple[Passage, ...] = ()
         self._parts = Parts(ctx, (), k=k, prompt=self._prompt, cut=self._cut)
         self._missing: list[tuple[Node, Solved]] = []
