@@ -129,6 +129,23 @@ def test_what_no_passage_holds_is_a_guess_and_what_was_read_is_kept_apart() -> N
     assert own.confidence is not None and "its own knowledge" in own.confidence.reason
 
 
+@pytest.mark.parametrize(
+    ("last", "level"),
+    [({"state": "unanswered"}, "a guess"), ({"answer": "2000", "evidence": ["has"]}, "well supported")],
+)
+def test_what_no_passage_holds_is_a_guess_where_a_step_is_open(last: dict[str, Any], level: str) -> None:
+    nodes: list[dict[str, Any]] = [{"id": number, "question": "?", "parent": None, "refs": []} for number in (1, 2)]
+    step = {"state": "answered", "source": "external"}
+    told = result(
+        "73 years",
+        event("plan", t=0.2, nodes=nodes, issues=[]),
+        event("node", t=0.3, id=1, **step, answer="1973", evidence=["film"]),
+        event("node", t=0.4, id=2, **step | last),
+        source="synthesis",
+    )
+    assert told.confidence is not None and told.confidence.level == level
+
+
 def test_names_that_stand_in_several_passages_are_supported_together() -> None:
     told = result("Kraków, The Hourglass Sanatorium")
     assert told.confidence is not None and told.confidence.level == "well supported"

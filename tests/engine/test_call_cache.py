@@ -71,6 +71,22 @@ def test_a_reply_survives_the_cache_unchanged(tmp_path: Path) -> None:
     assert asyncio.run(run()) == ((reply, 1.2346), None)
 
 
+@pytest.mark.parametrize(("tokens", "asked"), [((), 1), ((Token("Paris", -0.5),), 2)])
+def test_a_reply_without_the_logprobs_that_were_asked_for_is_that_of_who_asks_for_none(
+    tmp_path: Path, tokens: tuple[Token, ...], asked: int
+) -> None:
+    class Endpoint(ScriptedModel):
+        async def generate(self, request: Request, *, step: str) -> Reply:
+            reply = await super().generate(request, step=step)
+            return replace(reply, choices=tuple(replace(choice, tokens=tokens) for choice in reply.choices))
+
+    model = Endpoint(rules=[Rule("Paris")])
+    first, second = one_after_another(
+        Calls(Cache(tmp_path / "replies.sqlite")), model, replace(REQUEST, top_logprobs=1), REQUEST
+    )
+    assert first.reply.choices[0].text == second.reply.choices[0].text == "Paris" and len(model.requests) == asked
+
+
 def test_without_a_cache_every_call_is_paid() -> None:
     model = ScriptedModel(rules=[Rule("Paris")])
     assert [call.cached for call in one_after_another(Calls(None), model, REQUEST, REQUEST)] == [False, False]

@@ -59,3 +59,17 @@ def test_what_rests_on_a_node_without_budget_is_not_begun() -> None:
     with pytest.raises(BudgetSpent):
         asyncio.run(in_order(plan, solve, parallel=True))
     assert begun == [1, 3]
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_results_are_in_the_order_of_the_plan_whichever_comes_first(parallel: bool) -> None:
+    plan = Plan((Node(1, "a"), Node(2, "b"), Node(3, "c #query1", refs=(1,))))
+    second = asyncio.Event()
+
+    async def solve(node: Node, done: Mapping[int, str]) -> str:
+        if node.id == 1 and parallel:
+            await second.wait()
+        second.set()
+        return node.question
+
+    assert list(asyncio.run(in_order(plan, solve, parallel=parallel))) == [1, 2, 3]

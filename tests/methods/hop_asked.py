@@ -12,7 +12,8 @@ from tests.methods.asked import Asked, Shelf
 
 from hoptree.core.values import Passage
 from hoptree.engine.context import Budget
-from hoptree.models.scripted import Rule
+from hoptree.models.model import Capability, Reply, Request
+from hoptree.models.scripted import Rule, ScriptedModel
 
 ROOT = "In which city was the director of the film Whiplash born?"
 WHICH = "Which film has the director who was born earlier, Whiplash or Vertigo?"
@@ -68,6 +69,32 @@ def asking(folder: Path, shelf: type[Shelf] = Shelf) -> Ask:
         return Asked("hop", script, question, shelf(*FOUND), budget=budget, options={"chooser": str(file), **options})
 
     return ask
+
+
+class Recorded(Asked):
+    """Keeps every message of each request; a model `without` a capability says so."""
+
+    without: str = ""
+
+    async def _ask(self, *given: Any) -> Any:
+        self.prompts: list[str] = []
+        recorded, inner = self, self.model
+
+        class Model(ScriptedModel):
+            @property
+            def capabilities(self) -> frozenset[Capability]:
+                return inner.capabilities - {recorded.without}
+
+            async def generate(self, request: Request, *, step: str) -> Reply:
+                recorded.prompts.append("\n".join(message.content for message in request.messages))
+                return await super().generate(request, step=step)
+
+        self.model = Model(rules=inner.rules)
+        return await super()._ask(*given)
+
+
+class WithoutLogprobs(Recorded):
+    without = "logprobs"
 
 
 def steps(run: Asked) -> list[str]:

@@ -19,6 +19,8 @@ from tests.methods.hop_asked import (
     ROOT,
     WEIGHTS,
     Ask,
+    Recorded,
+    WithoutLogprobs,
     asking,
     chosen,
     plan,
@@ -38,32 +40,6 @@ from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.names import sentences
 
 TOO_LITTLE = "it promised too little"
-
-
-class Recorded(Asked):
-    """Keeps every message of each request; a model `without` a capability says so."""
-
-    without: str = ""
-
-    async def _ask(self, *given: Any) -> Any:
-        self.prompts: list[str] = []
-        recorded, inner = self, self.model
-
-        class Model(ScriptedModel):
-            @property
-            def capabilities(self) -> frozenset[Capability]:
-                return inner.capabilities - {recorded.without}
-
-            async def generate(self, request: Request, *, step: str) -> Reply:
-                recorded.prompts.append("\n".join(message.content for message in request.messages))
-                return await super().generate(request, step=step)
-
-        self.model = Model(rules=inner.rules)
-        return await super()._ask(*given)
-
-
-class WithoutLogprobs(Recorded):
-    without = "logprobs"
 
 
 @pytest.fixture

@@ -13,8 +13,10 @@ from hoptree.methods.hop.chooser import (
     Logistic,
     Weights,
     answer_signals,
+    bridge_share,
     echoes,
     frozen_chooser,
+    is_doubtful,
     is_stated,
     question_signals,
     reading_signals,
@@ -238,6 +240,30 @@ def test_how_much_of_a_question_an_answer_covers() -> None:
     assert answer_signals("When was he born?", "1985", None, ())["typed"] == 1.0
     assert answer_signals("Is Boston older than Oslo?", "Boston", None, ())["echo"] == 1.0
     assert answer_signals("Is Boston older than Oslo?", "Bost", None, ())["echo"] == 0.0
+
+
+BORN = Passage("b", "Damien Chazelle", "Damien Chazelle (Providence, 1985) has one sister.")
+
+
+def test_how_much_of_a_question_two_sentences_cover() -> None:
+    question = "In which city was the director of the film Whiplash born?"  # city, direc, film, whipl, born
+    quote = find_quote("Providence", question, [BORN])
+    assert answer_signals(question, "Providence", quote, [BORN])["sentence"] == 0.0
+    assert bridge_share(question, "Providence", quote, [FOUND[0], BORN]) == 0.4, "directed, Whiplash"
+    assert bridge_share(question, "Providence", quote, [FOUND[2], BORN]) == 0.0, "Vertigo does not name him"
+    assert bridge_share(question, "Providence", quote, [BORN]) == 0.0, "nor does his own page as another"
+    assert bridge_share(question, "Providence", None, [FOUND[0], BORN]) == 0.0
+    himself = find_quote("Damien Chazelle", question, [BORN])
+    assert himself and bridge_share(question, "Damien Chazelle", himself, [FOUND[0], BORN]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("state", "doubtful"),
+    [({}, True), ({"bridge": 0.5}, False), ({"bridge": 0.4}, True), ({"bridge": 0.9, "operated": 1.0}, True)],
+)
+def test_a_second_sentence_makes_up_for_one_that_holds_little(state: dict[str, float], doubtful: bool) -> None:
+    assert is_doubtful({"sentence": 0.1, **state}, "medium") is doubtful
+    assert is_doubtful({"nothing": 1.0, **state}, "medium"), "but not for none"
 
 
 def test_what_is_stated_is_in_a_sentence_about_the_question() -> None:

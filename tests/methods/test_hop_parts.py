@@ -10,10 +10,14 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.hop_asked import (
     EVERY,
+    FOUND,
     HALF,
     ROOT,
+    WEIGHTS,
     WHICH,
     Ask,
+    Recorded,
+    WithoutLogprobs,
     asking,
     chosen,
     plan,
@@ -345,3 +349,66 @@ def test_a_part_needs_a_sentence_that_states_its_answer(asked: Ask) -> None:
     first = run.node(1)
     assert (first["answer"], first["source"], first["supported"]) == ("Damien Chazelle", "fallback", False)
     assert run.node(2)["supported"] is False, "it rests on that"
+
+
+@pytest.mark.parametrize(("asks", "last"), [(WithoutLogprobs, []), (Recorded, ["final"])])
+def test_what_a_first_reading_and_the_last_part_say_is_not_read_a_third_time(
+    asks: type[Recorded], last: list[str]
+) -> None:
+    script = [plan(), *reads(In_which_city="Providence", Who_directed="Damien Chazelle", Where_was="Providence")]
+    run = asks("hop", [*script, Rule("Providence", step="final")], ROOT, Shelf(*FOUND), options=EVERY)
+    assert steps(run) == ["read", "decompose", "read", "read", *last] and len(run.of("chain")) == 1
+    (stood,) = run.of("decision", kind="standings")[-1]["value"]
+    assert (stood["answer"], stood["ways"], stood["features"]["supported"]) == ("Providence", ["read", "split"], 1)
+
+
+def test_there_is_no_guess_beside_an_answer_whose_parts_are_all_supported() -> None:
+    script = [plan(), *reads(In_which_city="NOT FOUND", Who_directed="Damien Chazelle", Where_was="Providence")]
+    run = WithoutLogprobs("hop", [*script, Rule("Providence", step="final")], ROOT, Shelf(*FOUND), options=EVERY)
+    assert steps(run) == ["read", "decompose", "read", "read", "final"] and run.result.answer == "Providence"
+
+
+def test_a_second_plan_that_finds_nothing_new_is_not_put_together() -> None:
+    script = [
+        replan({"query1": "In which town was Damien Chazelle born?"}),
+        plan(),
+        *reads(
+            In_which_city="NOT FOUND", Who_directed="Damien Chazelle", Where_was="NOT FOUND", In_which_town="NOT FOUND"
+        ),
+        Rule("Boston", step="final"),
+    ]
+    run = WithoutLogprobs("hop", script, ROOT, Shelf(*FOUND), options=EVERY)
+    assert steps(run).count("decompose") == 2 and steps(run).count("final") == 1
+
+
+@pytest.mark.parametrize(
+    ("asked_last", "said", "supported"),
+    [
+        ("Which country is #query1 from?", "England", True),
+        ("When was #query1 born?", "August 13, 1899", True),
+        ("Which country is #query1 from?", "Iceland", False),
+        ("When was #query1 born?", "August 14, 1899", False),
+    ],
+)
+def test_a_part_may_be_answered_in_another_form_than_it_is_written(asked_last: str, said: str, supported: bool) -> None:
+    page = Passage("h", "Alfred Hitchcock", "Alfred Hitchcock (born 13 August 1899) was an English director.")
+    chain = {"query1": {"question": "Who directed Vertigo?", "children": {"query2": asked_last}}}
+    replies = {"Who_directed": "Alfred Hitchcock", asked_last.partition(" #")[0].replace(" ", "_"): said}
+    script = [replan({}), plan(chain), *reads(**replies), Rule("NOT FOUND", step="read"), Rule(said, step="final")]
+    run = WithoutLogprobs("hop", script, "Who is behind it?", Shelf(FOUND[2], page), options=EVERY)
+    assert run.node(2)["supported"] is supported and run.node(2)["answer"] == said
+    assert [event["node"] for event in run.of("llm", step="read") if event.get("node")] == [1, 2]
+
+
+@pytest.mark.parametrize(("asks", "splits"), [(WithoutLogprobs, False), (Recorded, True)])
+def test_who_may_refuse_is_not_asked_for_parts_where_two_sentences_answer(
+    tmp_path: Path, asks: type[Recorded], splits: bool
+) -> None:
+    weights = {**WEIGHTS, "after": {}}  # so that only doubt splits a question
+    file = tmp_path / "chooser.json"
+    file.write_text(json.dumps({"format": 2, "with_logprobs": weights, "without_logprobs": weights}))
+    film = Passage("w", "Whiplash", "The director of the film Whiplash is Damien Chazelle.")
+    page = Passage("c", "Damien Chazelle", "Damien Chazelle (Providence, 1985) has one sister.")
+    script = [plan({}), *reads(In_which_city="Providence")]
+    run = asks("hop", script, ROOT, Shelf(film, page), options={"chooser": str(file)})
+    assert ("decompose" in steps(run)) is splits and run.result.answer == "Providence"

@@ -137,7 +137,15 @@ class Calls:
         self._thinkers: set[str] = set()
 
     async def generate(self, model: Model, request: Request, *, step: str, on_retry: OnRetry) -> Call[Reply]:
-        return await self._once(call_key(model, request), REPLY, lambda: self._send(model, request, step, on_retry))
+        async def pay() -> tuple[Reply, float]:
+            reply, seconds = await self._send(model, request, step, on_retry)
+            if request.top_logprobs and not any(choice.tokens for choice in reply.choices):
+                # Once a model is known to give none, they are not asked for, and the reply is the same.
+                plain = call_key(model, replace(request, top_logprobs=0))
+                await self._remember(digest(plain), REPLY, reply, seconds)
+            return reply, seconds
+
+        return await self._once(call_key(model, request), REPLY, pay)
 
     async def search(
         self, retriever: Retriever, query: str, *, k: int, where: Mapping[str, str] | None, on_retry: OnRetry

@@ -103,9 +103,10 @@ def tell_answer(
         passages_read = f"{read} passages that were" if read > 1 else "passage that was"
         return f"No answer was found{f' in the {passages_read} read' if read else ''}.", None
     holding, stated = _holding(question, answer, evidence)
-    steps = [node for node in nodes if node.id and node.answer]
+    asked_nodes = [node for node in nodes if node.id]
+    steps = [node for node in asked_nodes if node.answer]
     backed = [node for node in steps if node.verdict == "supported" or node.source in ("external", "synthesis")]
-    complete = bool(steps) and len(backed) == len(steps)
+    complete = bool(steps) and len(backed) == len(asked_nodes)  # what is open may be what the answer needs
     if source == "internal" or (not holding and not complete):
         confidence = Confidence("a guess", OWN_KNOWLEDGE if source == "internal" else NOT_SAID, *measured or ())
         return f"Possibly {answer}: {confidence.reason}.", confidence

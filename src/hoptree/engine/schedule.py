@@ -64,7 +64,10 @@ async def both(left: Coroutine[Any, Any, T], right: Coroutine[Any, Any, U]) -> t
 async def in_order(
     plan: Plan, solve: Callable[[Node, Mapping[int, T]], Awaitable[T]], *, parallel: bool
 ) -> dict[int, T]:
-    """Solve every node after those it refers to, one by one or as early as possible; the results are the same."""
+    """Solve every node after those it refers to, one by one or as early as possible.
+
+    The results are the same, and in the same order, whichever comes first: prompts are written from them.
+    """
     done: dict[int, T] = {}
     if not parallel:
         for node in plan.order():
@@ -82,7 +85,7 @@ async def in_order(
             ended[node.id].set()
 
     await together(when_ready(node) for node in plan.nodes)
-    return done
+    return {node.id: done[node.id] for node in plan.order()}
 
 
 class SingleFlight:

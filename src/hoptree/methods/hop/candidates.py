@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hoptree.core.values import Answer, Passage
-from hoptree.methods.hop.chooser import Weights, answer_signals, is_unfit, rounded
+from hoptree.methods.hop.chooser import Weights, answer_signals, bridge_share, is_unfit, rounded
 from hoptree.text.grounding import Quote, find_quote, grounded
 from hoptree.text.names import word_set
 from hoptree.text.parse import question_key
@@ -91,10 +91,14 @@ class Pool:
         operated: bool = False,
         trusted: bool = False,
         lists: bool = False,
+        bridged: bool = False,
     ):
-        """Code combines parts (`operated`), or `lists`; a `trusted` model knows where its knowledge ends."""
+        """Code combines parts (`operated`), or `lists`; a `trusted` model knows where its knowledge ends.
+
+        `bridged` counts what two sentences cover together, for readers that may refuse and are not trained.
+        """
         self._question, self.weights, self.signals = question, weights, dict(signals)
-        self._operated, self._trusted, self._lists = operated, trusted, lists
+        self._operated, self._trusted, self._lists, self._bridged = operated, trusted, lists, bridged
         self.candidates: list[Candidate] = []
 
     def add(
@@ -116,6 +120,8 @@ class Pool:
         quote = find_quote(answer.text, self._question, passages, copied=copied)
         signals = answer_signals(self._question, answer.text, quote, passages)
         self.candidates.append(Candidate(answer, way, quote, signals, computed, supported, recalled))
+        if self._bridged and way == "read":
+            self.signals["bridge"] = bridge_share(self._question, answer.text, quote, passages)
 
     def standings(self) -> list[Standing]:
         """Return the different answers, the likeliest first; of equals the first found.
@@ -146,6 +152,16 @@ class Pool:
     def may_be_final(self, standing: Standing) -> bool:
         """Return whether it can be given: recalled answers only if the model knows where its knowledge ends."""
         return self._trusted or not standing.recalled
+
+    @property
+    def first_reading(self) -> str:
+        """The answer of the first reading; "" where that found none."""
+        return next((candidate.answer.text for candidate in self.candidates if candidate.way == "read"), "")
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether every part behind the best answer is supported, and nothing is wrong with its form."""
+        return any(each.features["supported"] == 1 and not is_unfit(each.features) for each in self.standings()[:1])
 
     def _groups(self) -> Iterator[list[Candidate]]:
         left = list(self.candidates)

@@ -16,7 +16,7 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
 from hoptree.text.grounding import Quote, find_quote, fits_question_type, share_of_names, stems
-from hoptree.text.names import name_spans
+from hoptree.text.names import name_spans, sentences
 from hoptree.text.parse import question_key
 
 _MAX_LINKS, _MAX_NAMES, _MAX_WORDS = 4, 3, 30
@@ -67,6 +67,22 @@ def answer_signals(question: str, answer: str, quote: Quote | None, passages: Se
     }
 
 
+def bridge_share(question: str, answer: str, quote: Quote | None, passages: Sequence[Passage]) -> float:
+    """Return the share of a question that the answer's sentence covers with one elsewhere that names its page.
+
+    "Where was the director of Vertigo born?" rests on a sentence about Hitchcock, and on one that names him. A page
+    that is the answer itself bridges nothing.
+    """
+    page = next((passage for passage in passages if quote and passage.id == quote.passage), None)
+    if page is None or quote is None or question_key(page.title) == question_key(answer):
+        return 0.0
+    asked, own = stems(question) - stems(answer), stems(f"{page.title} {quote.text}")
+    key = f" {question_key(page.title)} "
+    others = [(other, text) for other in passages if other.title != page.title for text in sentences(other.text)]
+    named = [stems(f"{other.title} {text}") for other, text in others if key in f" {question_key(text)} "]
+    return max((_share(asked, own | stemmed) for stemmed in named), default=0.0)
+
+
 def is_stated(question: str, answer: str, passages: Sequence[Passage], *, copied: str = "") -> bool:
     """Return whether a sentence states an answer to this question, not only its words.
 
@@ -99,6 +115,7 @@ EFFORTS: tuple[Effort, ...] = get_args(Effort)
 Features = Mapping[str, float]
 FORMAT = 2
 MIN_SENTENCE_SHARE = 0.35  # below it, a split mended the answers of a 1.5B model on six of seven sets
+MIN_BRIDGE_SHARE = 0.5  # from it on, two sentences answer, and further moves gained nothing (results.md)
 _MAX_LOGIT = 30.0  # beyond this the logistic function is 0 or 1 for every purpose, and `exp` stays in bounds
 
 
@@ -133,6 +150,8 @@ def is_doubtful(state: Features, effort: Effort) -> bool:
     """Return whether the question is split whatever the probability: no answer, an unfit or an unstated one."""
     if state.get("nothing") or is_unfit(state):
         return True
+    if state.get("bridge", 0.0) >= MIN_BRIDGE_SHARE and not state.get("operated"):
+        return False
     return effort != "low" and state.get("sentence", 1.0) < MIN_SENTENCE_SHARE and not state.get("yes_no")
 
 

@@ -27,6 +27,7 @@ from hoptree.methods.hop.chooser import (
 )
 from hoptree.methods.hop.parts import (
     FORCED,
+    MAY_REFUSE,
     TRAINED,
     TRAINED_GUESS,
     Parts,
@@ -35,6 +36,7 @@ from hoptree.methods.hop.parts import (
     chain_lines,
     operator_of,
     plan_by_words,
+    repeated_end,
 )
 from hoptree.methods.hop.reading import ListsCombined, Reading, WhereTrained, asks_trained, combine, read_passages
 from hoptree.methods.steps.answer import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES, confident_answer
@@ -193,8 +195,7 @@ class _Run:
     ) -> None:
         self._question, self._ctx, self._effort, self._boundary = question, ctx, effort, boundary
         self._operator, self._several = operator_of(question), asks_for_several(question)
-        if self._operator in LISTS:  # no training set has them
-            trained = "off"
+        trained = "off" if self._operator in LISTS else trained  # no training set has lists
         self._k, self._abstain, self._trained = k, abstain, trained
         self._model = ctx.model_for("answer")
         reads_trained = asks_trained(self._model, TRAINED, trained)
@@ -203,12 +204,11 @@ class _Run:
         # Without log-probabilities, NOT FOUND is the only sign of doubt that a reader gives. Whether an endpoint gives
         # them, only its replies show.
         shows_doubt = "logprobs" in self._model.capabilities and not isinstance(self._model, LearnsCapabilities)
-        self._prompt = TRAINED if reads_trained else FORCED if shows_doubt else "read_or_not_found"
-        operated = self._operator in OPERATED
-        closed = self._operator == "yes_no"
+        self._prompt = TRAINED if reads_trained else FORCED if shows_doubt else MAY_REFUSE
+        operated, closed = self._operator in OPERATED, self._operator == "yes_no"
         signals = question_signals(question) | {"operated": float(operated), "yes_no": float(closed)}
-        self._lists = self._operator in LISTS
-        self._pool = Pool(question, self._weights(), signals, operated, boundary.usable, self._lists)
+        self._lists, bridged = self._operator in LISTS, self._prompt == MAY_REFUSE
+        self._pool = Pool(question, self._weights(), signals, operated, boundary.usable, self._lists, bridged)
         self._passages: tuple[Passage, ...] = ()
         self._parts = Parts(ctx, (), k=k, prompt=self._prompt, cut=self._cut)
         self._missing: list[tuple[Node, Solved]] = []
@@ -226,7 +226,10 @@ class _Run:
             return bool(self._missing)
         if move == "own":
             return self._boundary.usable
-        return move != "guess" or (self._prompt != FORCED and bool(self._pool.signals.get("not_found")))
+        if move == "guess":
+            supported = self._prompt == MAY_REFUSE and self._pool.is_supported
+            return self._prompt != FORCED and bool(self._pool.signals.get("not_found")) and not supported
+        return True
 
     def is_worth(self, move: str) -> bool:
         """Return whether a move is worth its tokens and within the budget; one reading always is worth it."""
@@ -398,15 +401,18 @@ class _Run:
             self._pool.add(computed, way, read, copied=copied, computed=fits, supported=share, recalled=recalled)
             return
         known_before = " ".join(f"{part.asked} {part.answer.text}." for part in before)
-        chains = [line for line in (known_before, *chain_lines(plan, solved, guesses=self._prompt == FORCED)) if line]
-        if not chains:
-            return  # the passages alone were read before
+        lines = chain_lines(plan, solved, guesses=self._prompt == FORCED)
+        chains = [line for line in (known_before, *lines) if line]
+        if not chains or (not lines and self._prompt == MAY_REFUSE):
+            return  # the same was read before
         for chain in chains:
             self._ctx.emit(ChainWritten(text=chain))
         names = dict.fromkeys([*cited[: self._k], *(passage.id for passage in self._passages)])
         read = [self._parts.seen[name] for name in list(names)[: self._k + MAX_FURTHER_PASSAGES]]
-        prompt = TRAINED if self._prompt == TRAINED else FORCED
-        last = await self._ask_reader(read, prompt, chains)
+        if self._prompt == MAY_REFUSE and (end := repeated_end(plan, solved, self._pool.first_reading)):
+            last = Reading(end)  # who may refuse, and says the same twice, says it a third time
+        else:
+            last = await self._ask_reader(read, TRAINED if self._prompt == TRAINED else FORCED, chains)
         self._pool.add(last.answer, way, read, copied=last.copied, supported=share, recalled=recalled)
 
     def _compute(self, plan: Plan, solved: Mapping[int, Solved], answers: dict[int, Answer]) -> Answer | None:

@@ -13,18 +13,19 @@ from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import in_order
-from hoptree.methods.hop.candidates import COMPARED, LISTS, Operator
+from hoptree.methods.hop.candidates import COMPARED, LISTS, Operator, mean_the_same
 from hoptree.methods.hop.chooser import echoes, is_stated
 from hoptree.methods.hop.reading import Items, ListReader, intersect, read_passages
 from hoptree.methods.steps.decompose import record_plan
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.comparison_questions import detect_comparison, expected_answer_type, may_list, named_spans
-from hoptree.text.grounding import explain_type_mismatch, grounded
+from hoptree.text.grounding import explain_type_mismatch, grounded, holding
 from hoptree.text.parse import question_key, read_yes_no
-from hoptree.text.quantities import date_spans
+from hoptree.text.quantities import countries, date_spans
 from hoptree.text.question_tree import Node, Plan, resolve
 
-FORCED, TRAINED, TRAINED_GUESS = "read", "trained_read", "trained_guess"  # small models overuse NOT FOUND
+# Prompts: small models overuse NOT FOUND.
+FORCED, MAY_REFUSE, TRAINED, TRAINED_GUESS = "read", "read_or_not_found", "trained_read", "trained_guess"
 _REFERENCE_PAGES = 2  # references of a part whose answers' own pages are read
 _SHARED_PASSAGES = 1  # passages that the main question found, which name what a part is about
 _PLACEHOLDER = "{}"  # stands in a planned question for the answer to the one before it
@@ -180,7 +181,7 @@ class Parts:
     def __init__(self, ctx: Context, main_passages: tuple[Passage, ...], *, k: int, prompt: str, cut: bool) -> None:
         """`prompt` is that of the first reading; one that forces an answer is followed by one that does not."""
         self._ctx, self._main_passages, self._k, self._cut = ctx, main_passages, k, cut
-        self._prompts = (prompt, "read_or_not_found" if prompt == FORCED else prompt)
+        self._prompts = (prompt, MAY_REFUSE if prompt == FORCED else prompt)
         self._guesses: dict[int, Answer] = {}
         self._lists: Collection[int] = ()
         self.seen: dict[str, Passage] = {passage.id: passage for passage in main_passages}
@@ -240,6 +241,8 @@ class Parts:
             # Who could have said NOT FOUND means this question; else a passage must hold a name of it, too.
             names_in = asked if first == FORCED else ""
             answer = grounded(reading.answer, names_in, passages) if reading.answer.known else reading.answer
+            if not (answer.known or not_found) and first == MAY_REFUSE:
+                answer = _stated_otherwise(reading.answer, passages)
             if again := bool(explain_type_mismatch(asked, answer.text)):
                 continue  # a date to "where" is no guess either
             if answer.known and self._is_borne_out(asked, answer, passages, reading.copied):
@@ -294,6 +297,24 @@ class Parts:
         chosen = list(passages.values())[: self._k] if unread else list(passages.values())
         self.seen |= {passage.id: passage for passage in chosen}
         return tuple(chosen)
+
+
+def _stated_otherwise(answer: Answer, passages: Sequence[Passage]) -> Answer:
+    """Return the answer if passages say it in another form: a date in another order, a country by its people."""
+    from hoptree.text.comparison import countries_in  # most answers are copied
+
+    country = countries().by_name.get(answer.text.casefold(), "")
+    people = {passage.id for passage in passages if country in countries_in(passage.text)}
+    support = tuple(passage.id for passage in passages if passage.id in people | holding(answer.text, "", passages))
+    return replace(answer, status="answered" if support else "unknown", support=support)
+
+
+def repeated_end(plan: Plan, solved: Mapping[int, Solved], reading: str) -> Answer | None:
+    """Return the answer to the one last part if all parts are supported and a `reading` of the whole said the same."""
+    ends = [solved[node.id].answer for node in plan.ends()]
+    if len(ends) > 1 or not reading or not all(part.supported for part in solved.values()):
+        return None
+    return ends[0] if mean_the_same(ends[0].text, reading) else None
 
 
 def chain_lines(plan: Plan, solved: Mapping[int, Solved], *, guesses: bool) -> list[str]:
