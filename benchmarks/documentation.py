@@ -25,9 +25,9 @@ from statistics import fmean
 
 from hoptree.core.errors import HoptreeError
 from hoptree.core.values import Passage
+from hoptree.retrieval.encoder import open_encoder
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import build_index, encode_index
-from hoptree.retrieval.encoder import open_encoder
 from hoptree.retrieval.ranker import installed_ranker
 from hoptree.retrieval.retriever import open_retriever
 
