@@ -257,7 +257,7 @@ def read_sheets(paths: Sequence[Path]) -> list[Sheet]:
 
 
 def read_sheet(path: Path, name: str) -> Sheet:
-    """Read a sheet with the separator of its first row; report wrong cells by row and column."""
+    """Read a sheet by its first row's separator; report wrong cells by place."""
     try:
         data = path.read_bytes()
         text = data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")

@@ -44,14 +44,14 @@ _NONE_USABLE = "this model shows no usable boundary; use source=external."
 
 
 def _reached(value: float, around: float, least: float) -> bool | None:
-    """Return whether a figure reaches what is wanted; None where its 95 % interval is too wide to tell."""
+    """Return whether a figure reaches its goal; None where its 95 % interval holds it."""
     return None if abs(value - least) < around else value >= least
 
 
 def judge_boundary(
     direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]
 ) -> tuple[bool | None, str, float | None]:
-    """Return whether the boundary is usable, what TAIKC's `source` should be, and half of the gap's interval.
+    """Return whether it is usable, TAIKC's best `source`, and half the gap's interval.
 
     It is usable where surely (by the 95 % intervals) at least half of what the model was sure of is right, and at least
     15 points of F1 lie between that and what it refused; None where that is unclear.

@@ -1,4 +1,4 @@
-"""The runs of the papers' tables, where they lie, and the papers' claims judged from them."""
+"""Find the runs of the papers' tables, and judge the papers' claims by them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def planned_places(part: PaperPart, planned: Sequence[Planned], out: Path) -> li
 
 
 def stored_places(part: PaperPart, root: Path) -> list[Place]:
-    """Find the runs of a table in the folders PAPER/FILE below `root`; refuse two of the same."""
+    """Find the runs of a table in PAPER/FILE below `root`; refuse two of the same."""
     assert part.file is not None
     below = f"{part.paper}/{part.file.stem}/**/"
     places: dict[tuple[str, str, str], Place] = {}
@@ -101,7 +101,7 @@ def runs_by_place(places: Sequence[Place]) -> dict[tuple[str, str, str], list[Ru
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a paper says, and what decides it; `experiments/taikc/paper.toml` explains the form."""
+    """What a paper says, and what decides it (form: experiments/taikc/paper.toml)."""
 
     says: str
     table: str = ""
@@ -144,7 +144,7 @@ def read_claims(paper: Paper) -> list[Claim]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a claim stands: the deciding comparison, its figure in the metric's unit, and p."""
+    """How a claim stands: the deciding comparison, its figure, and p."""
 
     verdict: str
     decided_by: str = ""
@@ -169,12 +169,12 @@ def claims_table(paper: Paper, title: str, root: Path) -> Table:
     return Table(title, columns, tuple(rows), (*_CLAIM_NOTES, *left))
 
 
-def _cells(claim: Claim, found: Verdict) -> tuple[Any, ...]:
-    figure, scale = found.figure, claim.scale
+def _cells(claim: Claim, verdict: Verdict) -> tuple[Any, ...]:
+    figure, scale = verdict.figure, claim.scale
     number = Number(scale * figure.mean, scale * figure.low, scale * figure.high) if figure else None
-    p_value = None if found.p_value is None else f"{found.p_value:.4f}" if found.p_value >= 0.0001 else "< 0.0001"
-    questions = count(found.questions) if figure else None
-    return found.verdict, claim.table, found.decided_by, number, p_value, questions
+    p_value = None if verdict.p_value is None else f"{verdict.p_value:.4f}" if verdict.p_value >= 0.0001 else "< 0.0001"
+    questions = count(verdict.questions) if figure else None
+    return verdict.verdict, claim.table, verdict.decided_by, number, p_value, questions
 
 
 def judge_claim(claim: Claim, runs: Runs, model: str) -> Verdict:
@@ -234,7 +234,7 @@ def _verdict(claim: Claim, figure: Interval, p_value: float = 0.0) -> str:
 def _scores(claim: Claim, runs: Runs, model: str, name: str) -> dict[str, dict[str, float]]:
     """Return the metric by data set and question; the mean over draws."""
     cost = COSTS.get(claim.metric)
-    found: dict[str, dict[str, float]] = {}
+    by_data: dict[str, dict[str, float]] = {}
     for (of, run_name, data), several in runs.items():
         if (of, run_name) == (model, name) and data in (claim.data or (data,)):
             by_draw: list[dict[str, float]] = []
@@ -243,8 +243,8 @@ def _scores(claim: Claim, runs: Runs, model: str, name: str) -> dict[str, dict[s
                 scores = costs or scores_of(run, claim.metric)
                 by_draw.append({key: value for key, value in scores.items() if value is not None})
             if shared := set(by_draw[0]).intersection(*by_draw):
-                found[data] = {key: fmean(values[key] for values in by_draw) for key in sorted(shared)}
-    return found
+                by_data[data] = {key: fmean(values[key] for values in by_draw) for key in sorted(shared)}
+    return by_data
 
 
 def _judge_boundary(claim: Claim, runs: Sequence[Run]) -> Verdict:

@@ -195,9 +195,9 @@ def check_data(part: PaperPart, planned: Sequence[Planned], data: Path) -> None:
     raise InputError(f"{part.title} needs {', '.join(missing)} in {data}.", f"Get them: {'; '.join(remedies)}.")
 
 
-def paper_table(part: PaperPart, made: Sequence[Place], judges: Sequence[str]) -> Table:
+def paper_table(part: PaperPart, places: Sequence[Place], judges: Sequence[str]) -> Table:
     """Return the paper's table with our figures above its own."""
-    ours = _Ours(part, made)
+    ours = _Ours(part, places)
     theirs, their_means = _paper_figures(part)
     lengths = Counter(key[-1] for key in theirs)
     by_length = sorted(theirs, key=lambda key: -lengths[key[-1]])
@@ -381,8 +381,8 @@ def _notes(part: PaperPart, ours: _Ours, judges: Sequence[str]) -> Iterator[str]
         theirs_too = {str(place.get("graph") or "") for place in part.plan()["data"].values()} - {""}
         if instead := ", ".join(sorted(theirs_too - graphs)):
             yield f"Graph: {', '.join(sorted(graphs))}, in the place of {instead}."
-    made = {name for _, name, _ in ours.runs}
-    if runs and (left := [name for name in part.plan()["runs"] if name.partition(DRAW)[0] not in made]):
+    run_names = {name for _, name, _ in ours.runs}
+    if runs and (left := [name for name in part.plan()["runs"] if name.partition(DRAW)[0] not in run_names]):
         yield f"Not run: {'; '.join(left)}."
     theirs = part.questions
     drawn = [

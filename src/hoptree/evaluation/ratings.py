@@ -48,7 +48,7 @@ async def rate_decisions(
     concurrency: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ModelRatings:
-    """Have a model rate every decision, concurrently; `on_progress` gets the number rated and their total."""
+    """Have a model rate every decision; `on_progress` gets the number and the total."""
     failures: list[ModelError] = []
     done = 0
 
@@ -153,7 +153,7 @@ def krippendorff_alpha(units: Iterable[Sequence[Hashable]]) -> float | None:
 
 
 def _means(ratings: Mapping[str, float], decisions: Mapping[str, Decision]) -> dict[str, dict[str, Any]]:
-    """Return the mean of each module, overall and by data set; `ratings` are by the decisions' keys."""
+    """Return each module's mean rating, overall and by data set."""
     means: dict[str, dict[str, Any]] = {}
     for module in MODULES:
         by_data: dict[str, list[float]] = {}

@@ -221,7 +221,7 @@ def progress_counter(total: int, on_progress: Progress) -> Callable[[], None]:
 
 
 def consistent_rows(rows: Sequence[ChatRow]) -> tuple[list[ChatRow], Counter[str]]:
-    """Drop rows that repeat prompt and target, and those whose prompt has several targets; count both."""
+    """Drop rows that repeat another, and those whose prompt has several targets."""
     first: dict[tuple[tuple[Message, ...], str], str] = {}
     for row in rows:
         first.setdefault((row.messages, row.target), row.id)

@@ -141,7 +141,7 @@ async def ask_all(
     on_done: Callable[[], None],
     width: int | None = None,
 ) -> list[T]:
-    """Return what `ask` gives for every question, `width` at once, or as many as keep the model's slots busy.
+    """Return what `ask` gives for every question, `width` or enough slots at once.
 
     `ask` also gives the failure of a question that failed. If the first ones all fail, their failure is raised.
     """

@@ -44,7 +44,7 @@ class TrainingQuestion:
 
 
 def read_training_questions(paths: Iterable[Path], left_out: Counter[str] | None = None) -> list[TrainingQuestion]:
-    """Return all questions of all files that can be scored; count the others in `left_out`."""
+    """Return all questions that can be scored; count the others in `left_out`."""
     questions: list[TrainingQuestion] = []
     for path in paths:
         data = read_examples(path)

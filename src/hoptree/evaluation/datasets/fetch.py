@@ -297,7 +297,7 @@ def _unpack(
 
 @dataclass(slots=True)
 class _Bounded:
-    """A stream that may not give more than so many bytes: then the archive is not that of a release."""
+    """A stream of limited size: what is longer is no archive of a release."""
 
     stream: IO[bytes]
     left: int
