@@ -23,7 +23,7 @@ from typing import Any
 from hoptree.engine.engine import Engine
 from hoptree.evaluation.metrics import best_overlap
 from hoptree.models.catalogue import models_folder
-from hoptree.models.model import DEFAULT_MODEL, is_loadable
+from hoptree.models.model import DEFAULT_MODEL
 from hoptree.sample import sample_questions
 
 GOAL = 0.35
@@ -51,8 +51,8 @@ class Setup:
     async def ask(self, row: Mapping[str, Any]) -> str:
         """Ask one question of a freshly loaded model."""
         async with Engine(model=self.model, corpus="sample", options=self.options, cache=None) as engine:
-            if is_loadable(engine.model):
-                await engine.model.load()
+            if load := getattr(engine.model, "load", None):
+                await load()
             began, worked = time.perf_counter(), time.process_time()
             result = await engine.ask(row["question"])
             seconds = time.perf_counter() - began

@@ -159,7 +159,9 @@ def table_lines(rows: Iterable[Mapping[int, str]]) -> Iterator[str]:
     for row in rows:
         cells = {at: words for at, cell in row.items() if (words := " ".join(cell.split()))}
         if names is None and len(cells) > 1:
-            names = cells if _are_names(list(cells.values())) else {}
+            values = cells.values()
+            are_names = not any(len(cell) > _MAX_COLUMN_CHARS or _NUMBER.match(cell) for cell in values)
+            names = cells if are_names and len(set(values)) == len(cells) else {}
             unused = dict(names)
             if names:
                 continue
@@ -170,11 +172,6 @@ def table_lines(rows: Iterable[Mapping[int, str]]) -> Iterator[str]:
             yield ("; " if names else " | ").join(named)
     if unused:  # columns without a cell
         yield " | ".join(unused.values())
-
-
-def _are_names(cells: list[str]) -> bool:
-    long_or_number = any(len(cell) > _MAX_COLUMN_CHARS or _NUMBER.match(cell) for cell in cells)
-    return not long_or_number and len(set(cells)) == len(cells)
 
 
 class HeadingPath:

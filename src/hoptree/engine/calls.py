@@ -27,7 +27,7 @@ from hoptree.engine.cache import (
     graph_key,
 )
 from hoptree.engine.schedule import SingleFlight
-from hoptree.models.model import Choice, Model, Reply, Request, TokenUsage, is_loadable, trained_on
+from hoptree.models.model import Choice, Model, Reply, Request, TokenUsage, trained_on
 from hoptree.retrieval.retriever import Retriever, cache_lifetime
 
 if TYPE_CHECKING:
@@ -250,8 +250,8 @@ class Calls:
     async def _send(self, model: Model, request: Request, step: str, on_retry: OnRetry) -> tuple[Reply, float]:
         """The reply, with room for thought where the model needs it, and the seconds it was worked on."""
         limit = self._limit(model.endpoint, model.slots)
-        if is_loadable(model):
-            await model.load()
+        if load := getattr(model, "load", None):  # inside this process: no reply includes the time for it
+            await load()
 
         def ask(request: Request) -> Awaitable[tuple[Reply, float]]:
             return self._persist(limit, lambda: _ask(model, request, step), on_retry)

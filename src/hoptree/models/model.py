@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeGuard, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from hoptree.core.errors import ConfigError, ModelError, closest
 from hoptree.core.lazy import lazy_re
@@ -146,18 +146,6 @@ def trained_on(model: object) -> frozenset[str]:
     return templates
 
 
-class LoadableModel(Protocol):
-    """A model inside this process that is loaded before its first call."""
-
-    async def load(self) -> None:
-        """Load it once, so that no reply includes the time for it."""
-
-
-def is_loadable(model: object) -> TypeGuard[LoadableModel]:
-    """Whether a model must be loaded; checked before every call, so it is quick."""
-    return hasattr(model, "load")
-
-
 class SharedEngine(ABC):
     """Loaded weights that models with equal settings share; closed with the last of them."""
 
@@ -217,17 +205,12 @@ class Model(Protocol):
     one request: it never retries, caches or counts; failures are `ModelError`s.
     """
 
-    @property
-    def name(self) -> str: ...
+    name: str
+    endpoint: str
+    slots: int
 
     @property
     def identity(self) -> str: ...
-
-    @property
-    def endpoint(self) -> str: ...
-
-    @property
-    def slots(self) -> int: ...
 
     @property
     def capabilities(self) -> frozenset[Capability]: ...

@@ -233,7 +233,8 @@ class Hippo:
         return _Started(self, _digest(chosen), partial(self.search_from, facts=tuple(facts)))
 
     def named(self, names: Sequence[str]) -> Retriever:
-        return _Started(self, f"names:{_digest(repr(tuple(names)))}", partial(self.search_from_names, names=names))
+        chosen = tuple(names)
+        return _Started(self, f"names:{_digest(repr(chosen))}", partial(self.search_from_names, names=chosen))
 
     @cached_property
     def _phrases(self) -> NearestFacts:

@@ -44,11 +44,9 @@ class FactGuided(Protocol):
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
         """Return the facts nearest to a query, best first, with their nearness as confidence."""
-        ...
 
     def guided(self, facts: Sequence[Fact]) -> Retriever:
         """Return the same retriever with every search starting from these facts; without any, its first ranking."""
-        ...
 
 
 @runtime_checkable
@@ -57,7 +55,6 @@ class RanksSentences(Protocol):
 
     def sentence_scores(self, query: str, passages: Sequence[Passage]) -> list[list[float]]:
         """Score each sentence of passages that are read together, as `hoptree.text.names.sentences` splits them."""
-        ...
 
 
 @runtime_checkable
@@ -66,7 +63,6 @@ class NameGuided(Protocol):
 
     def named(self, names: Sequence[str]) -> Retriever:
         """Return the same retriever with every search starting from these names; without any, its first ranking."""
-        ...
 
 
 def signals_of(retriever: Retriever | None) -> frozenset[str]:
@@ -90,7 +86,6 @@ class PassageStore(Protocol):
 
     def fetch(self, keys: Sequence[int]) -> dict[int, Passage]:
         """Return the passages with these keys; unknown keys are left out."""
-        ...
 
 
 DOCUMENT, TITLE = "document", "title"  # names in a filter for fields of a passage, not for its metadata

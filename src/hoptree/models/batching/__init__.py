@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from hoptree.models.batching.decoder import DecoderOnly
     from hoptree.models.batching.encoder_decoder import EncoderDecoder
 
+    Passes = DecoderOnly | EncoderDecoder  # a model with the KV cache of its rows: one class for each architecture
+
 torch: Any = importlib.import_module("torch")
 
 # New rows wait until they are one in so many of the running ones, but only so many steps: reading one prompt holds up
@@ -46,14 +48,7 @@ class Batcher:
     have written, the youngest first.
     """
 
-    def __init__(
-        self,
-        passes: DecoderOnly | EncoderDecoder,
-        *,
-        end_tokens: frozenset[int],
-        max_batch_tokens: int,
-        max_rows: int,
-    ) -> None:
+    def __init__(self, passes: Passes, *, end_tokens: frozenset[int], max_batch_tokens: int, max_rows: int) -> None:
         self._passes, self._end_tokens, self._max_rows = passes, end_tokens, max_rows
         self._allowed = self.max_batch_tokens = max_batch_tokens
         self._calm, self._calm_steps, self._grown = 0, CALM_STEPS, False

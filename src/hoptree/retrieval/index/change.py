@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import TracebackType
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.files import Checksums, FolderLock, link_or_copy
@@ -183,13 +182,13 @@ class Change:
         self.ledger.forget_removed()
         self.ledger.settle()
         self.ledger.close()
-        size = 0
+        size, mode = 0, (self.part / "ledger.sqlite").stat().st_mode & 0o666
         for path in self.part.rglob("*"):
             if path.suffix == ".lock":
                 path.unlink()
                 continue
             if path.suffix == ".json":  # which tantivy lets only its user read
-                path.chmod(self.ledger.mode)
+                path.chmod(mode)
             size += path.stat().st_size if path.is_file() else 0
         sums = Checksums.write(self.part, before=self._sums_before(), without=(_INTENT,))
         size += (self.part / Checksums.NAME).stat().st_size
@@ -209,9 +208,7 @@ class Change:
             return old, Checksums(old, self.base.checksums)
         return None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if error is not None:
             self._abandon()
         self._lock.release()

@@ -398,11 +398,6 @@ class Ledger(SqliteFile):
         """The size on disk."""
         return self._path.stat().st_size
 
-    @property
-    def mode(self) -> int:
-        """The permissions that a file here has by default."""
-        return self._path.stat().st_mode & 0o666
-
     def settle(self) -> None:
         """Write everything into the one file, for readers that may not write."""
         self._db.execute("commit")

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO
 
 import tantivy
@@ -57,9 +56,7 @@ class TantivyErrors:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if error is None:
             return
         if isinstance(error, PermissionError):  # from looking into the folder
