@@ -63,6 +63,14 @@ LONG = (
     "test_ra_isf_table3.py",
     "test_kill.py",
     "test_kill_runs.py",
+    "test_contract.py",
+    "test_malformed.py",
+    "test_treeqa_experiments.py",
+    "test_workers.py",
+    "test_hostile_texts.py",
+    "test_packaged_adapter.py",
+    "test_long_texts.py",
+    "test_tuning.py",
 )
 
 

@@ -24,7 +24,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture
 def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests of what becomes of corpora; others show that the real command is begun, and how."""
+    """For tests of what becomes of corpora and questions; others show that the real commands are begun, and how."""
     from tests.server import forked
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", forked.begin)

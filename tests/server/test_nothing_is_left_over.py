@@ -41,13 +41,12 @@ class _Stuck(ScriptedModel):
 
 @pytest.fixture
 def collector() -> Iterator[None]:
-    """The collector of garbage is afterwards as it was."""
+    """The collector of garbage is afterwards as it was, and what was frozen stays so: all tests and modules are."""
     before = gc.get_threshold()
     yield
     gc.set_debug(0)
     gc.garbage.clear()
     gc.set_threshold(*before)
-    gc.unfreeze()
     gc.enable()
 
 
@@ -170,5 +169,6 @@ def test_a_process_that_serves_seldom_looks_for_garbage(tmp_path: Path, monkeypa
     seen = []
     monkeypatch.setattr(uvicorn.Server, "run", lambda *given, **named: seen.append(gc.get_threshold()[0]))
     before = gc.get_threshold()[0]
+    gc.unfreeze()
     Server(create_app(settings(tmp_path))).run()
     assert seen[0] > 10 * before and gc.get_freeze_count() > 0

@@ -112,6 +112,7 @@ def test_answers_are_the_same_as_without_them(server: Running, alone: Running) -
     assert without_times(ours.json()) == without_times(theirs.json())
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_the_server_s_own_prompts_are_sent_by_workers_too(tmp_path: Path, endpoint: Endpoint) -> None:
     own = {"direct/direct.txt": "In a word: {question}"}
     endpoint.on("", "2", contains="In a word: What is one and one?")
@@ -170,6 +171,7 @@ def test_failures_are_told_as_without_them(server: Running, alone: Running) -> N
     assert "sk-secret" not in ours.text
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_budgets_hold_of_the_question_and_of_the_key(tmp_path: Path, endpoint: Endpoint) -> None:
     key = Key("team", budget=Budget(calls=3))
     with running(films_settings(tmp_path, endpoint, workers=1, limits=limits(calls=5))) as server:
@@ -257,6 +259,7 @@ def test_what_json_cannot_hold_is_told_as_text() -> None:
     assert json.loads(lines[0])["events"][0]["value"] == "a"
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_worker_that_hangs_is_killed_and_its_question_told(
     tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -353,6 +356,7 @@ def test_a_corpus_that_was_just_made_can_be_asked_about(server: Running) -> None
     )
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_corpus_that_was_removed_is_let_go_of(
     tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,6 +370,7 @@ def test_a_corpus_that_was_removed_is_let_go_of(
     assert {"forget": "fresh"} in heard
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_stop_lets_them_finish_and_none_is_left(tmp_path: Path, endpoint: Endpoint) -> None:
     held = threading.Event()
     endpoint.on("taikc/final", lambda seen: said("1909") if held.wait(_PATIENCE) else said(""), contains="N9 ", times=1)
@@ -380,6 +385,7 @@ def test_a_stop_lets_them_finish_and_none_is_left(tmp_path: Path, endpoint: Endp
     assert not any(_is_there(pid) for pid in left)
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_what_a_stop_cuts_off_is_told(tmp_path: Path, endpoint: Endpoint) -> None:
     journal = tmp_path / "journal.jsonl"
     wanted = films_settings(tmp_path, endpoint, workers=1, journal=journal, limits=limits(stop_seconds=0.1))

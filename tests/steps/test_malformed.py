@@ -116,8 +116,8 @@ def broken(text: str, rng: random.Random) -> str:
 
 
 EXTREMES = (
-    "[" * 2 * MAX_REPLY_CHARS,
-    "{" * 2 * MAX_REPLY_CHARS,
+    "[" * (MAX_REPLY_CHARS + 1_000),
+    "{" * (MAX_REPLY_CHARS + 1_000),
     '{"a":' * 5000 + "1" + "}" * 5000,
     "[" * 5000 + "]" * 5000,
     '{"children":[' * 400 + '"Who?"' + "]}" * 400,
