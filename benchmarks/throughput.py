@@ -12,6 +12,9 @@ of the questions and of all: reading the data, opening the index and the summary
 however long it is. The line says what that start takes, and what a request costs with its share of it. The goal is
 about a request. Figures come last, one a line with its goal; the exit code is 1 where one is missed. The line above
 them says whether the machine was too busy to tell. --quick asks 60 questions and judges nothing.
+
+With --flashrag, the same questions then go through FlashRAG's pipelines (`flashrag_adapter.py`), with the same passages
+by BM25 and as many requests at once; the last lines compare seconds and processor time.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "treeqa": {"evidence": "text"},
     "hop": {},
 }
+FLASHRAG_METHODS = ("oner", "iter_retgen", "ircot", "self_ask", "flare")
 CPU_MS = 1.4
 CAPACITY = {"bm25": 0.9, "linked": 0.8}
 _WAITED = 0.15
@@ -195,6 +199,29 @@ def compare(url: str, folder: Path, chosen: argparse.Namespace, index: Path, dat
     return measured
 
 
+def beside_flashrag(
+    url: str, folder: Path, chosen: argparse.Namespace, measured: Sequence[Measured], data: Path
+) -> Iterator[str]:
+    """Yield a line for each method that FlashRAG has too: our seconds and processor time over its own."""
+    ours = {figure.method: figure for figure in measured if figure.retriever == "bm25"}
+    methods = [name for name in FLASHRAG_METHODS if name in ours]
+    passages = chosen.passages or folder / "corpus.jsonl"
+    command = [chosen.flashrag, str(Path(__file__).with_name("flashrag_adapter.py")), "--url", url, "--data", str(data)]
+    command += ["--passages", str(passages), "--index", str(folder / "bm25s"), "--cap", str(SLOTS)]
+    command += ["--questions", str(chosen.questions), "--methods", ",".join(methods)]
+    ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    for line in ran.stdout.splitlines():
+        row = json.loads(line)
+        done, mine = Figures(**row["figures"]), ours[row["method"]]
+        seconds, cpu_ms = done.ended - done.began, 1000 * row["cpu"] / done.requests
+        yield (
+            f"{mine.method:<12} seconds {mine.seconds:.2f} / {seconds:.2f} = {mine.seconds / seconds:.3f}   "
+            f"ms a request {mine.cpu_ms:.2f} / {cpu_ms:.2f} = {mine.cpu_ms / cpu_ms:.2f}   requests a question "
+            f"{mine.done.requests / mine.questions:.1f} / {done.requests / chosen.questions:.1f}"
+        )
+    yield f"versions {row['versions']}"
+
+
 def _names(known: Sequence[str]) -> Any:
     def read(text: str) -> list[str]:
         names = text.split(",")
@@ -213,10 +240,14 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1, help="processes that answer (default 1)")
     parser.add_argument("--corpus", type=Path, help="an index to search instead of a generated one; with --data")
     parser.add_argument("--data", type=Path, help="a file of questions about it")
+    parser.add_argument("--flashrag", help="the python of an environment with FlashRAG, to compare with")
+    parser.add_argument("--passages", type=Path, help="the passages of --corpus as JSON lines, for FlashRAG")
     parser.add_argument("--quick", action="store_true", help="60 questions; nothing is judged")
     chosen = parser.parse_args()
     if (chosen.corpus is None) != (chosen.data is None) or chosen.questions < 1:
         parser.error("--corpus and --data belong together, and --questions is 1 or more")
+    if chosen.flashrag and chosen.corpus and not chosen.passages:
+        parser.error("--flashrag with --corpus needs --passages")
     if chosen.quick:
         chosen.questions = 60
     os.environ |= {"NO_PROXY": "127.0.0.1", "OPENAI_API_KEY": "none"}
@@ -226,11 +257,14 @@ def main() -> int:
             (folder / name).mkdir()
         index, data = (chosen.corpus, chosen.data) if chosen.corpus else generated(folder)
         measured = compare(url, folder, chosen, index, data)
+        beside = list(beside_flashrag(url, folder, chosen, measured, data)) if chosen.flashrag else []
     waited = max(figure.waited for figure in measured)
     limit = "the limit" if waited > _WAITED else "not the limit"
     print(f"the machine was {limit}: our process waited for a core for up to {waited:.0%} of the time")
     for figure in measured:
         print(figure.line(judged=not chosen.quick))
+    for line in beside:
+        print(line)
     return 0 if chosen.quick or all(figure.met for figure in measured) else 1
 
 
