@@ -15,8 +15,7 @@ from hoptree.core.values import Passage
 from hoptree.retrieval.indexing import index_passages
 from hoptree.retrieval.ranker import Trees, read_ranker
 from hoptree.training import fit_ranker as fitting
-from hoptree.training.boosting import Growth, Lists, grow
-from hoptree.training.fit_ranker import RankerSpec, fit_ranker
+from hoptree.training.fit_ranker import Growth, Lists, RankerSpec, fit_ranker, grow
 
 SMALL = Growth(trees=12, depth=2, rate=0.3, penalty=0.1)
 

@@ -118,7 +118,7 @@ def test_a_guess_answers_in_the_usual_words_by_the_prompt_that_leaves_no_choice(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hop_gold, "_GUESS_PERCENT", 100)
-    monkeypatch.setattr("hoptree.training.hop_mix.mix", lambda rows, total, seed: list(rows))
+    monkeypatch.setattr("hoptree.training.chat_rows.mix", lambda rows, total, seed: list(rows))
     names = ["Nobody", "King John", "John of England", "King John of England"]
     unstated = {"id": "q3", "dataset": "facts", "question": "Who signed the Great Charter?", "answers": names}
     lines(here / "train.jsonl", [QUESTION, CLOSED, ONE_HOP, unstated])
@@ -132,7 +132,7 @@ def test_a_guess_answers_in_the_usual_words_by_the_prompt_that_leaves_no_choice(
 
 def test_what_is_not_found_is_in_none_of_the_passages(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hop_gold, "_NOT_FOUND_PERCENT", 100)
-    monkeypatch.setattr("hoptree.training.hop_mix.mix", lambda rows, total, seed: list(rows))
+    monkeypatch.setattr("hoptree.training.chat_rows.mix", lambda rows, total, seed: list(rows))
     monkeypatch.setattr(hop_gold, "_CUT_PERCENT", 0)
     _, rows = built(here)
     lacking = {name: row["messages"][1]["content"] for name, row in rows.items() if reply(row) == "NOT FOUND"}
@@ -149,7 +149,7 @@ def test_what_is_not_found_is_in_none_of_the_passages(here: Path, monkeypatch: p
 
 def test_a_page_may_be_in_sight_and_not_tell(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hop_gold, "_UNTOLD_PERCENT", 100)
-    monkeypatch.setattr("hoptree.training.hop_mix.mix", lambda rows, total, seed: list(rows))
+    monkeypatch.setattr("hoptree.training.chat_rows.mix", lambda rows, total, seed: list(rows))
     _, rows = built(here)
     row = rows["films/q0/untold/2"]
     assert reply(row) == "NOT FOUND" and "passage: Kurt Land: " in row["messages"][1]["content"]

@@ -19,9 +19,9 @@ from hoptree.models.model import Reply, Request
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.indexing import build_index
 from hoptree.training.build import build
+from hoptree.training.chat_rows import RowJournal
 from hoptree.training.formats import SetSpec
 from hoptree.training.lora.dataset import read_sets
-from hoptree.training.row_journal import RowJournal
 
 FILM: dict[str, Any] = {
     "id": "q0",

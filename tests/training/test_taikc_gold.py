@@ -114,7 +114,7 @@ def test_a_plan_by_hand_counts_before_what_the_data_set_says(here: Path, monkeyp
     by_hand = {"query1": {"question": "Who made Alpha?", "children": {"query2": {"question": "How old is #query1?"}}}}
     broken = {"query1": {"question": "Who made Beta?", "children": {"query2": {"question": "How old is Ida Chase?"}}}}
     plans = {"films/q0": by_hand, "films/q1": broken}
-    monkeypatch.setattr("hoptree.training.taikc_gold.packaged_plans", lambda: plans)
+    monkeypatch.setattr("hoptree.training.taikc_rows.packaged_plans", lambda: plans)
     told, made = built(here, "taikc-gold", corpus="")
     assert said(made, "decompose") == {"q0/decompose": json.dumps(by_hand)}
     assert [row["meta"]["made_from"] for row in made if row["meta"]["part"] == "decompose"] == ["plan"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from hoptree.core.lazy import lazy_re
 
@@ -148,11 +149,26 @@ class QueryTooLong(EndpointError):
     """A query that was ended because it took too long."""
 
 
+@contextmanager
+def file_errors(path: object, what: str, remedy: str) -> Iterator[None]:
+    """Raise an OSError as an InputError: the path cannot be "read", "written" …"""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} cannot be {what}: {error.strerror or error}.", remedy) from error
+
+
 def closest(name: str, known: Iterable[str]) -> str:
     """Return the known name that was probably meant; "" if none is near."""
     from difflib import get_close_matches  # slow to import, and only mistakes need it
 
     return next(iter(get_close_matches(name, list(known), 1)), "")
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Return the remedy for an unknown name: the closest known one, or what there is."""
+    close = closest(name, known)
+    return f"Did you mean {close}?" if close else otherwise or f"There are {', '.join(known)}."
 
 
 ASK_OPERATOR = "Tell whoever runs the server; its log says more."

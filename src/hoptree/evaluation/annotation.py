@@ -36,18 +36,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One judgement or split to rate; equal decisions of one question have one `key`.
-
-    `shown` is what a rater goes by: the passage, or the model's answer from memory, with the accepted answers.
-    `decided` is one of the words above, or the sub-questions.
-    """
+    """One judgement or split to rate; equal decisions of one question have one `key`."""
 
     key: str
     data: str
     module: Module
     question: str
-    shown: str
-    decided: str
+    shown: str  # what a rater goes by: the passage, or the answer from memory, with the accepted answers
+    decided: str  # one of the words above, or the sub-questions
 
 
 class Drawn(NamedTuple):
@@ -74,10 +70,8 @@ def read_decisions(folder: Path) -> dict[str, list[Decision]]:
                 row = by_trace[question[-1].run]
                 decisions[row.id] = _DecisionReader(str(run["data_name"]), row, question).decisions()
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"The traces of the run in {folder} are damaged: {type(error).__name__}, {error}.",
-            "Run it again into another folder.",
-        ) from error
+        cause = f"The traces of the run in {folder} are damaged: {type(error).__name__}, {error}."
+        raise InputError(cause, "Run it again into another folder.") from error
     return {row.id: decisions[row.id] for row in rows if decisions.get(row.id)}
 
 
@@ -107,19 +101,15 @@ def draw_of_runs(folders: Sequence[Path], count: int, seed: int) -> list[Drawn]:
             continue
         data = decisions[0].data
         if data in drawn:
-            raise InputError(
-                f"Two runs are over {data}: {drawn[data].folder} and {folder}.",
-                "Write a sheet for each: a mean over both would be neither's.",
-            )
+            cause = f"Two runs are over {data}: {drawn[data].folder} and {folder}."
+            raise InputError(cause, "Write a sheet for each: a mean over both would be neither's.")
         chosen = draw_decisions(by_id, count, seed)
         numbers = [Counter(decision.module for decision in part) for part in (chosen, decisions)]
         counts, totals = ({module: number[module] for module in MODULES} for number in numbers)
         drawn[data] = Drawn(folder, data, tuple(chosen), counts, totals)
     if not drawn:
-        raise InputError(
-            f"There are no decisions of RA-ISF's modules in {', '.join(without)}.",
-            "Give a run of it: hoptree run --method ra_isf …",
-        )
+        cause = f"There are no decisions of RA-ISF's modules in {', '.join(without)}."
+        raise InputError(cause, "Give a run of it: hoptree run --method ra_isf …")
     return list(drawn.values())
 
 
@@ -243,9 +233,8 @@ def write_sheet(path: Path, decisions: Iterable[Decision]) -> None:
     try:
         atomic_write(path, ["\ufeff", text.getvalue()])  # without the mark Excel does not read it as UTF-8
     except OSError as error:
-        raise InputError(
-            f"The sheet cannot be written to {path}: {error.strerror or error}.", "Choose another --out."
-        ) from error
+        cause = f"The sheet cannot be written to {path}: {error.strerror or error}."
+        raise InputError(cause, "Choose another --out.") from error
 
 
 def read_sheets(paths: Sequence[Path]) -> list[Sheet]:
@@ -267,9 +256,8 @@ def read_sheet(path: Path, name: str) -> Sheet:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.", "Give an annotation sheet.") from error
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path} is not in UTF-8: some letters of it are lost.", "Save it again, as CSV in UTF-8."
-        ) from error
+        cause = f"{path} is not in UTF-8: some letters of it are lost."
+        raise InputError(cause, "Save it again, as CSV in UTF-8.") from error
     except csv.Error as error:
         raise InputError(f"{path} is no CSV: {error}.", "Save it again, as CSV in UTF-8.") from error
     reader = _SheetReader(path, header)
@@ -303,9 +291,8 @@ class _SheetReader:
                 self._report(1, place, f"a sheet has no column '{_cut(title)}'")
         missing = [column for column in _COLUMNS if column not in self.columns and column != "criterion"]
         if missing:
-            raise InputError(
-                f"{self.path} is no sheet: it lacks {', '.join(missing)}.", "Give what hoptree eval annotate wrote."
-            )
+            cause = f"{self.path} is no sheet: it lacks {', '.join(missing)}."
+            raise InputError(cause, "Give what hoptree eval annotate wrote.")
 
     def add(self, row: int, record: Sequence[str]) -> None:
         for place, cell in enumerate(record):

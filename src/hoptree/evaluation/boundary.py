@@ -88,16 +88,12 @@ def judge_boundary(
 
 
 BOUNDARY = "boundary.json"
-_ANSWERED_ABOVE = 0.5
-"""Least token probability from which an answer counts as kept, as `taikc` has it with source=probability."""
+_ANSWERED_ABOVE = 0.5  # least token probability of a kept answer, as `taikc` has it with source=probability
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A question with both answers: `confident` is None where the model refused.
-
-    A question that `failed` is wrong in Direct QA, and neither sure nor refused in Confident QA.
-    """
+    """A question with both answers: `confident` is None where the model refused."""
 
     id: str
     question: str
@@ -105,20 +101,18 @@ class Pair:
     direct: str
     confident: str | None
     confidence: float | None = None
-    failed: bool = False
+    failed: bool = False  # wrong in Direct QA, and neither sure nor refused in Confident QA
 
 
-Judgement = Mapping[str, JudgeReport]
-"""A judge's verdicts on "direct" and "confident" answers, and on whether both mean the "same"."""
+Judgement = Mapping[str, JudgeReport]  # verdicts on "direct" and "confident" answers, and whether both mean the "same"
 
 
 def read_pairs(folder: Path) -> list[Pair]:
     """Return both answers to every finished question of a run."""
     path = folder / TRACES
     recorded = read_events(path) if path.exists() and path.stat().st_size else ()
-    events = {
-        event["run"]: event for event in (event.as_dict() for event in recorded) if event["event"] == BOUNDARY_METHOD
-    }
+    recorded_dicts = (event.as_dict() for event in recorded)
+    events = {event["run"]: event for event in recorded_dicts if event["event"] == BOUNDARY_METHOD}
     pairs = []
     for row in read_rows(folder):
         if row.error or row.stopped_by:
@@ -130,9 +124,8 @@ def read_pairs(folder: Path) -> list[Pair]:
             confidence = None if event["confidence"] is None else float(event["confidence"])
             pairs.append(Pair(row.id, row.question, row.answers, str(event["direct"]), confident, confidence))
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"{path} does not tell both answers to question {row.id}.", "Measure it into a new folder."
-            ) from error
+            cause = f"{path} does not tell both answers to question {row.id}."
+            raise InputError(cause, "Measure it into a new folder.") from error
     return pairs
 
 
@@ -251,10 +244,9 @@ async def measure_all(
     by_model: dict[str, dict[str, Planned]] = {}
     for run in planned:
         if not isinstance(run.experiment, BoundaryExperiment):
-            raise ConfigError(
-                f"'{run.run_name}' is a run of {run.experiment.method}.",
-                f"hoptree run makes it; hoptree eval boundary is for runs with method: {BOUNDARY_METHOD}.",
-            )
+            cause = f"'{run.run_name}' is a run of {run.experiment.method}."
+            remedy = f"hoptree run makes it; hoptree eval boundary is for runs with method: {BOUNDARY_METHOD}."
+            raise ConfigError(cause, remedy)
         label = run.experiment.name.removesuffix(f" on {run.data_name}")
         by_model.setdefault(label, {})[run.data_name] = run
     warnings = {label: await _ask(runs, out, options, on_progress) for label, runs in by_model.items()}

@@ -49,21 +49,16 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How good the decisions were.
-
-    `coverage` is the share answered from memory, `precision` the share of those that were right. `overconfident` ones
-    were answered from a wrong memory, `underconfident` ones looked up although it was right. `ece` is the expected
-    calibration error over ten bins. Questions without a confidence are in no bin and below every threshold.
-    """
+    """How good the decisions were."""
 
     questions: int
     from_memory: int
-    coverage: float | None
-    precision: float | None
-    overconfident: int
-    underconfident: int
-    without_confidence: int
-    ece: float | None
+    coverage: float | None  # the share answered from memory
+    precision: float | None  # the share of those that were right
+    overconfident: int  # answered from a wrong memory
+    underconfident: int  # looked up although memory was right
+    without_confidence: int  # in no bin, and below every threshold
+    ece: float | None  # the expected calibration error over ten bins
     bins: tuple[Bin, ...]
     curve: tuple[CurvePoint, ...]
 
@@ -72,9 +67,7 @@ def calibrate(decisions: Sequence[Decision]) -> Calibration:
     """Measure coverage, precision and calibration of decisions."""
     from_memory = [decision for decision in decisions if decision.from_memory]
     correct = sum(decision.memory_correct for decision in from_memory)
-    known = [
-        (decision.confidence, decision.memory_correct) for decision in decisions if decision.confidence is not None
-    ]
+    known = [(choice.confidence, choice.memory_correct) for choice in decisions if choice.confidence is not None]
     members: list[list[tuple[float, bool]]] = [[] for _ in _EDGES]
     for confidence, is_correct in known:
         if not 0 <= confidence <= 1:
@@ -149,20 +142,15 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class BoundaryAwareness:
-    """TAIKC's measures of boundary awareness (appendix C).
+    """TAIKC's measures of boundary awareness (appendix C)."""
 
-    `direct` is every question in Direct QA, `confident` those answered in Confident QA, `kept` the same with their
-    Direct QA answers, `gap` those refused, with their Direct QA answers (knowledge gap). Consistency is how far the two
-    answers agree where there are two, by F1 and by a judge. `flips` are the questions of Figure 7.
-    """
-
-    direct: Domain
-    confident: Domain
-    kept: Domain
-    gap: Domain
-    consistency_f1: float | None
+    direct: Domain  # every question in Direct QA
+    confident: Domain  # those answered in Confident QA
+    kept: Domain  # the same with their Direct QA answers
+    gap: Domain  # those refused, with their Direct QA answers (knowledge gap)
+    consistency_f1: float | None  # how far the two answers agree where there are two
     consistency_judged: float | None
-    flips: tuple[Flip, ...]
+    flips: tuple[Flip, ...]  # the questions of Figure 7
 
     def figures(self) -> dict[str, float | None]:
         """Return every measure by name.
@@ -193,10 +181,8 @@ def boundary(
     _check_same_questions(direct, confident)
     answered = {name: (direct[name], attempt) for name, attempt in confident.items() if attempt is not None}
     if same is not None and (missing := answered.keys() - same.keys()):
-        raise InputError(
-            f"{len(missing)} pairs of answers have not been judged, that to question {min(missing)} among them.",
-            "Judge all of them or none.",
-        )
+        cause = f"{len(missing)} pairs of answers have not been judged, that to question {min(missing)} among them."
+        raise InputError(cause, "Judge all of them or none.")
     flips = []
     for name, (plain, sure) in answered.items():
         equal = normalise(plain.answer) == normalise(sure.answer) or (same or {}).get(name, False)
@@ -231,10 +217,8 @@ def decisions_of(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt 
 
 def _check_same_questions(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> None:
     if lone := direct.keys() ^ confident.keys():
-        raise InputError(
-            f"{len(lone)} questions were asked in one setting only, {min(lone)} among them.",
-            "Ask the same questions in both.",
-        )
+        cause = f"{len(lone)} questions were asked in one setting only, {min(lone)} among them."
+        raise InputError(cause, "Ask the same questions in both.")
 
 
 def _domain(attempts: Iterable[Attempt]) -> Domain:

@@ -44,15 +44,7 @@ _OF_THE_ENGINE = ("method", "corpus", "graph", "retriever", "rerank", "options",
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """Everything that decides what a run's numbers mean.
-
-    `limit` takes the first questions of the file, or with a `seed` as many drawn by it; `ids` names a file of ids.
-    `sample` is a paper whose numbers of each type are drawn instead, or as many as there are.
-    `half`, first or second, takes those of one half of the file. `roles` gives parts of the method models of their own.
-    `prompts` is a folder of prompts that stand in for ours. `budget` holds for each question. With `filter_answers`,
-    accepted answers that are not in that many passages of the corpus are left out, as RA-ISF does for TriviaQA. `judge`
-    is the model that judges the answers.
-    """
+    """Everything that decides what a run's numbers mean."""
 
     data: Path
     method: str = DEFAULT_METHOD
@@ -61,18 +53,18 @@ class Experiment:
     graph: str | None = None
     retriever: str = DEFAULT_RETRIEVER
     rerank: str = ""
-    prompts: str | None = None
+    prompts: str | None = None  # a folder of prompts that stand in for ours
     options: Mapping[str, Any] = field(default_factory=dict)
-    roles: Mapping[str, str] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)  # models of their own for parts of the method
     base_url: str = ""
-    limit: int | None = None
+    limit: int | None = None  # the first questions of the file, or as many drawn by the seed
     seed: int | None = None
-    ids: Path | None = None
-    sample: str = ""
-    half: str = ""
-    budget: Budget = field(default_factory=Budget)
+    ids: Path | None = None  # a file of ids
+    sample: str = ""  # a paper whose numbers of each type are drawn, or as many as there are
+    half: str = ""  # first or second: the questions of one half of the file
+    budget: Budget = field(default_factory=Budget)  # of each question
     prices: Prices | None = None
-    filter_answers: int | None = None
+    filter_answers: int | None = None  # leave out answers that are not in so many passages (RA-ISF, for TriviaQA)
     judge: str = ""
     judge_base_url: str = ""
     name: str = ""
@@ -99,10 +91,7 @@ class Experiment:
             raise ConfigError(f"{self.judge!r} names no judge.", "Write judge: openai/NAME, or another model.")
 
     async def filtered(self, data: DataSet) -> tuple[DataSet, dict[str, Any]]:
-        """Drop accepted answers that BM25 does not find in the corpus.
-
-        BM25 is used whatever the run's retriever is, so that the answers are the same for all runs over a corpus.
-        """
+        """Drop answers that BM25 does not find, the same ones for all runs over a corpus."""
         if self.filter_answers is None:
             return data, {}
         if self.corpus is None:
@@ -213,10 +202,8 @@ def _environment() -> dict[str, Any]:
     }
 
 
-BOUNDARY_METHOD = "boundary"
-"""Its name in runs and experiment files; it does not answer questions, so it is not registered as a method."""
-LINKING_METHOD = "linking"
-"""The same of `hoptree eval linking`, whose options it takes: linker, relations, among, encoder."""
+BOUNDARY_METHOD = "boundary"  # in runs and experiment files; it answers no questions, so it is not registered
+LINKING_METHOD = "linking"  # the same of `hoptree eval linking`, whose options it takes
 _STEPS_OF = "taikc"
 
 

@@ -21,14 +21,12 @@ from hoptree.methods.hop.chooser import EFFORTS, Chooser, Effort, Features, Logi
 from hoptree.methods.hop.method import Standings
 
 PENALTY = 1.0  # what a weight of 1 costs, in units of one question's log-loss
-SHARE_OF_CALLS = {"low": 0.4, "medium": 0.6}
-"""Calls that an effort may take on average, as a share of those of every move."""
+SHARE_OF_CALLS = {"low": 0.4, "medium": 0.6}  # of every move, that an effort may take on average
 _RIGHT = 0.5  # least F1 of a right answer, where only right and wrong count
 _ROUNDS = 100
 _SETTLED = 1e-10
 _MIN_PENALTY = 1e-6  # without any, features that always occur together have no single best weights
-_WORTH = tuple(number / 400 for number in range(-16, 41))
-"""Least gains for a thousand tokens that are tried: some moves are made that are expected to lose a little."""
+_WORTH = tuple(number / 400 for number in range(-16, 41))  # least gains for 1,000 tokens that are tried
 _UNKNOWN_TO_OTHERS = ("confidence",)  # features that need log-probabilities
 
 
@@ -88,9 +86,8 @@ def read_courses(folder: Path) -> list[Course]:
     if run["experiment"].get("method") != "hop":
         raise InputError(f"The run in {folder} is not of hop.", "Give runs of --method hop.")
     if run["rests_on"].get("options", {}).get("effort") != "high":
-        raise InputError(
-            f"The run in {folder} did not make every move.", "Run it with --set effort=high into another folder."
-        )
+        cause = f"The run in {folder} did not make every move."
+        raise InputError(cause, "Run it with --set effort=high into another folder.")
     data = str(run.get("data_name") or run["rests_on"].get("data", ""))
     events: dict[str, list[Event]] = defaultdict(list)
     for event in read_events(folder / TRACES):
@@ -120,10 +117,7 @@ def _moments(golds: Sequence[str], events: Iterable[Event]) -> Iterable[Moment]:
 
 
 def fit_logistic(examples: Sequence[tuple[Features, float, float]], *, penalty: float) -> Logistic:
-    """Fit weights by penalised maximum likelihood (Newton's method).
-
-    An example has features, the target from 0 to 1, and its share in the loss.
-    """
+    """Fit weights to features, target and share by penalised likelihood (Newton)."""
     np = import_optional("numpy", "Fitting weights", "eval")
     rows = [features for features, _, _ in examples]
     names = sorted({name for row in rows for name in row})
@@ -218,26 +212,21 @@ def replay(course: Course, weights: Weights, effort: Effort, without: Sequence[s
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What weights come to on one data set, between bounds.
-
-    `oracle` is the F1 of the best answer that any move brought; `error` the calibration error of the given answers;
-    `kept` and `lift` are the share of answers that are given when abstaining below one half, and by how much that
-    multiplies the share of right ones.
-    """
+    """What weights come to on one data set, between bounds."""
 
     data: str
     questions: int
     one_reading: float
     every_move: float
-    oracle: float
+    oracle: float  # the F1 of the best answer that any move brought
     every_calls: float
     f1: float
     calls: float
     tokens: float
     split: float
-    error: float
-    kept: float
-    lift: float
+    error: float  # the calibration error of the given answers
+    kept: float  # the share of answers that are given when abstaining below one half
+    lift: float  # by how much that multiplies the share of right ones
 
 
 def judge(courses: Sequence[Course], weights: Weights, effort: Effort = "medium") -> Judged:

@@ -23,8 +23,7 @@ from hoptree.models.model import Model, Request
 if TYPE_CHECKING:
     from hoptree.evaluation.run_folder import Row
 
-SHOWN = 20
-"""Accepted answers the judge sees: the main one and those nearest to the prediction. Some questions have thousands."""
+SHOWN = 20  # accepted answers the judge sees, of maybe thousands: the main one and the nearest
 JUDGEMENTS = "judgements.jsonl"
 _MAX_TOKENS = 8
 _WORD = re.compile(r"[^\W\d_]+")
@@ -129,15 +128,11 @@ class JudgeReport:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How often two judges agree (TAIKC, Table 7), with kappa.
-
-    `kappa` is Cohen's: how far that is above what their numbers of Yes would give by chance (0), up to always (1). It
-    is None where chance alone would make them agree always.
-    """
+    """How often two judges agree (TAIKC, Table 7), with Cohen's kappa."""
 
     questions: int
     rate: float | None
-    kappa: float | None
+    kappa: float | None  # 0 is what their numbers of Yes give by chance, 1 always; None if chance gives always
 
 
 def template() -> str:
@@ -152,11 +147,7 @@ async def judge_all(
     calls: Calls,
     on_verdict: Callable[[Verdict], Awaitable[None]] | None = None,
 ) -> JudgeReport:
-    """Judge every prediction concurrently; `on_verdict` is called for each.
-
-    Exact matches are judged too, so that the judge can be compared with exact match. A failed call counts as No; if all
-    fail, the error is raised.
-    """
+    """Judge all predictions at once, exact matches too; a failed call counts as No."""
     failures: list[ModelError] = []
 
     async def judge(item: JudgeItem) -> Verdict:
@@ -268,9 +259,8 @@ def read_judgements(folder: Path) -> list[Judgements]:
                     raise TypeError("it is neither right nor wrong")
                 judges[name].verdicts[verdict.id] = (line["words"], verdict)
         except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(
-                f"Line {number} of {path} is no verdict: {error}.", "Take the line out, and judge the run again."
-            ) from error
+            cause = f"Line {number} of {path} is no verdict: {error}."
+            raise InputError(cause, "Take the line out, and judge the run again.") from error
     return list(judges.values())
 
 

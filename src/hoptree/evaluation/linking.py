@@ -75,11 +75,7 @@ class LinkingSet(NamedTuple):
 
 
 def read_linking_questions(path: Path, *, half: str = "", limit: int | None = None) -> LinkingSet:
-    """Read the first `limit` questions of a file, or of one half of it.
-
-    The entity is in `subject_qid`, `subject`, or the first of `evidence_triples`; the relation in `property`,
-    `relation`, or its second part.
-    """
+    """Read the first `limit` questions with a known entity, of a file or one half."""
     if half:
         check_half(half)
     questions = []
@@ -95,16 +91,14 @@ def read_linking_questions(path: Path, *, half: str = "", limit: int | None = No
     inside = [question for question in questions if not half or half_of(question.id) == half]
     usable = [question for question in inside if question.entity]
     if not usable:
-        raise InputError(
-            f"{path} holds no question whose entity is known.",
-            'Rows need "subject_qid" (or "subject") and "property" (or "relation"), or "evidence_triples".',
-        )
+        cause = f"{path} holds no question whose entity is known."
+        remedy = 'Rows need "subject_qid" (or "subject") and "property" (or "relation"), or "evidence_triples".'
+        raise InputError(cause, remedy)
     return LinkingSet(tuple(usable[:limit]), len(inside) - len(usable))
 
 
 ENTITY_KS, RELATION_KS = (1, 3, 5), (1, 3, 6)  # the depths of Figures 4 and 5
-Among = Literal["entity", "graph"]
-"""Whose relations are ranked: those of the question's own entity, or all of the graph."""
+Among = Literal["entity", "graph"]  # whose relations are ranked: the question's own entity's, or all
 _STEPS_OF = "treeqa"
 _WITH_MODEL = ("linker", "model", "union", "kept")
 _MAX_SHOWN = 10
@@ -126,15 +120,12 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """The rank of the right entity and relation by each linker.
-
-    `in_graph` and `relation_in_graph` say whether it could be found at all; `ranked` is the number of relations.
-    """
+    """The rank of the right entity and relation by each linker."""
 
     question: LinkingQuestion
-    in_graph: bool = False
+    in_graph: bool = False  # whether the entity could be found at all
     relation_in_graph: bool = False
-    ranked: int = 0
+    ranked: int = 0  # the number of relations
     entity_ranks: Mapping[str, int | None] = field(default_factory=dict)
     relation_ranks: Mapping[str, int | None] = field(default_factory=dict)
     candidates: tuple[str, ...] = ()
@@ -248,10 +239,9 @@ class _Linker:
             errors.append(_message(error))
         try:
             relations, entity = await self._relations(gold)
+            keep = max(RELATION_KS)
             for name, ranking in self._parts.rankings.items():
-                best = await ranking.rank(
-                    self._context(), question.text, relations, keep=max(RELATION_KS), entity=entity
-                )
+                best = await ranking.rank(self._context(), question.text, relations, keep=keep, entity=entity)
                 relation_ranks[name] = _rank(map(question.is_relation, best))
         except HoptreeError as error:
             errors.append(_message(error))

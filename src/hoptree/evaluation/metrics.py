@@ -54,10 +54,7 @@ def contains(prediction: str, golds: Sequence[str]) -> bool:
 
 
 def overlap(prediction: str, gold: str) -> Overlap:
-    """Return F1, precision and recall over words in normal form.
-
-    HotpotQA's rule holds for all data sets: if one of them is yes, no or noanswer, only equality counts.
-    """
+    """Return F1, precision and recall over words; yes, no and noanswer must be equal."""
     return _overlap(normalise(prediction), normalise(gold))
 
 
@@ -142,8 +139,7 @@ def score_ranking(gold: Collection[str], ranking: Sequence[str], *, k: int = DEP
     }
 
 
-Sentence = tuple[str, int]
-"""A title and the place of a sentence under it, as HotpotQA and 2WikiMultihopQA name supporting facts."""
+Sentence = tuple[str, int]  # a title and the place of a sentence under it, as HotpotQA names supporting facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +223,7 @@ def _named(prefix: str, scores: Scores | None) -> dict[str, float | None]:
     return {f"{prefix}_{field.name}": getattr(scores, field.name) if scores else None for field in fields(Scores)}
 
 
-SENTENCES = frozenset({*_named("support", None), *_named("joint", None)})
-"""The names of the scores that are about cited sentences."""
+SENTENCES = frozenset({*_named("support", None), *_named("joint", None)})  # scores about cited sentences
 
 
 CANDIDATES = "candidate_recall"

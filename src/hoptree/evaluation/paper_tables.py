@@ -17,7 +17,7 @@ from statistics import mean, stdev
 from string import digits
 from typing import Any
 
-from hoptree.core.errors import ConfigError, InputError, closest
+from hoptree.core.errors import ConfigError, InputError, did_you_mean
 from hoptree.evaluation.datasets.releases import command_for
 from hoptree.evaluation.judge import agreement, read_judgements
 from hoptree.evaluation.linking import coverage, read_linked, recall_number
@@ -37,8 +37,7 @@ from hoptree.evaluation.report.measures import (
 from hoptree.evaluation.report.run_tables import read_boundary
 from hoptree.evaluation.report.tables import Number, Table, TableRow, count, percent, points
 
-PAPERS = {"taikc": "TAIKC", "ra-isf": "RA-ISF", "treeqa": "TreeQA", "mind": "MIND"}
-"""The papers by the folders of their experiment files."""
+PAPERS = {"taikc": "TAIKC", "ra-isf": "RA-ISF", "treeqa": "TreeQA", "mind": "MIND"}  # by folders of experiments
 _AXES = ("run", "part", "data", "measure", "model")
 _DIFFERS = "What differs from the paper"
 _BOUNDARY_COUNTS = {"direct": "questions", "confident": "answered", "knowledge_gap": "refused"}
@@ -118,9 +117,8 @@ class Paper:
 def read_paper(name: str) -> Paper:
     """Return a paper by its folder's name, or name the closest."""
     if name not in PAPERS:
-        near = closest(name.casefold().replace("_", "-"), PAPERS)
-        remedy = f"Did you mean {near}?" if near else f"There are {', '.join(PAPERS)}."
-        raise ConfigError(f"There is no paper '{name}'.", remedy)
+        meant = did_you_mean(name.casefold().replace("_", "-"), PAPERS)
+        raise ConfigError(f"There is no paper '{name}'.", meant)
     folder = experiments_folder() / name
     content = tomllib.loads((folder / "paper.toml").read_text(encoding="utf-8"))
     common = {key: content[key] for key in ("corpus", "judge", "questions") if key in content}
@@ -142,9 +140,8 @@ def find_part(paper: str, name: str) -> PaperPart:
     key = "".join(name.casefold().split())
     if key not in parts:
         same_kind = [known for known in parts if known.rstrip(digits) == key.rstrip(digits)]
-        near = "" if same_kind else closest(key, parts)
-        others = f"It has {', '.join(same_kind)}." if same_kind else f"hoptree paper list {paper} names them."
-        raise ConfigError(f"{paper} has no '{name}'.", f"Did you mean {near}?" if near else others)
+        meant = did_you_mean(key, parts, f"hoptree paper list {paper} names them.")
+        raise ConfigError(f"{paper} has no '{name}'.", f"It has {', '.join(same_kind)}." if same_kind else meant)
     return parts[key]
 
 

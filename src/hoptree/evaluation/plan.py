@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import ConfigError, CorpusError, InputError, closest
+from hoptree.core.errors import ConfigError, CorpusError, InputError, closest, did_you_mean
 from hoptree.corpus.chunk import Chunking
 from hoptree.engine.context import Budget, Prices
 from hoptree.engine.registry import list_methods
@@ -243,10 +243,8 @@ def _named_runs(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Pat
         own = _mapping(settings, f"runs: {run_name}", path)
         alone = own.get("model") == NO_MODEL
         if "models" in plan and "model" in own and not alone:
-            raise ConfigError(
-                f"{path}: {run_name} has a model of its own beside those that all runs are made with.",
-                "Name it in one place.",
-            )
+            cause = f"{path}: {run_name} has a model of its own beside those that all runs are made with."
+            raise ConfigError(cause, "Name it in one place.")
         for model_name, model in ({"": {}} if alone else models).items():
             merged = {**every, **own, **model, **overrides} | ({"model": NO_MODEL} if alone else {})
             for name in {"options", "index"} & every.keys() & own.keys() - overrides.keys():
@@ -282,9 +280,7 @@ def _mapping(value: Any, what: str, path: Path) -> dict[str, Any]:
 def _known(settings: Mapping[str, Any], names: tuple[str, ...], path: Path) -> None:
     for name in settings:
         if name not in names:
-            close = closest(name, names)
-            hint = f"Did you mean {close}?" if close else f"There are {', '.join(names)}."
-            raise ConfigError(f"{path}: there is no '{name}' here.", hint)
+            raise ConfigError(f"{path}: there is no '{name}' here.", did_you_mean(name, names))
 
 
 def _converted(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -321,11 +317,7 @@ def index_for(
     *,
     on_progress: Listener | None = None,
 ) -> Path:
-    """Return the corpus's index, building or updating it if needed.
-
-    Several corpora share one index; none of them can be an index then. Where `how` wants facts, each `model` that
-    extracts them has an index of its own.
-    """
+    """Return the index that the corpora share, building or updating it if needed."""
     how = how or IndexPlan()
     corpora = [corpus] if isinstance(corpus, Path) else list(corpus)
     if len(corpora) == 1 and (corpora[0] / MANIFEST).exists():
@@ -348,7 +340,6 @@ def index_for(
     if known:
         update_index(out, on_progress=on_progress)
     else:
-        build_index(
-            corpora, out, settings=Settings(encoder=how.encoder), reading=how.reading(), on_progress=on_progress
-        )
+        by_encoder = Settings(encoder=how.encoder)
+        build_index(corpora, out, settings=by_encoder, reading=how.reading(), on_progress=on_progress)
     return out

@@ -25,23 +25,19 @@ _HERE = ("local", "hf", "scripted")
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """A run beside its repetition; `compared` has the repetition as run b.
-
-    `not_the_same` holds the old and the new value of all that changed. `unlike` are the questions with another answer,
-    `failed_twice` counts those without any. `tolerance` is the share of the answers that may differ; None for any.
-    """
+    """A run beside its repetition."""
 
     run: str
     name: str
     folder: Path
     again: Path
-    not_the_same: Mapping[str, tuple[Any, Any]]
+    not_the_same: Mapping[str, tuple[Any, Any]]  # the old and the new value of all that changed
     questions: int
-    unlike: tuple[str, ...]
+    unlike: tuple[str, ...]  # the questions with another answer
     failed: tuple[int, int]
     failed_twice: int
-    compared: Mapping[str, PairedComparison]
-    tolerance: float | None
+    compared: Mapping[str, PairedComparison]  # with the repetition as run b
+    tolerance: float | None  # the share of the answers that may differ; None for any
 
     @property
     def identical(self) -> int:
@@ -54,10 +50,7 @@ class Reproduction:
 
     @property
     def reproduced(self) -> bool | None:
-        """Whether the outcome is the same; None if it cannot be decided.
-
-        That is if more answers differ than rounding explains, but too few for a test of the scores.
-        """
+        """Whether the outcome is the same; None if too few answers differ for a test."""
         if self.reasons:
             return False
         least = len(METRICS) * 2.0 ** (1 - len(self.unlike))
@@ -125,25 +118,21 @@ async def reproduce(
     if not before:
         raise InputError(f"The run in {folder} has no answers to compare with.", "Finish it first.")
     if all(row.error for row in before):
-        raise InputError(
-            f"Every question of the run in {folder} failed: there is nothing to compare with.",
-            "Ask them again first: the same hoptree run with --retry-failed.",
-        )
+        cause = f"Every question of the run in {folder} failed: there is nothing to compare with."
+        raise InputError(cause, "Ask them again first: the same hoptree run with --retry-failed.")
     kind = BoundaryExperiment if run["rests_on"].get("method") == BOUNDARY_METHOD else Experiment
     experiment = replace(experiment_of(run, kind), judge="", **(moved or {}))
     try:
         data = read_examples(experiment.data).select(row.id for row in before)
     except InputError as error:
-        raise InputError(
-            f"The questions of the run cannot be asked again: {error.cause}",
-            "Give the command where the run was made, or say where its questions are now: --data FILE",
-        ) from error
+        cause = f"The questions of the run cannot be asked again: {error.cause}"
+        remedy = "Give the command where the run was made, or say where its questions are now: --data FILE"
+        raise InputError(cause, remedy) from error
     corpus = experiment.corpus
     if corpus is not None and corpus != "sample" and "://" not in corpus and not Path(corpus).exists():
-        raise InputError(
-            f"The index of the run, {corpus}, is not there.",
-            "Give the command where the run was made, or say where the index is now: --corpus FOLDER",
-        )
+        cause = f"The index of the run, {corpus}, is not there."
+        remedy = "Give the command where the run was made, or say where the index is now: --corpus FOLDER"
+        raise InputError(cause, remedy)
     out = _folder_for(out, folder, run["id"])
     changed: dict[str, tuple[Any, Any]] = {}
 
@@ -187,10 +176,8 @@ def _folder_for(out: Path | None, folder: Path, run: str) -> Path:
         places = map(place.with_name, names)
         return next(out for out in places if not out.exists() or _is_interrupted(out, run))
     if out.resolve() == folder.resolve() or ((out / RUN).exists() and not _is_interrupted(out, run)):
-        raise InputError(
-            f"{out} holds a run already, which is no repetition of this one that was broken off.",
-            "Choose an empty or new --out.",
-        )
+        cause = f"{out} holds a run already, which is no repetition of this one that was broken off."
+        raise InputError(cause, "Choose an empty or new --out.")
     return out
 
 
@@ -214,10 +201,8 @@ def _compared(
     failed = sum(bool(row.error) for row in before), sum(bool(row.error) for row in after.values())
     if failed[1] == len(after):
         first = next(iter(after.values()))
-        raise HoptreeError(
-            f"Every question failed when it was asked again; the first: {first.error_message}",
-            "Nothing was compared. If the endpoint moved, give --base-url.",
-        )
+        cause = f"Every question failed when it was asked again; the first: {first.error_message}"
+        raise HoptreeError(cause, "Nothing was compared. If the endpoint moved, give --base-url.")
     pairs = {
         name: compare_pair(
             {row.id: row.scores.get(name) for row in before}, {key: row.scores.get(name) for key, row in after.items()}

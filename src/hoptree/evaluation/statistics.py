@@ -101,8 +101,7 @@ def _scipy_stats() -> Any:
     return import_optional("scipy.stats", "Comparing runs", "eval")
 
 
-Scores = Mapping[str, float | None]
-"""One metric of one run by question id; None where the metric does not apply to the question."""
+Scores = Mapping[str, float | None]  # a metric of a run by question id; None where it does not apply
 SAMPLES = 10_000  # the number of resamples or permutations drawn
 _SIGNIFICANCE = 0.05
 _POWER = 0.8
@@ -124,13 +123,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What changed between two runs over the same questions.
-
-    `p_value` is the chance of a mean difference at least as large if scores were assigned to the runs at random.
-    """
+    """What changed between two runs over the same questions."""
 
     difference: float
-    p_value: float
+    p_value: float  # the chance of a mean difference at least as large if scores were assigned to the runs at random
     better: int
     worse: int
     same: int
@@ -141,30 +137,24 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class PairedComparison:
-    """A paired comparison of two runs; `difference` is b less a.
-
-    `p_value` is as in `Comparison`, and `exact` where all permutations were enumerated. `adjusted_p` is corrected
-    (Holm) over the comparisons of one call. `changes` are largest first: all of them for a metric that is only 0 or 1
-    (`flips`), else those that differ most. `left_out` questions have a score in some of the runs only; the metric
-    applies to the `not_applicable` ones in none.
-    """
+    """A paired comparison of two runs; `difference` is b less a."""
 
     questions: int
     mean_a: float
     mean_b: float
     difference: float
     interval: Interval
-    p_value: float
-    adjusted_p: float
-    exact: bool
+    p_value: float  # as in `Comparison`
+    adjusted_p: float  # corrected (Holm) over the comparisons of one call
+    exact: bool  # whether all permutations were enumerated
     wins: int
     losses: int
     ties: int
-    flips: bool
-    changes: tuple[Change, ...]
+    flips: bool  # whether the metric is only 0 or 1
+    changes: tuple[Change, ...]  # largest first: all flips, else those that differ most
     deviation: float | None
-    left_out: int
-    not_applicable: int
+    left_out: int  # questions with a score in some of the runs only
+    not_applicable: int  # questions that the metric applies to in no run
 
     @property
     def detectable(self) -> float | None:

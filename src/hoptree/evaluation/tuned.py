@@ -53,11 +53,7 @@ def as_text(value: Any) -> str:
 def read_trials(
     method: Method, varied: Sequence[str], fixed: Mapping[str, Any], *, max_trials: int | None = None, seed: int = 0
 ) -> tuple[Trial, ...]:
-    """Return the trials: the defaults first, then all combinations.
-
-    `fixed` are options with one value in all of them. Of more combinations than `max_trials`, as many are drawn by the
-    seed, not counting the defaults.
-    """
+    """Return the defaults first, then all combinations, or `max_trials` of them drawn."""
     values = _values(method, varied)
     given = read_options(method, fixed)
     for name in values.keys() & given.keys():
@@ -114,9 +110,8 @@ def _expanded(part: str, option: Option, variation: str) -> list[str]:
         if not steps.is_finite():
             raise ValueError(part)
     except (ValueError, DecimalException) as error:
-        raise InputError(
-            f"--vary {variation}: {part} is no range.", "Write START:END:STEP, as in 0:0.4:0.1."
-        ) from error
+        cause = f"--vary {variation}: {part} is no range."
+        raise InputError(cause, "Write START:END:STEP, as in 0:0.4:0.1.") from error
     if steps < 0 or step < 0:
         raise InputError(f"--vary {variation}: {part} is empty.", "Write the smallest value first, and a step above 0.")
     if steps >= _MAX_VALUES:
@@ -129,17 +124,14 @@ _SIGNIFICANCE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A trial with the scores of its questions by id, and their mean `usage`.
-
-    `against` is the comparison with the defaults; None for these themselves and for trials that halving dropped.
-    """
+    """A trial with the scores of its questions by id, and their mean `usage`."""
 
     trial: Trial
     folder: Path
     scores: Scores
     failed: int
     usage: Mapping[str, float]
-    against: PairedComparison | None = None
+    against: PairedComparison | None = None  # the defaults; None for these, and for trials that halving dropped
 
     @property
     def applicable(self) -> list[float]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from hoptree.core.errors import ConfigError, HoptreeError, InputError, OtherRun
+from hoptree.core.errors import ConfigError, HoptreeError, InputError, OtherRun, file_errors
 from hoptree.engine.registry import Method, find_method, read_options
 from hoptree.evaluation.datasets.examples import DataSet
 from hoptree.evaluation.datasets.reading import read_examples, read_ids, sample, write_ids
@@ -121,10 +121,7 @@ class Step:
 
 
 def rungs(trials: int, questions: int, search: Search) -> tuple[tuple[int, int], ...]:
-    """Return how many trials are asked how many questions, by step.
-
-    Halving doubles the questions while it drops the worse half of the trials, until two are left.
-    """
+    """Return trials and questions by step: halving drops trials, doubles questions."""
     doublings = 0
     if search == "halving" and trials > 2 and questions >= 2 * _MIN_QUESTIONS:
         doublings = min(math.ceil(math.log2(trials)) - 1, int(math.log2(questions / _MIN_QUESTIONS)))
@@ -206,9 +203,8 @@ async def _run_trial(
     asked = [rows[name] for name in ids]
     scores = {row.id: row.scores.get(tuning.metric) for row in asked}
     if all(score is None for score in scores.values()):
-        raise InputError(
-            f"{step.trial.name}: no question has the score {tuning.metric}.", "Choose another with --metric."
-        )
+        cause = f"{step.trial.name}: no question has the score {tuning.metric}."
+        raise InputError(cause, "Choose another with --metric.")
     usage = summarise_usage([row.usage for row in asked])
     means = {name: usage[name].mean or 0.0 for name in ("llm_calls", "retrievals", "tokens", "price")}
     return Outcome(step.trial, folder, scores, sum(bool(row.error) for row in asked), means)
@@ -262,22 +258,18 @@ def _rows_of(folder: Path) -> list[Row]:
 async def _taken(tuning: Tuning, out: Path) -> AsyncIterator[None]:
     """Create the tuning's folder; remove it if refused."""
     created = [folder for folder in (out, *out.parents) if not folder.exists()]
-    try:
+    with file_errors(out, "written", "Choose another --out."):
         out.mkdir(parents=True, exist_ok=True)
         known = read_ids(out / TUNED_ON) if (out / TUNED_ON).exists() else ()
         if known and known != tuning.ids:
-            raise InputError(
-                f"{out} is tuned on other questions ({len(known):,}, now {len(tuning.ids):,}), or in another order.",
-                "Choose another --out, or the same questions.",
-            )
+            cause = f"{out} is tuned on other questions ({len(known):,}, now {len(tuning.ids):,}), or in another order."
+            raise InputError(cause, "Choose another --out, or the same questions.")
         if not known:
             if any(out.iterdir()):
                 raise InputError(f"{out} holds something else than a tuning.", "Choose an empty or new --out.")
             if tuning.others:
                 write_ids(out / OTHERS, tuning.others)
             write_ids(out / TUNED_ON, tuning.ids)  # last: it makes the folder a tuning
-    except OSError as error:
-        raise InputError(f"{out} cannot be written: {error.strerror or error}.", "Choose another --out.") from error
     try:
         yield
     except InputError:

@@ -27,8 +27,7 @@ BASE = "base"
 ALL, MEAN = "all", "mean"  # named in place of a data set: all questions together, and the mean of the data sets
 _USAGE = "Give --model hf/NAME, hf/FOLDER or hf/FILE.gguf, and adapters with --adapter FOLDER."
 _RUN_SCORES = ("em", "f1", "judge")
-_PLAIN_METHODS = ("direct", "oner")
-"""Methods that make one call: what an adapter does for them is the form of an answer."""
+_PLAIN_METHODS = ("direct", "oner")  # one call: an adapter gives them the form of an answer
 _SHARES = (
     *("refused_share", "direct_f1", "confident_f1", "knowledge_gap_f1", "gap_f1", "precision"),
     *("consistency_f1", "consistency_judged"),
@@ -75,14 +74,10 @@ def _version_names(adapters: Sequence[Path]) -> list[str]:
     if len(set(folders)) < len(folders):
         raise InputError("An adapter was given twice.", "Name each --adapter once.")
     short = [BASE, *(folder.name for folder in folders)]
-    names = [
-        folder.name if short.count(folder.name) == 1 else f"{folder.parent.name}/{folder.name}" for folder in folders
-    ]
+    names = [path.name if short.count(path.name) == 1 else f"{path.parent.name}/{path.name}" for path in folders]
     if len(set(names)) < len(names):
-        raise InputError(
-            f"Adapters have the same name: {', '.join(sorted(names))}.",
-            "Give their folders names that tell them apart.",
-        )
+        cause = f"Adapters have the same name: {', '.join(sorted(names))}."
+        raise InputError(cause, "Give their folders names that tell them apart.")
     return names
 
 
@@ -123,11 +118,7 @@ def plan_trials(
     settings: Mapping[str, Any] | None = None,
     only: Sequence[str] = (),
 ) -> list[Trial]:
-    """Return all runs of the files with every version of the model.
-
-    `only` names data sets and runs, as for `hoptree run`. Two files that name the same run of the same data set are
-    refused: their folders would be the same.
-    """
+    """Return all runs of the files with every version; refuse two with one folder."""
     trials = []
     for version in versions:
         for path in files:
@@ -139,9 +130,8 @@ def plan_trials(
         trials = [trial for trial, run in zip(trials, named, strict=True) if id(run) in kept]
     folder, times = Counter(trial.planned.folder for trial in trials).most_common(1)[0]
     if times > 1:
-        raise InputError(
-            f"{times} runs would be kept in {folder}.", "Measure the files one after another, each with its own --out."
-        )
+        cause = f"{times} runs would be kept in {folder}."
+        raise InputError(cause, "Measure the files one after another, each with its own --out.")
     return trials
 
 
@@ -216,28 +206,19 @@ def _with_index(trial: Trial, folder: Path, indexes: dict[Any, Path]) -> Experim
     return replace(experiment, corpus=str(indexes[key]))
 
 
-def _right_decision(pair: Pair) -> float | None:
-    """Score 1 for a sure right answer, or a refusal of a wrong one."""
-    if pair.failed:
-        return None
-    answer = pair.direct if pair.confident is None else pair.confident
-    return float(score_attempt(answer, pair.golds).em != (pair.confident is None))
+_DECISIONS = ("right_decisions", "sure_and_right")
 
 
-def _sure_and_right(pair: Pair) -> float | None:
-    """Score 1 for a right answer although the model could refuse."""
-    if pair.failed:
-        return None
-    return float(pair.confident is not None and score_attempt(pair.confident, pair.golds).em)
-
-
-_DECISIONS = {"right_decisions": _right_decision, "sure_and_right": _sure_and_right}
-_BOUNDARY_SCORES: dict[str, Callable[[Pair], float | None]] = {
-    **_DECISIONS,
-    "refused_share": lambda pair: None if pair.failed else float(pair.confident is None),
-    "direct_f1": lambda pair: score_attempt(pair.direct, pair.golds).f1,
-}
-"""Scores that a boundary has for every single question, which can be compared question by question."""
+def _boundary_scores(pair: Pair) -> dict[str, float | None]:
+    """Return the scores of one question; refusing a wrong answer is a right decision."""
+    direct, refused = score_attempt(pair.direct, pair.golds), pair.confident is None
+    is_right = direct.em if pair.confident is None else score_attempt(pair.confident, pair.golds).em
+    decisions = {
+        "right_decisions": float(is_right != refused),
+        "sure_and_right": float(is_right and not refused),
+        "refused_share": float(refused),
+    }
+    return {**(dict.fromkeys(decisions) if pair.failed else decisions), "direct_f1": direct.f1}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -290,10 +271,8 @@ def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
             row = _named(trial, data, summary["folders"][data]) | _figures(figures)
             scored.append(_scored(row | {"warnings": figures["warnings"]}, of_data))
         if summary["all"]:
-            together_pairs = [
-                replace(pair, id=f"{data}/{pair.id}") for data, of_data in pairs.items() for pair in of_data
-            ]
-            scored.append(_scored(_named(trial, ALL) | _figures(summary["all"]), together_pairs))
+            pooled = [replace(pair, id=f"{data}/{pair.id}") for data, of_data in pairs.items() for pair in of_data]
+            scored.append(_scored(_named(trial, ALL) | _figures(summary["all"]), pooled))
             means.append(_named(trial, MEAN))
     _compare_with_base(scored)
     for entry, base in _with_base(scored):
@@ -311,7 +290,10 @@ def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
 
 
 def _scored(row: dict[str, Any], pairs: Sequence[Pair]) -> _Scored:
-    scores = {name: {pair.id: score(pair) for pair in pairs} for name, score in _BOUNDARY_SCORES.items()}
+    scores: dict[str, dict[str, float | None]] = {}
+    for pair in pairs:
+        for name, score in _boundary_scores(pair).items():
+            scores.setdefault(name, {})[pair.id] = score
     row |= {name: mean_of([value for value in scores[name].values() if value is not None]) for name in _DECISIONS}
     return _Scored(row, scores)
 

@@ -25,50 +25,29 @@ from hoptree.retrieval.rerank import like_cosines
 from hoptree.text.parse import question_key
 from hoptree.text.parse_dialogue import SelfKnowledge
 from hoptree.text.uncertainty import lsr_shares
-from hoptree.training.chat_rows import (
-    TAIKC,
-    ChatRow,
-    MadeRows,
-    Progress,
-    balance_rows,
-    compare_with_paper,
-    describe,
-    make_row,
-    rehearse,
-    word_lengths,
-)
+from hoptree.training import chat_rows, labelled_passages
+from hoptree.training.chat_rows import ChatRow, MadeRows, Progress
 from hoptree.training.formats import LABELLED, SetSpec, write_set
 from hoptree.training.hop_gold import make_hop
 from hoptree.training.hop_sampled import make_sampled
-from hoptree.training.labelled_passages import (
-    RIGHT_F1,
-    NewContext,
-    PassageFinder,
-    answer_from_memory,
-    ask_teacher,
-    is_right,
-    last_reply_was_read,
-    with_answers,
-)
+from hoptree.training.labelled_passages import NewContext, PassageFinder
 from hoptree.training.leakage import OVERLAP, Excluded, admit
 from hoptree.training.plans.sub_questions import LeftOut, decomposed
 from hoptree.training.questions import TrainingQuestion, read_training_questions
-from hoptree.training.row_journal import journal_path
-from hoptree.training.taikc_gold import make_gold
-from hoptree.training.taikc_rows import make_boundary, make_instructions
+from hoptree.training.taikc_rows import make_boundary, make_gold, make_instructions
 
 _METHOD = "ra_isf"
 
 
 async def make_knowledge(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
     """Make a row a question: whether the model's answer from memory is right."""
-    replies = await answer_from_memory(questions, spec, _METHOD, on_progress)
+    replies = await labelled_passages.answer_from_memory(questions, spec, _METHOD, on_progress)
     rows: list[ChatRow] = []
-    right_f1 = RIGHT_F1 if spec.right_f1 is None else spec.right_f1
+    right_f1 = labelled_passages.RIGHT_F1 if spec.right_f1 is None else spec.right_f1
     for question, answer in replies.answered:
-        right = is_right(answer, question.example.answers, f1=right_f1)
+        right = labelled_passages.is_right(answer, question.example.answers, f1=right_f1)
         target = "yes" if right else "no"
-        rehearsal = await rehearse(_METHOD, target, judge_knowledge, question.example.question)
+        rehearsal = await chat_rows.rehearse(_METHOD, target, judge_knowledge, question.example.question)
         rehearsal.require(rehearsal.read == SelfKnowledge(right))
         meta = {"model": replies.model, "answer": answer, "right_from_f1": right_f1}
         rows.append(rehearsal.row(question, "", target, meta))
@@ -102,7 +81,7 @@ async def make_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec, o
 async def _taught_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
     async def judge(ctx: Context, question: TrainingQuestion, passage: Passage) -> ChatRow | None:
         relevant = await judge_passages(ctx, question.example.question, [passage], titles=spec.titles)
-        if not last_reply_was_read(ctx):
+        if not labelled_passages.last_reply_was_read(ctx):
             return None
         return await _relevance_row(question, passage, bool(relevant), spec.titles, {"teacher": ctx.model.name})
 
@@ -112,7 +91,7 @@ async def _taught_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec
             passages = await finder.search(question.example.question)
             return await together(judge(context(), question, passage) for passage in passages)
 
-        taught = await ask_teacher(questions, spec, _METHOD, label, on_progress)
+        taught = await labelled_passages.ask_teacher(questions, spec, _METHOD, label, on_progress)
     rows = [row for labelled in taught.results for row in labelled]
     unread = {"replies that are neither relevant nor irrelevant": rows.count(None)}
     left_out = taught.left_out + Counter({**unread, "without a passage that was found": taught.results.count([])})
@@ -123,8 +102,8 @@ async def _taught_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec
 async def _relevance_row(
     question: TrainingQuestion, passage: Passage, relevant: bool, titles: bool, meta: Mapping[str, Any] | None = None
 ) -> ChatRow:
-    target = "relevant" if relevant else "irrelevant"
-    rehearsal = await rehearse(_METHOD, target, judge_passages, question.example.question, [passage], titles=titles)
+    target, asked = "relevant" if relevant else "irrelevant", question.example.question
+    rehearsal = await chat_rows.rehearse(_METHOD, target, judge_passages, asked, [passage], titles=titles)
     rehearsal.require(bool(rehearsal.read) == relevant)
     return rehearsal.row(question, passage.id, target, {"passage": passage.id, "titles": titles, **(meta or {})})
 
@@ -155,14 +134,13 @@ async def _taught_decompositions(
         try:
             if not (sub_questions := drop_asked(ctx, given, {question_key(asked)}, most=None)):
                 raise LeftOut("no sub-question that is another question")
-            return await _decomposition_row(
-                question, sub_questions, "teacher", spec.linked, {"teacher": ctx.model.name}
-            )
+            meta = {"teacher": ctx.model.name}
+            return await _decomposition_row(question, sub_questions, "teacher", spec.linked, meta)
         except LeftOut as why:
             unfit[f"{question.example.dataset}: {why}"] += 1
             return None
 
-    taught = await ask_teacher(questions, spec, _METHOD, split, on_progress)
+    taught = await labelled_passages.ask_teacher(questions, spec, _METHOD, split, on_progress)
     report = {"linked": spec.linked, **taught.report}
     return MadeRows(tuple(filter(None, taught.results)), dict(+(taught.left_out + unfit)), report)
 
@@ -175,7 +153,7 @@ async def _decomposition_row(
     meta: Mapping[str, Any] | None = None,
 ) -> ChatRow:
     target = "\n".join(f"{number}. {asked}" for number, asked in enumerate(sub_questions, 1))
-    rehearsal = await rehearse(_METHOD, target, split_question, question.example.question, linked=linked)
+    rehearsal = await chat_rows.rehearse(_METHOD, target, split_question, question.example.question, linked=linked)
     if rehearsal.read != sub_questions:
         raise LeftOut("a list that the method would read as another")
     return rehearsal.row(question, "", source, {"linked": linked, **(meta or {})})
@@ -183,7 +161,7 @@ async def _decomposition_row(
 
 async def make_lsr(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
     """Make a row a question with passage likelihoods (REPLUG's LSR)."""
-    asked = with_answers(questions, "their likelihood is what is learnt")
+    asked = labelled_passages.with_answers(questions, "their likelihood is what is learnt")
     async with aclosing(PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k)) as finder:
 
         async def label(context: NewContext, question: TrainingQuestion) -> ChatRow | None:
@@ -203,9 +181,9 @@ async def make_lsr(questions: Sequence[TrainingQuestion], spec: SetSpec, on_prog
                 for passage, likelihood, share, wanted in columns
             ]
             meta = {"model": context().model.name, "divergence": loss, "passages": listed}
-            return make_row(question, "", (Message("user", text),), answer, "lsr", meta)
+            return chat_rows.make_row(question, "", (Message("user", text),), answer, "lsr", meta)
 
-        taught = await ask_teacher(asked, spec, "replug", label, on_progress)
+        taught = await labelled_passages.ask_teacher(asked, spec, "replug", label, on_progress)
     rows = tuple(filter(None, taught.results))
     few = {"with fewer than 2 passages found": len(taught.results) - len(rows)}
     left_out = Counter({"without an accepted answer": len(questions) - len(asked), **few}) + taught.left_out
@@ -231,12 +209,18 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
     left_out: Counter[str] = Counter()
     read = read_training_questions(spec.data, left_out)
     total = len(read) + left_out.total()
-    mine, others = _halves(read, spec.half)
+    mine: list[TrainingQuestion] = []
+    others: dict[str, list[TrainingQuestion]] = {}
+    for question in read:
+        if not spec.half or half_of(question.example.id) == spec.half:
+            mine.append(question)
+        else:
+            others.setdefault(f"the other half of {Path(question.file).name}", []).append(question)
     excluded = Excluded(spec.exclude, others)
     admitted = admit(mine, excluded, any_split=spec.any_split)
     chosen = _choose(admitted.questions, spec)
     result = await _MAKERS[spec.kind](questions=chosen, spec=spec, on_progress=on_progress)
-    kept = balance_rows(result.rows, spec.balance, spec.seed or 0)
+    kept = chat_rows.balance_rows(result.rows, spec.balance, spec.seed or 0)
     if not kept:
         why = "; ".join(f"{count:,} {reason}" for reason, count in result.left_out.items())
         hint = " Take another teacher: -m MODEL." if spec.teacher else ""
@@ -247,7 +231,7 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
     marked = [replace(row, meta={"kind": spec.kind, **row.meta, "hoptree": __version__}) for row in kept]
     files = write_set(spec.out, marked, spec.form)
     if not result.report.get("failed"):  # else the same command asks only those again
-        journal_path(spec.out).unlink(missing_ok=True)
+        chat_rows.journal_path(spec.out).unlink(missing_ok=True)
     dropped = Counter(row.label for row in result.rows) - Counter(row.label for row in kept)
     for reasons in (admitted.left_out, result.left_out, {f"'{label}' by balance": n for label, n in dropped.items()}):
         left_out.update(reasons)
@@ -269,22 +253,13 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
         "left_out": dict(left_out),
         "warnings": warnings,
         **result.report,
-        **describe(kept),
-        **({"beside_the_paper": compare_with_paper(word_lengths(kept))} if spec.kind.startswith(f"{TAIKC}-") else {}),
+        **chat_rows.describe(kept),
+        **(
+            {"beside_the_paper": chat_rows.compare_with_paper(chat_rows.word_lengths(kept))}
+            if spec.kind.startswith(f"{chat_rows.TAIKC}-")
+            else {}
+        ),
     }
-
-
-def _halves(
-    questions: Sequence[TrainingQuestion], half: str
-) -> tuple[Sequence[TrainingQuestion], dict[str, list[TrainingQuestion]]]:
-    """Return the questions of one half, and the others by file."""
-    others: dict[str, list[TrainingQuestion]] = {}
-    if not half:
-        return questions, others
-    for question in questions:
-        if half_of(question.example.id) != half:
-            others.setdefault(f"the other half of {Path(question.file).name}", []).append(question)
-    return [question for question in questions if half_of(question.example.id) == half], others
 
 
 def _choose(questions: Sequence[TrainingQuestion], spec: SetSpec) -> list[TrainingQuestion]:

@@ -1,18 +1,24 @@
-"""Training rows in chat form, made from the prompts that a method sends."""
+"""Training rows in chat form: made from a method's prompts, mixed, and kept."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import math
 import statistics
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from hoptree.core.errors import ConfigError
+from hoptree import __version__
+from hoptree.core.errors import ConfigError, file_errors
+from hoptree.core.files import JsonlLog, read_lines
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
+from hoptree.engine.prompts import prompts_digest
 from hoptree.engine.trace import ModelCalled, Trace
 from hoptree.evaluation.datasets.reading import seeded_rank
 from hoptree.models.model import Capability, Choice, Message, Reply, Request
@@ -234,3 +240,121 @@ def consistent_rows(rows: Sequence[ChatRow]) -> tuple[list[ChatRow], Counter[str
         "rows that ask the same as another and say something else": len(distinct) - len(kept),
     }
     return kept, +Counter(dropped)
+
+
+_KINDS = {"read": "reading", "not found": "reading", "plan": "plan", "no plan": "plan", "guess": "guess"}
+_SHARES = {"reading": 0.55, "plan": 0.27, "guess": 0.1, "other": 0.08}
+_NOT_FOUND_SHARE, _NO_PLAN_SHARE = 1 / 3, 1 / 10
+
+
+def put_together(rows: Sequence[ChatRow], total: int | None, seed: int) -> tuple[list[ChatRow], Counter[str]]:
+    """Mix the rows that neither repeat nor contradict; count the others."""
+    kept, inconsistent = consistent_rows(rows)
+    mixed = mix(kept, total, seed)
+    dropped = Counter(row.label for row in kept) - Counter(row.label for row in mixed)
+    left_out = Counter({f"rows of '{label}' beyond their share": count for label, count in dropped.items()})
+    return mixed, left_out + inconsistent
+
+
+def mix(rows: Sequence[ChatRow], total: int | None, seed: int) -> list[ChatRow]:
+    """Return rows in the shares they are trained in, shuffled by the seed.
+
+    A third of the readings is not found, and a tenth of the plans is none. With a `total`, 55 % of it are readings,
+    27 % plans, 10 % guesses and 8 % last readings and re-plans, as far as there are so many; large data sets are cut
+    first.
+    """
+    by_label = {label: [row for row in rows if row.label == label] for label in {row.label for row in rows}}
+    chosen: list[ChatRow] = []
+    for kind, share in _SHARES.items():
+        labels = [label for label in by_label if _KINDS.get(label, "other") == kind]
+        row_count = round(total * share) if total else sum(len(by_label[label]) for label in labels)
+        if kind in ("guess", "other"):
+            chosen += _split(by_label, sorted(labels), row_count, seed)
+            continue
+        few, share_of_few = ("not found", _NOT_FOUND_SHARE) if kind == "reading" else ("no plan", _NO_PLAN_SHARE)
+        many = [row for label in labels if label != few for row in by_label[label]]
+        kept = draw(many, round(row_count * (1 - share_of_few)) if total else row_count, seed)
+        ratio = share_of_few / (1 - share_of_few)
+        # Where there is nothing else, as in a set of questions of one hop alone, the few are all there is.
+        allowed = math.ceil(len(kept) * ratio) if kept else row_count
+        candidates = by_label.get(few, [])
+        if kept and kind == "reading":  # at most `ratio` times as many of each data set
+            drawn: list[ChatRow] = []
+            for source, count in Counter(row.source for row in kept).items():
+                drawn += draw([row for row in candidates if row.source == source], math.ceil(count * ratio), seed)
+            candidates = drawn
+        chosen += kept + draw(candidates, allowed, seed)
+    return sorted(chosen, key=_rank(seed))
+
+
+def _split(by_label: dict[str, list[ChatRow]], labels: Sequence[str], row_count: int, seed: int) -> list[ChatRow]:
+    """Return rows of several labels in equal shares, as far as there are."""
+    chosen: list[ChatRow] = []
+    for place, label in enumerate(sorted(labels, key=lambda label: len(by_label[label]))):
+        share = (row_count - len(chosen)) // (len(labels) - place)
+        chosen += draw(by_label[label], share, seed)
+    return chosen
+
+
+def draw(rows: Sequence[ChatRow], count: int, seed: int) -> list[ChatRow]:
+    """Return `count` rows drawn by the seed, evenly from all data sets."""
+    ranked: dict[str, list[ChatRow]] = {}
+    for row in sorted(rows, key=_rank(seed)):
+        ranked.setdefault(row.source, []).append(row)
+    chosen: list[ChatRow] = []
+    sources = sorted(ranked.values(), key=len)
+    for place, candidates in enumerate(sources):
+        share = (count - len(chosen)) // (len(sources) - place)
+        chosen += candidates[:share]
+    return chosen
+
+
+def _rank(seed: int) -> Callable[[ChatRow], tuple[bytes, str]]:
+    return lambda row: (seeded_rank(seed, row.id), row.id)
+
+
+def journal_path(out: Path) -> Path:
+    """Return where the rows of an unfinished training set are kept."""
+    return out.with_name(f"{out.name}.part")
+
+
+class RowJournal:
+    """Keeps the rows of each question in OUT.part, to resume with the same settings."""
+
+    def __init__(self, out: Path, method: str, settings: Sequence[Any]) -> None:
+        self.path = journal_path(out)
+        known = [__version__, prompts_digest(method), *settings]
+        digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()
+        lines = [value for _, value in read_lines(self.path)]
+        if lines and lines[0] != {"digest": digest}:
+            self.path.unlink()
+            lines = []
+        self._made = {line["key"]: _read(line) for line in lines[1:]}
+        with file_errors(self.path, "written", "Give --out a file that can."):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._log = JsonlLog(self.path)
+            if not lines:
+                with self.path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"digest": digest}) + "\n")
+
+    def get(self, key: str) -> MadeRows | None:
+        """Return the rows of a question that is done; None if it is not."""
+        return self._made.get(key)
+
+    async def add(self, key: str, question_rows: MadeRows) -> None:
+        rows = [asdict(row) for row in question_rows.rows]
+        for row in rows:
+            row["messages"] = [[turn["role"], turn["content"]] for turn in row["messages"]]
+        counts = {"left_out": question_rows.left_out, "report": question_rows.report}
+        await self._log.add({"key": key, "rows": rows, **counts})
+
+    def close(self) -> None:
+        self._log.close()
+
+
+def _read(line: dict[str, Any]) -> MadeRows:
+    rows = []
+    for row in line["rows"]:
+        messages = tuple(Message(role, content) for role, content in row.pop("messages"))
+        rows.append(ChatRow(messages=messages, **row))
+    return MadeRows(tuple(rows), line["left_out"], line.get("report", {}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, InputError, did_you_mean, file_errors
 from hoptree.core.files import atomic_write
 from hoptree.evaluation.datasets.reading import check_half
 from hoptree.models import DEFAULT_MODEL
@@ -84,12 +83,9 @@ def _dump(value: dict[str, Any]) -> str:
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write a file of --out atomically."""
-    try:
+    with file_errors(path, "written", "Give --out a file that can."):
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(path, lines)
-    except OSError as error:
-        cause = f"{path} cannot be written: {error.strerror or error}."
-        raise InputError(cause, "Give --out a file that can.") from error
 
 
 Kind = Literal[
@@ -104,32 +100,23 @@ Kind = Literal[
     "replug-lsr",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-LABELLED: tuple[Kind, ...] = ("ra-isf-know", "ra-isf-relevance", "taikc-kbae")
-"""The kinds whose rows have labels that can be out of balance."""
+LABELLED: tuple[Kind, ...] = ("ra-isf-know", "ra-isf-relevance", "taikc-kbae")  # which can be out of balance
 TAUGHT = ("ra-isf-relevance", "ra-isf-decompose")  # the kinds whose labels are gold, or those of a teacher
 
 
 @dataclass(frozen=True, slots=True)
 class SetSpec:
-    """A training set to be built.
-
-    `any_split` and `exclude` say which questions may be in it (see `admit`). `limit` takes the first of those, of each
-    file in turn, or as many drawn by `seed`; `paper` draws as many of each data set as a paper does. With `half`, first
-    or second, only questions of that half are taken, and none that is like one of the other half. `balance` is how many
-    times as often as the rarest a label may occur. `corpora` (by data set; "" for all) and `rows` (how many at most)
-    belong to hop and sampled, `samples` (runs a question) and `temperature` to sampled; the other settings are used by
-    some kinds only.
-    """
+    """A training set to be built; some settings are used by some kinds only."""
 
     kind: Kind
     data: tuple[Path, ...]
     out: Path
-    exclude: tuple[Path, ...] = ()
+    exclude: tuple[Path, ...] = ()  # with `any_split`, which questions may be in it: see `admit`
     any_split: bool = False
-    half: str = ""
-    limit: int | None = None
+    half: str = ""  # first or second: take its questions, and none that is like one of the other half
+    limit: int | None = None  # the first questions of each file in turn, or as many drawn by `seed`
     seed: int | None = None
-    balance: float | None = None
+    balance: float | None = None  # how many times as often as the rarest a label may occur
     model: str = DEFAULT_MODEL
     base_url: str = ""
     cache: str | None = "default"
@@ -142,12 +129,12 @@ class SetSpec:
     titles: bool = False
     linked: bool = False
     teacher: bool = False
-    paper: str = ""
+    paper: str = ""  # draw as many questions of each data set as this paper does
     judge: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    corpora: Mapping[str, str] = field(default_factory=dict)
-    rows: int | None = None
-    samples: int = 8
+    corpora: Mapping[str, str] = field(default_factory=dict)  # of hop and sampled, by data set; "" for all
+    rows: int | None = None  # of hop and sampled, at most
+    samples: int = 8  # runs a question, of sampled
     temperature: float = 0.7
     form: Format = "chat"
 
@@ -181,9 +168,8 @@ class SetSpec:
         if not 0 <= self.temperature < math.inf:
             raise ConfigError(f"A temperature of {self.temperature:g} is not possible.", "Give 0 or more.")
         if self.samples > 1 and not self.temperature:
-            raise ConfigError(
-                "At temperature 0 all samples of a question are the same.", "Give --temperature 0.7, or --samples 1."
-            )
+            cause = "At temperature 0 all samples of a question are the same."
+            raise ConfigError(cause, "Give --temperature 0.7, or --samples 1.")
 
 
 def read_kind(name: str) -> Kind:
@@ -191,6 +177,5 @@ def read_kind(name: str) -> Kind:
     short = {kind.removeprefix("taikc-"): kind for kind in KINDS}
     if name in KINDS or name in short:
         return short[name.removeprefix("taikc-")]
-    close = difflib.get_close_matches(name, [*KINDS, *short], 1)
-    hint = f"Did you mean {close[0]}?" if close else f"Choose one of {', '.join(KINDS)}."
-    raise ConfigError(f"There is no training set '{name}'.", hint)
+    meant = did_you_mean(name, [*KINDS, *short], f"Choose one of {', '.join(KINDS)}.")
+    raise ConfigError(f"There is no training set '{name}'.", meant)

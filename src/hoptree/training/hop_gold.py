@@ -19,9 +19,8 @@ from hoptree.methods.steps.answer import MAX_FURTHER_PASSAGES
 from hoptree.text.comparison_plans import plan_comparison
 from hoptree.text.parse import find_refusal
 from hoptree.text.question_tree import Plan, make_plan
-from hoptree.training.chat_rows import ChatRow, MadeRows, Progress, make_row
+from hoptree.training.chat_rows import ChatRow, MadeRows, Progress, RowJournal, make_row, put_together
 from hoptree.training.formats import SetSpec
-from hoptree.training.hop_mix import put_together
 from hoptree.training.hop_passages import (
     ADDITION,
     WIDE,
@@ -35,13 +34,19 @@ from hoptree.training.hop_passages import (
     with_gold,
     without_answers,
 )
-from hoptree.training.hop_replans import replans, write_plan
 from hoptree.training.labelled_passages import CLOSED_ANSWERS, drawn
 from hoptree.training.leakage import file_digest
-from hoptree.training.plans.gold_trees import GoldStep, GoldTree, facts_alone, gold_tree, packaged_plans
+from hoptree.training.plans.gold_trees import (
+    GoldStep,
+    GoldTree,
+    facts_alone,
+    gold_tree,
+    packaged_plans,
+    replans,
+    write_plan,
+)
 from hoptree.training.plans.sub_questions import LeftOut, is_named
 from hoptree.training.questions import TrainingQuestion
-from hoptree.training.row_journal import RowJournal
 
 METHOD = "hop"
 NOT_FOUND = "NOT FOUND"
@@ -49,8 +54,7 @@ NO_PLAN = "{}"
 SENTENCE = "\nSentence: "
 READ, NONE, LAST, GUESS = "read", "not found", "last reading", "guess"
 PLAN, SIMPLE, REPLAN = "plan", "no plan", "re-plan"
-_ONE_FACT_SETS = ("webquestions",)
-"""Data sets that do not tell the hops of their questions, which ask for one fact each."""
+_ONE_FACT_SETS = ("webquestions",)  # which do not tell hops, and ask for one fact each
 _MAX_SIMPLE_WORDS = 16
 _PLACEHOLDER = "{}"
 _MAX_ANSWER_WORDS = 20
@@ -108,6 +112,7 @@ class _RowMaker:
     def __init__(self, question: TrainingQuestion, finder: HopPassages | None, sentences: Sequence[str]) -> None:
         self._question, self._finder, self._sentences = question, finder, sentences
         self._text = question.example.question
+        self._main: tuple[Passage, ...] = ()  # what a search for the question itself finds
         self._gold: dict[int, Passage] = {}
         self._evidence: dict[int, Evidence] = {}
         self.left_out: Counter[str] = Counter()
@@ -124,16 +129,16 @@ class _RowMaker:
         steps = tree.steps if tree and self._fits_facts(tree) else {}
         alone = [] if simple or steps else facts_alone(self._question)
         if self._finder:
-            main = await self._finder.search(self._text)
+            self._main = await self._finder.search(self._text)
             if example.supporting_ids:
-                rows += await self._whole(self._finder, main, often=not simple and not steps and not alone)
+                rows += await self._whole(self._finder, often=not simple and not steps and not alone)
             if example.answers and self._drawn("guess") < _GUESS_PERCENT:
-                rows += self._guess(main)
+                rows += self._guess()
             for step in (*steps.values(), *alone):
                 references = [steps[ref] for ref in tree.read[step.id].refs] if tree and steps else []
-                rows += await self._part(self._finder, step, references, main)
+                rows += await self._part(self._finder, step, references)
             if tree and steps:
-                rows += self._last(tree, main, self._finder.k)
+                rows += self._last(tree, self._finder.k)
         if tree and steps:
             rows += self._replans(tree)
         return rows
@@ -214,14 +219,13 @@ class _RowMaker:
         if not possible:
             return self._leave_out("no re-plan, as no two steps can be merged")
         replan = possible[self._drawn("replan") * len(possible) // 100]
-        prompt = prompt_for(METHOD, "trained_replan").fill(
-            question=self._text, known=replan.known, missing=replan.missing
-        )
+        template = prompt_for(METHOD, "trained_replan")
+        prompt = template.fill(question=self._text, known=replan.known, missing=replan.missing)
         return self._planned("replan", prompt, replan.plan, REPLAN, "merged steps")
 
     # Readings
 
-    async def _whole(self, finder: HopPassages, main: Sequence[Passage], *, often: bool) -> list[ChatRow]:
+    async def _whole(self, finder: HopPassages, *, often: bool) -> list[ChatRow]:
         """Make rows of the question itself, with all and with too few gold passages."""
         example = self._question.example
         gold, answers = finder.gold(example.supporting_ids), example.answers
@@ -234,12 +238,12 @@ class _RowMaker:
             evidence = replace(evidence, answer=normalise(answers[0]))
         wide = await finder.search(self._text, k=WIDE * finder.k)
         if evidence is None or len(evidence.answer.split()) > _MAX_ANSWER_WORDS:
-            unsaid = without_answers(main, answers, ())
-            if enough and unsaid == tuple(main) and {hit.id for hit in gold} & {hit.id for hit in main}:
-                return self._reading("none", self._text, main, NOT_FOUND, NONE, "gold page without the answer")
+            unsaid = without_answers(self._main, answers, ())
+            if enough and unsaid == self._main and {hit.id for hit in gold} & {hit.id for hit in self._main}:
+                return self._reading("none", self._text, self._main, NOT_FOUND, NONE, "gold page without the answer")
             return self._leave_out("no reading of the question, as no gold sentence says the answer")
         needed = [evidence.passage] if enough else gold
-        shown = with_gold(main, needed, f"{self._question.key}/whole")
+        shown = with_gold(self._main, needed, f"{self._question.key}/whole")
         if enough and self._drawn("few") < _FEW_PERCENT:
             shown = only_few(shown, next(hit for hit in shown if hit.id == evidence.passage.id))
         made_from = "gold sentence" if self._sentences else "gold passage"
@@ -269,21 +273,19 @@ class _RowMaker:
             return self._leave_out(f"no {NOT_FOUND}, as all that is found has it")
         return self._reading("none", self._text, shown, NOT_FOUND, NONE, "other passages")
 
-    def _guess(self, main: Sequence[Passage]) -> list[ChatRow]:
+    def _guess(self) -> list[ChatRow]:
         """Make a row of an answer that must be given, whatever passages were found."""
         answers = [answer for answer in self._question.example.answers if len(answer.split()) <= _MAX_ANSWER_WORDS]
         if not answers or normalise(answers[0]) in CLOSED_ANSWERS:
             return []
-        stated = find_evidence(self._text, answers, main)
-        documents = show_passages(None, main, titles=True)
+        stated = find_evidence(self._text, answers, self._main)
+        documents = show_passages(None, self._main, titles=True)
         prompt = prompt_for(METHOD, TRAINED_GUESS).fill(documents=documents, question=self._text)
         # The usual name: the answer that shares most words with the others.
         usual = max(answers, key=lambda answer: sum(best_overlap(answer, [other]).f1 for other in answers))
         return [self._row("guess", prompt, stated.answer if stated else usual, GUESS, "found passages")]
 
-    async def _part(
-        self, finder: HopPassages, step: GoldStep, references: Sequence[GoldStep], main: Sequence[Passage]
-    ) -> list[ChatRow]:
+    async def _part(self, finder: HopPassages, step: GoldStep, references: Sequence[GoldStep]) -> list[ChatRow]:
         """Make rows of a sub-question, with and without its gold passages."""
         gold = await finder.gold_of_step(self._question.example, step)
         evidence = find_evidence(step.asked, [step.answer], gold, self._sentences)
@@ -291,17 +293,17 @@ class _RowMaker:
             return self._leave_out("no reading of a step, as no gold sentence says its answer")
         self._gold[step.id], self._evidence[step.id] = evidence.passage, evidence
         key = f"{self._question.key}/{step.id}"
-        shown = with_gold(await finder.gather(step.asked, references, main), [evidence.passage], key)
+        shown = with_gold(await finder.gather(step.asked, references, self._main), [evidence.passage], key)
         if self._drawn(f"few/{step.id}") < _FEW_PERCENT:
             shown = only_few(shown, next(hit for hit in shown if hit.id == evidence.passage.id))
         rows = self._reading(f"read/{step.id}", step.asked, shown, _told(evidence), READ, "gold step")
         if self._drawn(f"none/{step.id}") < _NOT_FOUND_PERCENT:
-            rows += await self._part_not_found(finder, step, references, main)
+            rows += await self._not_found(finder, step, references)
         if _ABOUT_PERSON.search(step.asked) and self._drawn(f"untold/{step.id}") < _UNTOLD_PERCENT:
-            rows += await self._untold(finder, step, main)
+            rows += await self._untold(finder, step)
         return rows
 
-    async def _untold(self, finder: HopPassages, step: GoldStep, main: Sequence[Passage]) -> list[ChatRow]:
+    async def _untold(self, finder: HopPassages, step: GoldStep) -> list[ChatRow]:
         """Make a row of a question about a person that nothing shown answers."""
         page = self._gold[step.id]
         name = ADDITION.sub("", page.title)
@@ -309,17 +311,15 @@ class _RowMaker:
         if untold is None or not is_named(name, step.asked):
             return []
         asked, cue = untold
-        shown = with_gold(await finder.gather(asked, (), main), [page], f"{self._question.key}/page/{step.id}")
+        shown = with_gold(await finder.gather(asked, (), self._main), [page], f"{self._question.key}/page/{step.id}")
         if any(is_named(name, f"{hit.title} {hit.text}") and cue.search(hit.text) for hit in shown):
             return []
         return self._reading(f"untold/{step.id}", asked, shown, NOT_FOUND, NONE, "page that does not tell")
 
-    async def _part_not_found(
-        self, finder: HopPassages, step: GoldStep, references: Sequence[GoldStep], main: Sequence[Passage]
-    ) -> list[ChatRow]:
+    async def _not_found(self, finder: HopPassages, step: GoldStep, references: Sequence[GoldStep]) -> list[ChatRow]:
         """Make a row of other passages, some with the gold page cut."""
         gold = self._gold[step.id]
-        wide = await finder.gather(step.asked, references, main, wide=True)
+        wide = await finder.gather(step.asked, references, self._main, wide=True)
         others = without_answers(wide, [step.answer], [gold])[: finder.k]
         made_from = "other passages"
         vague = any(word in step.asked.casefold() for word in _COMMON_VALUES)
@@ -331,7 +331,7 @@ class _RowMaker:
             return self._leave_out(f"no {NOT_FOUND}, as all that is found has it")
         return self._reading(f"none/{step.id}", step.asked, others, NOT_FOUND, NONE, made_from)
 
-    def _last(self, tree: GoldTree, main: Sequence[Passage], k: int) -> list[ChatRow]:
+    def _last(self, tree: GoldTree, k: int) -> list[ChatRow]:
         """Make a row of the last reading: answered parts and their passages."""
         answers = self._question.example.answers
         answer = answers[0] if answers else ""
@@ -346,7 +346,7 @@ class _RowMaker:
         dropped = first[0].id if short else 0  # its passage is shown all the same
         chains = [_chain(path, dropped) for path in tree.paths]
         cited = [self._gold[number] for number in sorted(self._gold)]
-        own = main if self._drawn("own") < _OWN_PERCENT else ()
+        own = self._main if self._drawn("own") < _OWN_PERCENT else ()
         passages = list({hit.id: hit for hit in (*cited[:k], *own)}.values())[: k + MAX_FURTHER_PASSAGES]
         target = self._last_target(tree, chains, answer, closed)
         chains = list(dict.fromkeys(chains))

@@ -21,8 +21,7 @@ from hoptree.training.plans.sub_questions import as_question, is_named
 
 WIDE = 3  # how many times as many passages are searched where some will be taken out
 _REFERENCE_PAGES = 2
-_SHARED_PASSAGES = 1
-"""As many as hop shows beside what a part finds: pages of referred answers, and passages of the main question."""
+_SHARED_PASSAGES = 1  # as many as hop shows beside what a part finds
 _PAGE_PASSAGES = 5  # passages of one page that are searched for the gold one
 _MAX_NAME_WORDS = 3  # longer answers do not end with an abbreviation: their full stop is that of a sentence
 _FEW = 3

@@ -17,15 +17,13 @@ from hoptree.methods.hop.candidates import LISTS
 from hoptree.methods.hop.parts import operator_of
 from hoptree.models import open_model
 from hoptree.models.model import Message
-from hoptree.training.chat_rows import ChatRow, MadeRows, Progress, make_row, progress_counter
+from hoptree.training.chat_rows import ChatRow, MadeRows, Progress, RowJournal, make_row, progress_counter, put_together
 from hoptree.training.formats import SetSpec
 from hoptree.training.hop_gold import LAST, METHOD, NO_PLAN, NONE, NOT_FOUND, PLAN, READ, REPLAN, SIMPLE, plan_prompt
-from hoptree.training.hop_mix import put_together
-from hoptree.training.hop_replans import write_plan
 from hoptree.training.labelled_passages import CLOSED_ANSWERS, ask_all, says, with_answers
+from hoptree.training.plans.gold_trees import write_plan
 from hoptree.training.questions import TrainingQuestion
 from hoptree.training.recording import Sampling, open_recording, record
-from hoptree.training.row_journal import RowJournal
 from hoptree.training.sampled_runs import Gold, SampledPlan, SampledReading, SampledRun, read_run
 
 _PART = "sampled"
@@ -181,17 +179,12 @@ class _SampledRows:
             (target, _), *_ = Counter(targets).most_common(1)
             sample, reading = readings[targets.index(target)]
             return [self._reading_row("read", reading, target, READ, sample)]
-        first = runs[0].direct
-        if first and self._tells_nothing(first):
-            return [self._reading_row("none", first, NOT_FOUND, NONE, 0)]
-        return []
-
-    def _tells_nothing(self, reading: SampledReading) -> bool:
-        """Return whether a gold passage is missing and none has the answer."""
-        if self._gold.closed:
-            return self._gold.lacks(reading.shown)
-        has_answer = any(says(passage, answer) for passage in reading.shown for answer in self._gold.answers)
-        return not has_answer and (self._gold.lacks(reading.shown) or not self._gold.known)
+        if not (first := runs[0].direct):
+            return []
+        lacks_gold = self._gold.lacks(first.shown)
+        has_answer = any(says(passage, answer) for passage in first.shown for answer in self._gold.answers)
+        tells_nothing = lacks_gold if self._gold.closed else not has_answer and (lacks_gold or not self._gold.known)
+        return [self._reading_row("none", first, NOT_FOUND, NONE, 0)] if tells_nothing else []
 
     # Plans, their parts and last readings
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.retry import CircuitBreaker
@@ -31,12 +31,10 @@ from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.retriever import TITLE, is_remote, open_retriever
 from hoptree.text.parse import clean_answer
 from hoptree.training.chat_rows import Progress, progress_counter
+from hoptree.training.formats import SetSpec
 from hoptree.training.plans.gold_trees import GoldStep
 from hoptree.training.plans.sub_questions import is_named
 from hoptree.training.questions import TrainingQuestion
-
-if TYPE_CHECKING:
-    from hoptree.training.formats import SetSpec
 
 CLOSED_ANSWERS = ("yes", "no")
 
@@ -63,9 +61,7 @@ class PassageFinder:
     async def search(self, text: str, *, k: int = 0, title: str = "") -> tuple[Passage, ...]:
         """Return the best `k` passages, of pages with a title if given."""
         where = {TITLE: title} if title else None
-        call = await self._calls.search(
-            self._retriever, text, k=k or self.k, where=where, on_retry=lambda error, wait: None
-        )
+        call = await self._calls.search(self._retriever, text, k=k or self.k, where=where, on_retry=lambda *_: None)
         return call.reply
 
     def gold(self, ids: Sequence[str]) -> list[Passage]:
@@ -130,8 +126,7 @@ def says(passage: Passage, answer: str) -> bool:
 
 T = TypeVar("T")
 
-RIGHT_F1 = 0.8
-"""F1 with an accepted answer from which an answer counts as right: "Barack Obama" is "Barack Hussein Obama"."""
+RIGHT_F1 = 0.8  # from which an answer is right: "Barack Obama" is "Barack Hussein Obama"
 
 
 async def ask_all(

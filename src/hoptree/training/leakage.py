@@ -15,7 +15,7 @@ from math import ceil
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from hoptree.core.errors import InputError
+from hoptree.core.errors import InputError, file_errors
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.metrics import normalise
 from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows, read_run
@@ -175,16 +175,12 @@ def admit(questions: Sequence[TrainingQuestion], excluded: Excluded, *, any_spli
     or the words of an earlier one are taken once.
     """
     if any_split and not len(excluded):
-        raise InputError(
-            "Questions of any split can be trained on only where it is known which are measured on.",
-            "Name those with --exclude, as a file or by the folder of a run.",
-        )
+        cause = "Questions of any split can be trained on only where it is known which are measured on."
+        raise InputError(cause, "Name those with --exclude, as a file or by the folder of a run.")
     for file in sorted({question.file for question in questions}):
         if excluded.same_file(Path(file)):
-            raise InputError(
-                f"{file} is among the excluded files: its questions are for evaluation.",
-                "Give a file of train questions.",
-            )
+            cause = f"{file} is among the excluded files: its questions are for evaluation."
+            raise InputError(cause, "Give a file of train questions.")
     reasons = [excluded.why(question) for question in questions]
     known_files = {question.file for question, why in zip(questions, reasons, strict=True) if why}
     if any_split:
@@ -228,10 +224,9 @@ def _refuse_unknown(questions: Sequence[TrainingQuestion], excluded: Excluded, k
     """Refuse files of unknown data sets, and files named for evaluation."""
     for file, dataset in sorted({(question.file, question.example.dataset) for question in questions}):
         if is_named_for_evaluation_alone(Path(file)) and not excluded.halves(file):
-            raise InputError(
-                f"{file} is by its name what is measured on.",
-                f"Give a file of other questions, or say which of its own you measure on: --exclude {file}:300.",
-            )
+            cause = f"{file} is by its name what is measured on."
+            remedy = f"Give a file of other questions, or say which of its own you measure on: --exclude {file}:300."
+            raise InputError(cause, remedy)
         if dataset not in excluded.datasets and file not in known_files:
             raise InputError(
                 f"{file} has questions of '{dataset}', and none of the excluded questions is of that data set.",
@@ -265,11 +260,8 @@ def _refuse_names(questions: Sequence[TrainingQuestion], excluded: Excluded) -> 
 
 
 def file_digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.", "Give a file that can.") from error
+    with file_errors(path, "read", "Give a file that can."), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 _FIRST_ROWS = re.compile(r"(.+):(\d+)")
@@ -313,11 +305,10 @@ def read_listed_ids(path: Path) -> ListedIds | None:
     if not path.exists() and (match := _IDS_OF_SET.fullmatch(str(path))):
         dataset, listed, remedy = match[1], Path(match[2]), "Give SET=FILE.txt with an id a line."
         try:
-            lines = frozenset(listed.read_text(encoding="utf-8").split())
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"{listed} cannot be read: {getattr(error, 'strerror', None) or error}.", remedy
-            ) from error
+            with file_errors(listed, "read", remedy):
+                lines = frozenset(listed.read_text(encoding="utf-8").split())
+        except ValueError as error:
+            raise InputError(f"{listed} cannot be read: {error}.", remedy) from error
         if not lines:
             raise InputError(f"{listed} lists no ids.", remedy)
         return ListedIds(listed.name, {f"{dataset}/{listed.name}": lines})

@@ -26,16 +26,12 @@ Fact = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class TrainingQuestion:
-    """An example of a file that may be trained on.
-
-    `split` is that of the row (`source_split` or `split`), or else of its file or folder: train, or a word for
-    evaluation; "" if unknown. `facts` are gold facts: a subject, a property, and all its values.
-    """
+    """An example of a file that may be trained on."""
 
     example: Example
     file: str
-    split: str = ""
-    facts: tuple[Fact, ...] = ()
+    split: str = ""  # of the row, or else of its file or folder: train, or a word for evaluation; "" if unknown
+    facts: tuple[Fact, ...] = ()  # a subject, a property, and all its values
 
     @property
     def key(self) -> str:
@@ -60,10 +56,7 @@ def is_evaluation(split: str) -> bool:
 
 
 def split_of_path(path: Path) -> str:
-    """Return the split that a file or its folder is named for, or "".
-
-    The name of its folder counts if it is a split and nothing else ("dev/questions.jsonl").
-    """
+    """Return the split that a file or its folder ("dev/a.jsonl") is named for, or ""."""
     folder = path.absolute().parent.name.casefold()
     is_split = _TRAIN_WORD.fullmatch(folder) or _EVALUATION_WORD.fullmatch(folder)
     return _split_in(path.name) or (_split_in(folder) if is_split else "")

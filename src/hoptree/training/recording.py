@@ -73,8 +73,7 @@ class _Recording:
     sent: list[tuple[Message, ...]] = field(default_factory=list)
 
 
-_RECORDING: ContextVar[_Recording] = ContextVar("_RECORDING")
-"""That of the question asked in this context; questions asked at once have one each."""
+_RECORDING: ContextVar[_Recording] = ContextVar("_RECORDING")  # of the question asked in this context
 
 
 class RecordingCalls(Calls):

@@ -69,17 +69,13 @@ class SampledPart:
 
 @dataclass(frozen=True, slots=True)
 class SampledPlan:
-    """A plan as it was carried out, and what it came to.
-
-    `parts` are its own and, of a re-plan, those known before. `last` is the last reading; None where code computed the
-    answer. `request` is what a re-plan was asked with.
-    """
+    """A plan as it was carried out, and what it came to."""
 
     plan: Plan
-    parts: tuple[SampledPart, ...]
-    last: SampledReading | None
+    parts: tuple[SampledPart, ...]  # its own and, of a re-plan, those known before
+    last: SampledReading | None  # the last reading; None where code computed the answer
     answer: str
-    request: Exchange | None = None
+    request: Exchange | None = None  # what a re-plan was asked with
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +86,7 @@ class SampledRun:
     plans: tuple[SampledPlan, ...]
 
 
-_Seen = dict[str, dict[str, Passage]]
-"""Passages that were found, by the line that a prompt shows of them and by their ids."""
+_Seen = dict[str, dict[str, Passage]]  # passages by the line that a prompt shows, and by id
 
 
 def read_run(run: Recorded) -> SampledRun:

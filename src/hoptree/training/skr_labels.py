@@ -40,9 +40,8 @@ def label_questions(spec: LabelsSpec) -> dict[str, Any]:
         rows_of_run = read_rows(path)
         names = sorted({name for row in rows_of_run for name in row.scores})
         if spec.metric not in names:
-            raise InputError(
-                f"The run in {path} has no score '{spec.metric}'.", f"It has {', '.join(names) or 'none'}."
-            )
+            cause = f"The run in {path} has no score '{spec.metric}'."
+            raise InputError(cause, f"It has {', '.join(names) or 'none'}.")
         tables.append({row.id: row for row in rows_of_run})
     without, with_documents = tables
     _check(spec, runs, without, with_documents)
@@ -89,15 +88,12 @@ def _check(
     if runs[0]["rests_on"].get("data") != runs[1]["rests_on"].get("data"):
         raise InputError("The runs are over different data.", "Run both over the same file of questions.")
     if any(row.retrieved for row in without.values()):
-        raise InputError(
-            f"The run in {spec.without} searched: it should be the one without documents.",
-            "Give the run without documents (cot) first, the one with documents (iter_retgen, rounds=1) second.",
-        )
+        cause = f"The run in {spec.without} searched: it should be the one without documents."
+        remedy = "Give the run without documents (cot) first, the one with documents (iter_retgen, rounds=1) second."
+        raise InputError(cause, remedy)
     if not any(row.retrieved for row in with_documents.values()):
-        raise InputError(
-            f"The run in {spec.with_documents} never searched: it should be the one with documents.",
-            "Run the same questions again with documents: --method iter_retgen --set rounds=1.",
-        )
+        cause = f"The run in {spec.with_documents} never searched: it should be the one with documents."
+        raise InputError(cause, "Run the same questions again with documents: --method iter_retgen --set rounds=1.")
 
 
 def _write(
@@ -106,10 +102,8 @@ def _write(
     labels = Counter(row["label"] for row in rows)
     if not labels["better"] + labels["worse"]:
         why = "; ".join(f"{count:,} {reason}" for reason, count in (+left_out).items())
-        raise InputError(
-            f"Of {len(rows):,} questions documents made no answer better or worse.",
-            f"Run more questions.{f' Left out: {why}.' if why else ''}",
-        )
+        cause = f"Of {len(rows):,} questions documents made no answer better or worse."
+        raise InputError(cause, f"Run more questions.{f' Left out: {why}.' if why else ''}")
     write_lines(spec.out, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     models = {str(run["rests_on"].get("model")) for run in runs}
     return {

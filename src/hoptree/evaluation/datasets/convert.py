@@ -28,8 +28,7 @@ from hoptree.evaluation.datasets.formats import FORMS
 from hoptree.evaluation.datasets.releases import Release, public_sets
 from hoptree.evaluation.datasets.rows import Fields, distinct, read_aliases, read_sound_rows, spaced
 
-RETRIEVED = "retrieved"
-"""The form of questions with passages that a retriever found: DPR's files, and others with `ctxs`."""
+RETRIEVED = "retrieved"  # the form of questions with passages of a retriever: DPR's files, others with `ctxs`
 _ALSO_READ = ("own", "flashrag")
 _MIN_PARAGRAPH_WORDS = 10
 _MAX_REASONS = 5
@@ -87,11 +86,7 @@ def convert(
     skip_bad: bool = False,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Converted:
-    """Write the questions and passages of a release, and return their counts.
-
-    Both files appear when they are complete. `paths` are the files of the release by their part in it: rows, aliases,
-    passages. A bad row is an error unless `skip_bad`; then it is counted and passed over.
-    """
+    """Write questions and passages of a release; `skip_bad` counts bad rows instead."""
     reader = _Reader(name, release, paths, skip_bad, on_bytes)
     with ExitStack() as files:
         questions = files.enter_context(replaced(folder / f"{release.split}.jsonl"))
@@ -110,10 +105,8 @@ def convert(
         if release.questions and read != release.questions:
             reader.result.notes.append(f"The release has {release.questions:,} questions, this file {read:,}.")
         if not reader.result.questions:
-            raise InputError(
-                f"{paths['rows'].name} holds no question that can be scored.",
-                f"Give the file {' or '.join(release.rows)} of the release.",
-            )
+            cause = f"{paths['rows'].name} holds no question that can be scored."
+            raise InputError(cause, f"Give the file {' or '.join(release.rows)} of the release.")
     return reader.result
 
 
@@ -225,7 +218,11 @@ class _Reader:
             position += 1
             where = f"Row {position:,} (line {row[0]:,}) of {self._rows.name}"
             self._form = self._form or self._form_of(row[1], where)
-            self._check_name(row[1], where)
+            of_set = str(row[1].get("dataset") or "") if self._form == "own" and isinstance(row[1], dict) else ""
+            if of_set != self._name and of_set in public_sets():
+                cause = f"{where} is of the data set {of_set}, not of {self._name}."
+                remedy = f"Give the file {' or '.join(self._release.rows)}, or get {of_set} by its own name."
+                raise InputError(cause, remedy)
             try:
                 parts = Fields(row[1], where, self._form, self._aliases)
                 examples = list(FORMS[self._form].read(parts, position - 1))
@@ -249,19 +246,8 @@ class _Reader:
             return expected
         if fitting[0] in _ALSO_READ and expected != "iirc":
             return fitting[0]
-        raise InputError(
-            f"{self._rows.name} is in the form of {fitting[0]}, not of {self._release.form}.",
-            f"Give the file {' or '.join(self._release.rows)} of the release.",
-        )
-
-    def _check_name(self, row: object, where: str) -> None:
-        """Refuse a row in our form that is of another data set."""
-        of_set = str(row.get("dataset") or "") if self._form == "own" and isinstance(row, dict) else ""
-        if of_set != self._name and of_set in public_sets():
-            raise InputError(
-                f"{where} is of the data set {of_set}, not of {self._name}.",
-                f"Give the file {' or '.join(self._release.rows)}, or get {of_set} by its own name.",
-            )
+        cause = f"{self._rows.name} is in the form of {fitting[0]}, not of {self._release.form}."
+        raise InputError(cause, f"Give the file {' or '.join(self._release.rows)} of the release.")
 
     def _pairs(self, path: Path) -> Iterator[tuple[str, Any]]:
         try:

@@ -25,13 +25,7 @@ TAKEN_APART = "with accepted answers that are the single characters of a printed
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question with accepted answers (main first) and gold passages.
-
-    `supporting_ids` are ids of passages: the file's own, or those that an index of the same file gives to the passages
-    of its questions. `supporting_facts` are gold sentences, each a title and a number from 0 on; None if unknown.
-    `hop_ids` and `hop_titles` name the gold passages of each step; empty if unknown. `wanted` are the names of an
-    answer that is a list, each with its aliases. Where a question is not `answerable`, abstaining is correct.
-    """
+    """A question with accepted answers (main first) and gold passages."""
 
     id: str
     question: str
@@ -39,15 +33,15 @@ class Example:
     type: str = ""
     hops: int = 0
     dataset: str = ""
-    supporting_ids: tuple[str, ...] = ()
+    supporting_ids: tuple[str, ...] = ()  # the file's own, or those that an index of the same file gives
     supporting_titles: tuple[str, ...] = ()
-    supporting_facts: tuple[tuple[str, int], ...] | None = None
+    supporting_facts: tuple[tuple[str, int], ...] | None = None  # gold sentences: title, and number from 0 on
     decomposition: tuple[str, ...] = ()
     decomposition_answers: tuple[str, ...] = ()
-    hop_ids: tuple[tuple[str, ...], ...] = ()
+    hop_ids: tuple[tuple[str, ...], ...] = ()  # the gold passages of each step; empty if unknown
     hop_titles: tuple[tuple[str, ...], ...] = ()
-    wanted: tuple[tuple[str, ...], ...] = ()
-    answerable: bool = True
+    wanted: tuple[tuple[str, ...], ...] = ()  # the names of an answer that is a list, each with its aliases
+    answerable: bool = True  # if not, abstaining is correct
 
     def as_question(self) -> Question:
         """Return what a method is asked, without the gold."""
@@ -58,10 +52,7 @@ _FIELDS = tuple(field.name for field in fields(Example) if field.name not in ("w
 
 
 def digest_of(examples: Iterable[Example]) -> str:
-    """Return the SHA-256 of the examples, whatever their format.
-
-    `wanted` and `answerable` count only where they are set, so that older sets keep their digests.
-    """
+    """Return the SHA-256 of the examples; what older sets lack counts only if set."""
     digest = hashlib.sha256()
     for example in examples:
         known = [getattr(example, name) for name in _FIELDS] + [example.wanted] * bool(example.wanted)
@@ -73,18 +64,14 @@ def digest_of(examples: Iterable[Example]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """The chosen examples; `digest` is that of the whole file.
-
-    `left_out` are the ids of questions that cannot be scored: those without an answer, as some of WebQSP, QALD-10 and
-    IIRC, and those whose answers are `taken_apart`, the characters of a printed list.
-    """
+    """The chosen examples of a file."""
 
     examples: tuple[Example, ...]
-    digest: str
+    digest: str  # that of the whole file
     form: str
     name: str
-    left_out: tuple[str, ...] = ()
-    taken_apart: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # ids that cannot be scored: without an answer (in IIRC), or taken apart
+    taken_apart: tuple[str, ...] = ()  # ids whose answers are the characters of a printed list
 
     @property
     def reasons(self) -> dict[str, tuple[str, ...]]:
@@ -110,9 +97,8 @@ class DataSet:
         for key in ids:
             if key not in by_id:
                 if key in self.taken_apart:
-                    raise InputError(
-                        f"The question '{key}' of {self.name} is left out: {TAKEN_APART}.", "Take it out of the ids."
-                    )
+                    cause = f"The question '{key}' of {self.name} is left out: {TAKEN_APART}."
+                    raise InputError(cause, "Take it out of the ids.")
                 why = "has no answer in" if key in self.left_out else "is not in"
                 raise InputError(f"The question '{key}' {why} {self.name}.", "Give ids of the same data set.")
             if key in chosen:
@@ -144,10 +130,7 @@ def passage_name(title: str, text: str) -> str:
 
 
 def hops_by_subject(triples: Iterable[tuple[str, ...]], titles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Return the gold title of each fact's subject, step by step.
-
-    Empty unless every fact has just one such title and no title is left over.
-    """
+    """Return the gold title of each fact's subject, by step; () if that is unclear."""
     by_name: dict[str, list[str]] = {}
     for title in titles:
         for name in {_folded(title), _folded(title.partition(" (")[0])}:

@@ -34,28 +34,22 @@ _SCRATCH = ".unpacked-"
 _BLOCK_BYTES = 2**20
 _SHA256_DIGITS = 64
 _MAX_RATIO = 200
-_ALWAYS_ALLOWED_BYTES = 2**30
-"""An archive may unpack to so much in any case, and beyond it to `_MAX_RATIO` times its own size."""
+_ALWAYS_ALLOWED_BYTES = 2**30  # to which any archive may unpack; beyond, to `_MAX_RATIO` times its size
 _ARCHIVES = ("*.zip", "*.tar", "*.tgz", "*.tar.gz")
 _GONE = (401, 403, 404, 410)  # statuses of an address that will not give the file later either
 _DOWNLOAD_AGAIN = "Download it again."
 
-OnStage = Callable[[str, int, int], None]
-"""Takes what is under way, and how many bytes of how many are done; a total of 0 is not known."""
+OnStage = Callable[[str, int, int], None]  # what is under way, and bytes done of a total; 0 if that is unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is wanted of a release, and from where.
+    """What is wanted of a release, and from where."""
 
-    `sources` are files, folders and archives on this machine; without any it is fetched, from `url` if that is given.
-    `sha256` is the digest that the one file must have. `aliases` are names for answers that are ids.
-    """
-
-    sources: Sequence[Path] = ()
-    url: str = ""
-    sha256: str = ""
-    aliases: Path | None = None
+    sources: Sequence[Path] = ()  # files, folders and archives on this machine; without any it is fetched
+    url: str = ""  # in place of the release's own
+    sha256: str = ""  # the digest that the one file must have
+    aliases: Path | None = None  # names for answers that are ids
     skip_bad: bool = False
     replace: bool = False
 
@@ -106,10 +100,8 @@ def _check(release: Release, order: Order) -> None:
         known = ", ".join(name for name, form in FORMS.items() if form.aliased)
         raise ConfigError(f"{release.split} takes no aliases: its answers are names.", f"They go with {known}.")
     if order.url and not release.form and not _fits(_name_at(order.url), (*release.rows, *_ARCHIVES)):
-        raise ConfigError(
-            f"{order.url} is no address of {' or '.join(release.rows)}.",
-            "Give one that ends in that name, or download it yourself and give --from FILE.",
-        )
+        cause = f"{order.url} is no address of {' or '.join(release.rows)}."
+        raise ConfigError(cause, "Give one that ends in that name, or download it yourself and give --from FILE.")
     for source in order.sources:
         if not source.exists():
             raise InputError(f"There is no {source}.", "Give a file, a folder or an archive of the release.")
@@ -285,10 +277,8 @@ def _unpack(
                 raise EOFError(f"{base} ends too early")
             located[part] = target
     except OverflowError:
-        raise InputError(
-            f"{archive.name} unpacks to more than {limit:,} bytes, which is no such release.",
-            "Unpack it yourself if you trust it, and give --from FOLDER.",
-        ) from None
+        cause = f"{archive.name} unpacks to more than {limit:,} bytes, which is no such release."
+        raise InputError(cause, "Unpack it yourself if you trust it, and give --from FOLDER.") from None
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, Damaged, RuntimeError) as error:
         cause = str(error).rstrip(".") or type(error).__name__
         raise InputError(f"{archive.name} is cut short or damaged: {cause}.", _DOWNLOAD_AGAIN) from error
@@ -370,8 +360,7 @@ def _disk(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            raise InputError(
-                f"The disk of {folder} has no room for it.", "Free some, or give another --data."
-            ) from error
+            cause = f"The disk of {folder} has no room for it."
+            raise InputError(cause, "Free some, or give another --data.") from error
         cause = f"{error.filename or folder} cannot be used: {error.strerror or error}."
         raise InputError(cause, "Give a folder that can be written with --data, and files that can be read.") from error

@@ -193,11 +193,7 @@ def iirc(row: Fields, position: int) -> Iterator[Example]:
 
 
 def own(row: Fields, position: int) -> Iterator[Example]:
-    """Our own form: `answers` or `answer`, and known other fields.
-
-    `wanted` is for answers that are lists: for each name a list of it and what else it may be called. A row with
-    `"answerable": false` has no answer in the documents.
-    """
+    """Our own form: `answers` or `answer`, `wanted` lists of names, and other fields."""
     question = row.question("question")
     answerable = row.row.get("answerable") is not False
     all_ids = row.texts("supporting_ids", of="names")
@@ -244,9 +240,8 @@ def _answers(row: Fields) -> tuple[str, ...]:
         return distinct(row.part("answers" if row.get("answers") is not None else "answer").text(key) for key in value)
     if isinstance(value, str) and value.lstrip()[:1] != "[":
         return distinct([value.strip()])
-    return distinct(
-        [row.text("answers", "answer")] if isinstance(value, int | float) else row.texts("answers", "answer")
-    )
+    names = ("answers", "answer")
+    return distinct([row.text(*names)] if isinstance(value, int | float) else row.texts(*names))
 
 
 def flashrag(row: Fields, position: int) -> Iterator[Example]:
@@ -272,11 +267,7 @@ def nq(row: Fields, position: int) -> Iterator[Example]:
 
 
 def nq_annotated(row: Fields, position: int) -> Iterator[Example]:
-    """Natural Questions with pages: short, yes-or-no and long answers.
-
-    `document_tokens` of the original and `document_text` of the simplified files are read. A question without a short
-    answer has no answers.
-    """
+    """Natural Questions with pages, original or simplified; some have no short answer."""
     words, title, given = page_words(row), page_title(row), row.parts("annotations")
     spans = [span for annotation in given for span in annotation.parts("short_answers")]
     verdicts = [annotation.text("yes_no_answer").lower() for annotation in given]
@@ -333,10 +324,7 @@ def webqsp(row: Fields, position: int) -> Iterator[Example]:
 
 
 def qald10(row: Fields, position: int) -> Iterator[Example]:
-    """QALD-10: the English question, and the values bound in `answers`.
-
-    Answers that are entities have only ids there: give a file of aliases to have their names instead.
-    """
+    """QALD-10: the English question and its values; entities are ids without aliases."""
     asked = [part.text("string") for part in row.parts("question") if part.text("language") == "en"]
     if not any(asked):
         raise row.wrong("holds no question in English")
@@ -361,11 +349,7 @@ def _bindings(part: Fields) -> Iterator[str]:
 
 
 def simplequestions(row: Fields, position: int) -> Iterator[Example]:
-    """SimpleQuestions, on Freebase or Wikidata: the object answers.
-
-    It is an id: give a file of aliases to have its names instead. The type is the relation; on Wikidata R19 is P19 the
-    other way round.
-    """
+    """SimpleQuestions on Freebase or Wikidata: the object, an id without aliases."""
     answer = _short(row.text("object"))
     answers, relation = row.aliases(answer) or (answer,), _short(row.text("relation"))
     yield _example(row, position, "simplequestions", answers, type=relation, hops=1)
@@ -382,16 +366,12 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How rows are read, and which rows it `fits`.
-
-    `may_lack_answers`: the data set has questions without an answer beside others. `aliased`: a file of aliases adds
-    to the answers.
-    """
+    """How rows are read, and which rows it `fits`."""
 
     read: Callable[[Fields, int], Iterator[Example]]
     fits: Callable[[Row], bool]
-    may_lack_answers: bool = False
-    aliased: bool = False
+    may_lack_answers: bool = False  # the data set has questions without an answer beside others
+    aliased: bool = False  # a file of aliases adds to the answers
 
 
 def _has(*names: str) -> Callable[[Row], bool]:
@@ -420,9 +400,7 @@ FORMS: dict[str, Form] = {
     "hotpotqa": Form(
         hotpotqa, lambda row: "question" in row and "context" in row and ("_id" in row or "supporting_facts" in row)
     ),
-    "strategyqa": Form(
-        strategyqa, lambda row: "question" in row and "qid" in row and ("term" in row or "facts" in row)
-    ),
+    "strategyqa": Form(strategyqa, lambda row: {"question", "qid"} <= row.keys() and ("term" in row or "facts" in row)),
     "simplequestions": Form(simplequestions, _has("subject", "relation", "object", "question"), aliased=True),
     "nq": Form(nq, _is_nq),
     "beir": Form(beir, lambda row: "_id" in row and "text" in row and "question" not in row),

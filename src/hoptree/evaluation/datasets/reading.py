@@ -7,11 +7,11 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hoptree.core.errors import ConfigError, InputError, closest
+from hoptree.core.errors import ConfigError, InputError, did_you_mean, file_errors
 from hoptree.core.files import atomic_write
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import open_bytes
@@ -43,14 +43,10 @@ def half(examples: Iterable[Example], which: str) -> tuple[Example, ...]:
 
 
 def sample(examples: Sequence[Example], count: int, seed: int = 0) -> tuple[Example, ...]:
-    """Draw examples by ids and seed alone.
-
-    A smaller sample is the beginning of a larger one with the same seed.
-    """
+    """Draw examples by ids and seed alone; a smaller sample begins a larger one."""
     if not 0 <= count <= len(examples):
-        raise InputError(
-            f"{count:,} questions cannot be drawn from {len(examples):,}.", "Ask for as many as there are, or fewer."
-        )
+        cause = f"{count:,} questions cannot be drawn from {len(examples):,}."
+        raise InputError(cause, "Ask for as many as there are, or fewer.")
     return tuple(sorted(examples, key=lambda example: (seeded_rank(seed, example.id), example.id))[:count])
 
 
@@ -80,18 +76,14 @@ def _too_few(
 ) -> InputError:
     """Return the error that there are not so many questions of a type."""
     if kind and kind not in kinds:
-        close = closest(kind, kinds)
-        there = f"There are {', '.join(kinds)}." if kinds else "Its questions have none: draw a number of all."
-        return InputError(
-            f"{where} has no questions of the type '{kind}'.", f"Did you mean {close}?" if close else there
-        )
+        there = "" if kinds else "Its questions have none: draw a number of all."
+        return InputError(f"{where} has no questions of the type '{kind}'.", did_you_mean(kind, kinds, there))
     which = f" of {kind}" if kind else ""
     which += " that no other type takes" if len(fitting) < len(of_kind) else ""
     there = f" (types: {', '.join(kinds)})" if kind else ""
     questions = "1 question" if len(fitting) == 1 else f"{len(fitting):,} questions"
-    return InputError(
-        f"{where} has {questions}{which}, not {number:,}.", f"Ask for fewer{there}, or get the whole data set."
-    )
+    cause = f"{where} has {questions}{which}, not {number:,}."
+    return InputError(cause, f"Ask for fewer{there}, or get the whole data set.")
 
 
 def _kinds(example: Example) -> list[str]:
@@ -110,10 +102,8 @@ def write_ids(path: Path, ids: Iterable[str]) -> None:
     for key in ids:
         plain = key.isprintable() and key == key.strip() and key[:1] not in ('"', "\ufeff", "")
         lines.append(f"{key if plain else json.dumps(key)}\n")
-    try:
+    with file_errors(path, "written", "Name a file that can."):
         atomic_write(path, lines)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.", "Name a file that can.") from error
 
 
 def read_ids(path: Path) -> tuple[str, ...]:
@@ -123,7 +113,15 @@ def read_ids(path: Path) -> tuple[str, ...]:
     try:
         with open_bytes(path) as stream:
             for line, text in read_lines(stream, path.name, problems):
-                key = _id(text.strip(), f"Line {line} of {path.name}")
+                key = text.strip()
+                if key[:1] == '"':
+                    decoded = None
+                    with suppress(ValueError, RecursionError):
+                        decoded = json.loads(key)
+                    if not isinstance(decoded, str):
+                        cause = f"Line {line} of {path.name} begins with a quote and is no JSON text."
+                        raise InputError(cause, "Write the id as it is.")
+                    key = decoded
                 if key in ids:
                     raise InputError(f"Line {line} of {path.name} repeats the id '{key}'.", "Name each id once.")
                 ids[key] = None
@@ -134,18 +132,6 @@ def read_ids(path: Path) -> tuple[str, ...]:
     if not ids:
         raise InputError(f"{path} holds no ids.", "Write one a line.")
     return tuple(ids)
-
-
-def _id(text: str, where: str) -> str:
-    if text[:1] != '"':
-        return text
-    try:
-        key = json.loads(text)
-    except (ValueError, RecursionError):
-        key = None
-    if not isinstance(key, str):
-        raise InputError(f"{where} begins with a quote and is no JSON text.", "Write the id as it is.")
-    return key
 
 
 _QUERIES = ("queries.jsonl", "queries.jsonl.gz")
@@ -178,10 +164,8 @@ def find_beir(path: Path) -> BeirFiles | None:
         return BeirFiles(folder, queries[0], tables[0])
     if not path.is_dir():
         return None
-    raise InputError(
-        f"{path} is a folder without BEIR's queries.jsonl and qrels.",
-        "Give a file of questions, or a folder with them.",
-    )
+    cause = f"{path} is a folder without BEIR's queries.jsonl and qrels."
+    raise InputError(cause, "Give a file of questions, or a folder with them.")
 
 
 def _tables(folder: Path) -> list[Path]:
@@ -205,10 +189,8 @@ def with_relevant(examples: Sequence[Example], files: BeirFiles) -> Iterator[Exa
             passages[passage] = None
     known = {example.id for example in examples}
     if unknown := [query for query in relevant if query not in known]:
-        raise InputError(
-            f"{places[unknown[0]]} judges the query '{unknown[0]}', which is not in {files.queries.name}.",
-            "Give files that belong together.",
-        )
+        cause = f"{places[unknown[0]]} judges the query '{unknown[0]}', which is not in {files.queries.name}."
+        raise InputError(cause, "Give files that belong together.")
     for example in examples:
         if example.id in relevant:
             yield replace(example, supporting_ids=tuple(relevant[example.id]))
@@ -240,9 +222,8 @@ def read_examples(
     beside others that have them are errors. Questions whose answers are the characters of a printed list are left out.
     """
     if form != "auto" and form not in FORMS:
-        close = closest(form, FORMS)
-        hint = f"Did you mean {close}?" if close else f"Choose auto or one of {', '.join(FORMS)}."
-        raise ConfigError(f"There is no form of questions '{form}'.", hint)
+        meant = did_you_mean(form, FORMS, f"Choose auto or one of {', '.join(FORMS)}.")
+        raise ConfigError(f"There is no form of questions '{form}'.", meant)
     if limit is not None and limit < 1:
         raise ConfigError(f"A limit of {limit} leaves no questions.", "Give 1 or more.")
     beir = find_beir(path) if form in ("auto", "beir") else None
@@ -260,10 +241,8 @@ def read_examples(
     seen: dict[str, str] = {}
     for where, example in placed:
         if example.id in seen:
-            raise InputError(
-                f"{where} has the id '{example.id}' of an earlier question ({seen[example.id]}).",
-                "Give each question an id of its own.",
-            )
+            cause = f"{where} has the id '{example.id}' of an earlier question ({seen[example.id]})."
+            raise InputError(cause, "Give each question an id of its own.")
         seen[example.id] = where
     taken_apart = tuple(
         example.id
@@ -273,16 +252,13 @@ def read_examples(
         and set(map(len, example.answers)) == {1}
     )
     if placed and len(taken_apart) == len(placed):
-        raise InputError(
-            f"The accepted answers of all questions of {path} are the single characters of a printed list.",
-            'Write each answer as one text: "answers": ["Apple", "Apple Inc."].',
-        )
+        cause = f"The accepted answers of all questions of {path} are the single characters of a printed list."
+        raise InputError(cause, 'Write each answer as one text: "answers": ["Apple", "Apple Inc."].')
     broken = set(taken_apart)
     kept = _answered([(where, example) for where, example in placed if example.id not in broken], FORMS[name])
     if not kept:
-        raise InputError(
-            f"{path} holds no questions.", "Each row holds a question, its answers, or what names gold passages."
-        )
+        cause = f"{path} holds no questions."
+        raise InputError(cause, "Each row holds a question, its answers, or what names gold passages.")
     stem = _stem(beir.folder if beir else path)
     examples = tuple(example if example.dataset else replace(example, dataset=stem) for example in kept)
     chosen = {example.id for example in examples}
@@ -314,15 +290,12 @@ def _read(path: Path, wanted: str, aliases: Mapping[str, tuple[str, ...]] | None
         form = form_of(row) if wanted == "auto" else wanted
         name = name or form
         if form not in (name, "own") and (name, form) != ("own", "nq"):  # both have a question and its answers
-            raise InputError(
-                f"{where} is in the form of {form}, while the first row is in that of {name}.",
-                "Give a file with rows of one form, or tell the form.",
-            )
+            cause = f"{where} is in the form of {form}, while the first row is in that of {name}."
+            raise InputError(cause, "Give a file with rows of one form, or tell the form.")
         if aliases is not None and not FORMS[name].aliased:
             known = ", ".join(known for known, form in FORMS.items() if form.aliased)
-            raise ConfigError(
-                f"{path.name} is in the form of {name}, which takes no aliases.", f"They go with {known}."
-            )
+            cause = f"{path.name} is in the form of {name}, which takes no aliases."
+            raise ConfigError(cause, f"They go with {known}.")
         read = FORMS[name].read(Fields(row, where, name, aliases), position)
         placed += [(where, example) for example in read]
     return name or "own", placed
@@ -335,9 +308,8 @@ def _answered(placed: list[Placed], form: Form) -> list[Example]:
         return [example for _, example in placed]
     if not form.may_lack_answers:
         where = next(where for where, example in placed if example not in kept)
-        raise InputError(
-            f"{where} has no answer, while other questions have one.", "Add it, or take the question out of the file."
-        )
+        cause = f"{where} has no answer, while other questions have one."
+        raise InputError(cause, "Add it, or take the question out of the file.")
     return kept
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import ConfigError
+from hoptree.core.errors import ConfigError, closest, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class PublicSet:
     def release(self, split: str) -> Release:
         """Return the release of a split; the first one for ""."""
         if split and split not in self.releases:
-            raise ConfigError(f"{self.name} has no split '{split}'.", _near(split, self.releases))
+            raise ConfigError(f"{self.name} has no split '{split}'.", did_you_mean(split, self.releases))
         return self.releases[split or next(iter(self.releases))]
 
 
@@ -91,8 +90,8 @@ def find_set(name: str) -> PublicSet:
     sets = public_sets()
     if name not in sets:
         known = {public.title.casefold(): key for key, public in sets.items()} | {key: key for key in sets}
-        close = difflib.get_close_matches(name.casefold(), known, 1)
-        remedy = f"Did you mean {known[close[0]]}?" if close else f"There are {', '.join(sets)}."
+        close = closest(name.casefold(), known)
+        remedy = f"Did you mean {known[close]}?" if close else f"There are {', '.join(sets)}."
         raise ConfigError(f"There is no data set '{name}'.", remedy)
     return sets[name]
 
@@ -101,16 +100,11 @@ def paper_sample(paper: str, name: str) -> dict[str, int]:
     """Return how many questions of each type a paper draws."""
     samples = _table()["samples"]
     if paper not in samples:
-        raise ConfigError(f"There is no sample '{paper}'.", _near(paper, samples))
+        raise ConfigError(f"There is no sample '{paper}'.", did_you_mean(paper, samples))
     if name not in samples[paper]:
-        raise ConfigError(f"{paper} draws no sample of {name}.", _near(name, samples[paper]))
+        raise ConfigError(f"{paper} draws no sample of {name}.", did_you_mean(name, samples[paper]))
     drawn = samples[paper][name]
     return {"": drawn} if isinstance(drawn, int) else dict(drawn)
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"Did you mean {close[0]}?" if close else f"There are {', '.join(known)}."
 
 
 def needed_by(experiments: Path) -> dict[str, dict[str, tuple[str, ...]]]:

@@ -171,7 +171,14 @@ def read_question_rows(path: Path) -> Iterator[Row]:
 
 def read_sound_rows(path: Path, problems: Problems, on_bytes: Callable[[int], None] | None = None) -> Iterator[Row]:
     """Yield the sound rows; add what is broken to `problems`."""
-    file = _file(path)
+    file, exists = None, False
+    with suppress(OSError, ValueError):
+        exists = path.exists()
+        file = SourceFile(path, path.name, path.stat().st_size, 0) if path.is_file() else None
+    if file is None:
+        cause = f"{path} is no file." if exists else f"There is no {path}."
+        remedy = "Give a file of questions, 'sample', or a folder in BEIR's form with queries.jsonl and qrels."
+        raise InputError(cause, remedy)
     try:
         with open_bytes(file.path) as stream:
             raw = stream.peek(2**16)[: 2**16]
@@ -188,22 +195,10 @@ def read_sound_rows(path: Path, problems: Problems, on_bytes: Callable[[int], No
                     yield from read_json_values(stream, file.name, problems, around=_WRAPPED)
             return
     except OSError as error:
-        cause = error if isinstance(error, Damaged) else error.strerror or error
-        problems.add("unreadable files", f"{file.name} cannot be read: {cause}.", cuts=True)
+        reason = error if isinstance(error, Damaged) else error.strerror or error
+        problems.add("unreadable files", f"{file.name} cannot be read: {reason}.", cuts=True)
         return
     yield from read_rows(file, problems=problems, on_bytes=on_bytes)
-
-
-def _file(path: Path) -> SourceFile:
-    exists = False
-    with suppress(OSError, ValueError):
-        if path.is_file():
-            return SourceFile(path, path.name, path.stat().st_size, 0)
-        exists = path.exists()
-    raise InputError(
-        f"{path} is no file." if exists else f"There is no {path}.",
-        "Give a file of questions, 'sample', or a folder in BEIR's form with queries.jsonl and qrels.",
-    )
 
 
 def _table(stream: io.BufferedReader, name: str, delimiter: str, problems: Problems) -> Iterator[Row]:
@@ -248,11 +243,7 @@ def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
 
 
 def read_aliases(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read other names by id, of alias files or own rows.
-
-    A row names a thing (`Q_id`, `qas_id` or `id`) and gives some of `label`, `answer`, `aliases` and `demonyms`. Rows
-    about the same thing add up.
-    """
+    """Read other names by id; rows about the same thing add up."""
     names: dict[str, tuple[str, ...]] = {}
     for line, row in read_question_rows(path):
         fields = Fields(row, f"Line {line} of {path.name}", "aliases")

@@ -3,40 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hoptree.engine.events import Event, NodeSettled, NodeStarted, Planned
 from hoptree.engine.registry import load_method
+from hoptree.evaluation.report import measures, run_tables
 from hoptree.evaluation.report.hypothesis_tables import errors_table, hypothesis_tables, hypothesis_tables_by_data
 from hoptree.evaluation.report.lookups import draws_table, lookup_tables, searches_by_data
-from hoptree.evaluation.report.measures import (
-    COSTS,
-    RARE_SCORES,
-    SCORES,
-    TITLES,
-    YES_NO,
-    DataGroup,
-    Run,
-    best_run,
-    exact_ids,
-    fold_traces,
-    has_score,
-    kinds_table,
-    mean_cost,
-    mean_figure,
-    mean_score,
-    row_of_runs,
-    run_table,
-    scores_of,
-)
-from hoptree.evaluation.report.run_tables import (
-    boundary_tables,
-    judges_table,
-    replies_table,
-    routes_table,
-    warnings_table,
-)
+from hoptree.evaluation.report.measures import DataGroup, Run
 from hoptree.evaluation.report.tables import NO_FIGURE, NOTES, Cell, Number, Table, TableRow, count, make_table, percent
 from hoptree.evaluation.statistics import compare_runs, mean_of
 
@@ -49,19 +24,16 @@ _MAX_MODULE_CHARS = 40
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The module that answered a question, how many questions were asked for it, and how deep the tree is.
+    """The module that answered a question, how many questions were asked for it, and how deep the tree is."""
 
-    `module` is None if the method has no modules.
-    """
-
-    module: str | None
+    module: str | None  # None if the method has no modules
     questions: int
     depth: int
 
 
 def workload(run: Run) -> dict[str, Workload]:
     """Return the workload by question id; empty for methods without modules and runs without traces."""
-    by_question = fold_traces(run, (Planned, NodeStarted, NodeSettled), _workload)
+    by_question = measures.fold_traces(run, (Planned, NodeStarted, NodeSettled), _workload)
     return by_question if all(work.module is not None for work in by_question.values()) else {}
 
 
@@ -97,9 +69,9 @@ def modules_of(run: Run) -> dict[str, list[str]]:
 def _asked(run: Run) -> dict[str, Cell]:
     known = workload(run).values()
     return {
-        "Searches": mean_cost(run, COSTS["searches"]),
-        "Questions asked": mean_figure([work.questions for work in known], 1),
-        "Levels below it": mean_figure([work.depth for work in known], 1),
+        "Searches": measures.mean_cost(run, measures.COSTS["searches"]),
+        "Questions asked": measures.mean_figure([work.questions for work in known], 1),
+        "Levels below it": measures.mean_figure([work.depth for work in known], 1),
         "Most levels": count(max(work.depth for work in known)),
         "Most calls": count(max(row.usage["llm_calls"] for row in run.rows)),
     }
@@ -112,21 +84,21 @@ def module_tables(group: DataGroup) -> list[Table | None]:
     others = [run for run in group.runs if run.id not in with_modules]
     rows = []
     for run in runs:
-        right = exact_ids(run)
+        right = measures.exact_ids(run)
         for module, ids in modules_of(run).items():
             cells = (
                 count(len(ids)),
                 percent(len(ids), len(run.rows)),
                 count(len(right.intersection(ids))),
-                mean_score(run, "em", ids),
-                mean_score(run, "f1", ids),
-                *(mean_score(other, "f1", ids) for other in others),
+                measures.mean_score(run, "em", ids),
+                measures.mean_score(run, "f1", ids),
+                *(measures.mean_score(other, "f1", ids) for other in others),
             )
             rows.append(run.row(cells, module))
     columns = ("Questions", "Share, %", "Correct", "EM", "F1", *(f"F1 of {other.named}" for other in others))
     others_note = ("Beside it, runs without modules on the same questions.",) if others else ()
     return [
-        run_table(f"{group.name}: searches and sub-questions", runs, _asked, *NOTES["sub_questions"]),
+        measures.run_table(f"{group.name}: searches and sub-questions", runs, _asked, *NOTES["sub_questions"]),
         make_table(f"{group.name}: workload by module", columns, rows, *NOTES["modules"], *others_note),
     ]
 
@@ -141,7 +113,7 @@ _OVERALL = ("em", "f1", "judge")  # the scores that TAIKC's Table 2 averages
 def tables_of(groups: Sequence[DataGroup]) -> list[Table]:
     """Return all tables in the order they are printed."""
     tables = [table for group in groups for table in group_tables(group)]
-    return [*tables, *overall_tables(groups), *boundary_tables(groups), runs_table(groups)]
+    return [*tables, *overall_tables(groups), *run_tables.boundary_tables(groups), runs_table(groups)]
 
 
 def group_tables(group: DataGroup) -> list[Table]:
@@ -152,13 +124,15 @@ def group_tables(group: DataGroup) -> list[Table]:
         if len(members) > 1:
             columns = [f"{name} (n={len(ids):,})" for name, ids in members.items()]
             for metric in _SPLIT:
-                rows = [run.row(mean_score(run, metric, ids) for ids in members.values()) for run in group.runs]
-                tables.append(make_table(f"{group.name}: {TITLES[metric]} by {part}", columns, rows))
+                rows = [
+                    run.row(measures.mean_score(run, metric, ids) for ids in members.values()) for run in group.runs
+                ]
+                tables.append(make_table(f"{group.name}: {measures.TITLES[metric]} by {part}", columns, rows))
     tables += [*module_tables(group), *hypothesis_tables(group), *lookup_tables(group)]
-    tables += [draws_table(group), errors_table(group), judges_table(group), routes_table(group)]
+    tables += [draws_table(group), errors_table(group), run_tables.judges_table(group), run_tables.routes_table(group)]
     failures = [(run, Counter(row.error for row in run.rows if row.error)) for run in group.runs]
-    failed = kinds_table(f"{group.name}: questions that failed", failures, "They count as wrong.")
-    tables += [replies_table(group), warnings_table(group), failed]
+    failed = measures.kinds_table(f"{group.name}: questions that failed", failures, "They count as wrong.")
+    tables += [run_tables.replies_table(group), run_tables.warnings_table(group), failed]
     return [table for table in tables if table is not None]
 
 
@@ -172,67 +146,61 @@ def groups_by(group: DataGroup, part: str) -> dict[str, set[str]]:
 
 
 def _results(group: DataGroup) -> Table:
-    scores = (*SCORES, *(name for name in RARE_SCORES if has_score(group.runs, name)))
-    best = {name: best_run(group.runs, name) for name in scores}
+    scores = (*measures.SCORES, *(name for name in measures.RARE_SCORES if measures.has_score(group.runs, name)))
+    best = {name: measures.best_run(group.runs, name) for name in scores}
     rows = []
     for run in group.runs:
         asked = Number(len(run.rows), digits=0, after="" if run.finished else f"of {run.total:,} (not finished)")
         failed = count(sum(bool(row.error) for row in run.rows))
         abstained = count(sum(row.abstained and not row.error for row in run.rows))
-        means = [(mean_score(run, name), best[name] is run) for name in scores]
+        means = [(measures.mean_score(run, name), best[name] is run) for name in scores]
         marked = [replace(mean, best=True) if mean and is_best else mean for mean, is_best in means]
-        costs = [mean_cost(run, cost) for cost in COSTS.values()]
+        costs = [measures.mean_cost(run, cost) for cost in measures.COSTS.values()]
         rows.append(TableRow(run.label, run.id, (asked, failed, abstained, *marked, *costs)))
     columns = (
         *("Questions", "Failed", "Abstained"),
-        *(TITLES[name] for name in scores),
-        *(cost.title for cost in COSTS.values()),
+        *(measures.TITLES[name] for name in scores),
+        *(cost.title for cost in measures.COSTS.values()),
     )
-    notes = (*NOTES["results"], *(NOTES["yes_no"] if YES_NO in scores else ()))
+    notes = (*NOTES["results"], *(NOTES["yes_no"] if measures.YES_NO in scores else ()))
     return Table(f"{group.name}: {group.questions:,} questions", columns, tuple(rows), notes)
 
 
 def _differences(group: DataGroup, metric: str) -> Table | None:
     """Return what each run has more than each other in a score, with p-values; None for one run, or very many."""
-    runs = [run for run in group.runs if run.finished and has_score([run], metric)]
+    runs = [run for run in group.runs if run.finished and measures.has_score([run], metric)]
     if not 2 <= len(runs) <= _MAX_COMPARED:
         return None
-    pairs = compare_runs({str(at): scores_of(run, metric) for at, run in enumerate(runs)}, common_only=True)
+    pairs = compare_runs({str(at): measures.scores_of(run, metric) for at, run in enumerate(runs)}, common_only=True)
     cells: dict[tuple[str, str], Number] = {}
     for (a, b), pair in pairs.items():
         p = "p < 0.001" if pair.adjusted_p < 0.001 else f"p = {pair.adjusted_p:.3f}"
         for key, points in (((a, b), 100 * pair.difference), ((b, a), -100 * pair.difference)):
             cells[key] = Number(points + 0.0, after=p, best=points > 0 and pair.adjusted_p < _SURE)
-    places = [str(at) for at in range(len(runs))]
-    rows = [
-        run.row(cells.get((other, own), NO_FIGURE) for other in places) for own, run in zip(places, runs, strict=True)
-    ]
-    title = f"{group.name}: paired differences in {TITLES[metric]}"
+    keys = [str(at) for at in range(len(runs))]
+    rows = [run.row(cells.get((other, own), NO_FIGURE) for other in keys) for own, run in zip(keys, runs, strict=True)]
+    title = f"{group.name}: paired differences in {measures.TITLES[metric]}"
     return make_table(title, [f"less {run.label}" for run in runs], rows, *NOTES["differences"])
 
 
 def overall_tables(groups: Sequence[DataGroup]) -> list[Table]:
     """Return the tables of what was run on every one of several data sets."""
-    runs = runs_on_all(groups)
-    if not runs:
+    everywhere = runs_on_all(groups)
+    if not everywhere:
         return []
-    searches = searches_by_data(groups, runs)
-    return [_overall(groups, runs), *hypothesis_tables_by_data(groups, runs), *([searches] if searches else [])]
-
-
-def _overall(groups: Sequence[DataGroup], everywhere: Mapping[str, Sequence[Run]]) -> Table:
-    """Return means over data sets, each data set counting the same."""
-    known = [name for name in _OVERALL if any(has_score(runs, name) for runs in everywhere.values())]
+    known = [name for name in _OVERALL if any(measures.has_score(runs, name) for runs in everywhere.values())]
     rows = []
     for label, runs in everywhere.items():
-        scores = [[mean_score(run, name) for run in runs] for name in known]
+        scores = [[measures.mean_score(run, name) for run in runs] for name in known]
         flat = [score for by_data in scores for score in by_data]
         name = label if all(run.finished for run in runs) else f"{label} (not finished)"
-        rows.append(row_of_runs(name, runs, (mean_number(flat), *map(mean_number, scores), *flat)))
-    means = [f"Mean {TITLES[name]}" for name in known]
-    columns = ("Average", *means, *(f"{group.name} {TITLES[name]}" for name in known for group in groups))
+        rows.append(measures.row_of_runs(name, runs, (mean_number(flat), *map(mean_number, scores), *flat)))
+    means = [f"Mean {measures.TITLES[name]}" for name in known]
+    columns = ("Average", *means, *(f"{group.name} {measures.TITLES[name]}" for name in known for group in groups))
     note = "Each data set counts the same in the means. Average: of all the scores to the right of the means."
-    return Table(f"All {len(groups)} data sets", columns, tuple(rows), (note,))
+    overall = Table(f"All {len(groups)} data sets", columns, tuple(rows), (note,))
+    searches = searches_by_data(groups, everywhere)
+    return [overall, *hypothesis_tables_by_data(groups, everywhere), *([searches] if searches else [])]
 
 
 def runs_on_all(groups: Sequence[DataGroup]) -> dict[str, list[Run]]:
@@ -261,6 +229,11 @@ def _run_cells(run: Run, data: str) -> dict[str, str]:
     retriever = " + ".join(str(experiment[name]) for name in ("retriever", "rerank") if experiment.get(name))
     method, fidelity = load_method(run.method), str(run.about.get("fidelity", ""))
     of_no_paper = method and not method.paper and fidelity != "prompted"
+    changes = f"{len(run.about['changes'])} times" if run.about.get("changes") else "no"
+    times = Counter(row.rests_on for row in run.rows)
+    if len(times) > 1:  # outcomes that do not all depend on the same
+        (first, number), *others = times.items()
+        changes = ", ".join((f"{number:,} rest on {first}", *(f"{more:,} on {other}" for other, more in others)))
     return {
         "Data": data,
         "Method": run.method,
@@ -272,15 +245,6 @@ def _run_cells(run: Run, data: str) -> dict[str, str]:
         "Prompts": " + ".join((str(rests_on.get("prompts", "")), *(rests_on.get("own_prompts") or ()))),
         "Data digest": str(rests_on.get("data", ""))[:12],
         "Version": str(rests_on.get("version", "")),
-        "Changed under way": _changes(run),
+        "Changed under way": changes,
         "Folder": str(run.folder),
     }
-
-
-def _changes(run: Run) -> str:
-    """Return what the outcomes depend on, if that is not the same for all of them."""
-    times = Counter(row.rests_on for row in run.rows)
-    if len(times) > 1:
-        (first, number), *others = times.items()
-        return ", ".join((f"{number:,} rest on {first}", *(f"{more:,} on {other}" for other, more in others)))
-    return f"{len(run.about['changes'])} times" if run.about.get("changes") else "no"

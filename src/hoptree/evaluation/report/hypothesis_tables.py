@@ -9,18 +9,8 @@ from itertools import combinations
 
 from hoptree.evaluation.judge import Verdict, read_judgements
 from hoptree.evaluation.metrics import contains, normalise
-from hoptree.evaluation.report.hypothesis_trees import (
-    STAGES,
-    HypothesisTree,
-    Spent,
-    answer_shown,
-    covered,
-    gold_found,
-    named,
-    plain_name,
-    trees_of,
-    validates,
-)
+from hoptree.evaluation.report import hypothesis_trees
+from hoptree.evaluation.report.hypothesis_trees import HypothesisTree, Spent
 from hoptree.evaluation.report.measures import (
     DataGroup,
     Run,
@@ -52,8 +42,8 @@ def _stopped_note(runs: Iterable[Run]) -> tuple[str, ...]:
 
 def errors_of(run: Run) -> dict[str, list[str]]:
     """Return the ids of the wrong answers in each class; empty for methods that validate no hypotheses."""
-    trees = trees_of(run)
-    if not validates(trees):
+    trees = hypothesis_trees.trees_of(run)
+    if not hypothesis_trees.validates(trees):
         return {}
     judges, right = read_judgements(run.folder), exact_ids(run)
     ids: dict[str, list[str]] = {name: [] for name in CLASSES}
@@ -75,11 +65,11 @@ def _error_class(row: Row, tree: HypothesisTree | None, verdicts: Sequence[Verdi
         return "string match"
     if tree is None:
         return "model"
-    gold = gold_found(row, tree)
+    gold = hypothesis_trees.gold_found(row, tree)
     if gold is not None and gold.missing:
         by_title = bool(row.gold_titles)  # no node names an id
-        return "retrieval" if not by_title or named(gold.missing, tree.planned) else "tree structure"
-    if gold is None and not answer_shown(row, tree):
+        return "retrieval" if not by_title or hypothesis_trees.named(gold.missing, tree.planned) else "tree structure"
+    if gold is None and not hypothesis_trees.answer_shown(row, tree):
         return "retrieval"
     if _is_misplaced(row, tree):
         return "tree structure"
@@ -97,7 +87,11 @@ def _is_misplaced(row: Row, tree: HypothesisTree) -> bool:
     for node in tree.nodes:
         others = [other.question for other in tree.nodes if node.id not in (*other.path, other.id)]
         for struck in node.struck:
-            if plain_name(struck) and not named([struck], [row.question]) and named([struck], others):
+            if (
+                hypothesis_trees.plain_name(struck)
+                and not hypothesis_trees.named([struck], [row.question])
+                and hypothesis_trees.named([struck], others)
+            ):
                 return True
     return False
 
@@ -118,8 +112,8 @@ def errors_table(group: DataGroup) -> Table | None:
 
 def hypothesis_tables(group: DataGroup) -> list[Table | None]:
     """Return the tables about runs that guess hypotheses; None if there is no such run."""
-    runs = [run for run in group.runs if trees_of(run)]
-    validating = [run for run in runs if validates(trees_of(run))]
+    runs = [run for run in group.runs if hypothesis_trees.trees_of(run)]
+    validating = [run for run in runs if hypothesis_trees.validates(hypothesis_trees.trees_of(run))]
     stopped = _stopped_note(validating)
     trees = (*NOTES["hypothesis_trees"], *stopped)
     gold = (*NOTES["gold"], *stopped)
@@ -140,7 +134,7 @@ def hypothesis_tables(group: DataGroup) -> list[Table | None]:
 
 def _tree_cells(run: Run) -> dict[str, Cell]:
     """TreeQA's Table 7, and what it is based on."""
-    trees = [tree for tree in trees_of(run).values() if tree.planned]
+    trees = [tree for tree in hypothesis_trees.trees_of(run).values() if tree.planned]
     updates = [tree.updates for tree in trees]
     verdicts = Counter(node.verdict for tree in trees for node in tree.nodes)
     return {
@@ -159,8 +153,8 @@ def _stages(group: DataGroup, runs: Sequence[Run]) -> Table | None:
     """TreeQA's Table 5 by stage: a row for each stage of a run, and one for all of them."""
     rows = []
     for run in runs:
-        trees = trees_of(run).values()
-        spent = {stage: [tree.stages.get(stage, Spent()) for tree in trees] for stage in STAGES}
+        trees = hypothesis_trees.trees_of(run).values()
+        spent = {stage: [tree.stages.get(stage, Spent()) for tree in trees] for stage in hypothesis_trees.STAGES}
         spent["all"] = [sum(stages, Spent()) for stages in zip(*spent.values(), strict=True)]
         tokens = sum(question.tokens for question in spent["all"])
         for stage, questions in spent.items():
@@ -179,8 +173,8 @@ def _stages(group: DataGroup, runs: Sequence[Run]) -> Table | None:
 
 def _gold_cells(run: Run) -> dict[str, Cell]:
     """TreeQA's Table 6: was the gold found, and was the answer right?"""
-    trees = trees_of(run)
-    gold = {row.id: pages for row in run.rows if (pages := gold_found(row, trees.get(row.id)))}
+    trees = hypothesis_trees.trees_of(run)
+    gold = {row.id: pages for row in run.rows if (pages := hypothesis_trees.gold_found(row, trees.get(row.id)))}
     if not gold:
         return {}
     fewer = len(gold) if len(gold) < len(run.rows) else None
@@ -206,9 +200,9 @@ def coverage(group: DataGroup) -> dict[str, set[str]]:
     inside: set[str] = set()
     any_fact = False
     for run in group.runs:
-        trees = trees_of(run)
+        trees = hypothesis_trees.trees_of(run)
         any_fact = any_fact or any(tree.facts for tree in trees.values())
-        inside |= {row.id for row in run.rows if row.id in trees and covered(row, trees[row.id])}
+        inside |= {row.id for row in run.rows if row.id in trees and hypothesis_trees.covered(row, trees[row.id])}
     return {"covered": inside, "not covered": asked - inside} if any_fact else {}
 
 
@@ -218,8 +212,8 @@ def hypothesis_tables_by_data(groups: Sequence[DataGroup], everywhere: Mapping[s
     hits = [row_of_runs(label, runs, (mean_score(run, "hits@1") for run in runs)) for label, runs in everywhere.items()]
     rows: list[TableRow] = []
     for label, runs in everywhere.items():
-        trees = [trees_of(run) for run in runs]
-        if all(map(validates, trees)):
+        trees = [hypothesis_trees.trees_of(run) for run in runs]
+        if all(map(hypothesis_trees.validates, trees)):
             means = [mean_figure([tree.updates for tree in known.values() if tree.planned], 2) for known in trees]
             average = Number(sum(mean.value for mean in means) / len(means), digits=2)
             rows.append(row_of_runs(label, runs, (*means, average)))

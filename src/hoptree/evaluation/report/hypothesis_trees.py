@@ -64,20 +64,15 @@ class CheckedNode:
 
 @dataclass(frozen=True, slots=True)
 class HypothesisTree:
-    """The tree of one question.
-
-    `planned` are the questions and hypotheses of all nodes below the root, also of replaced ones. `passages` (title
-    and text by id) and `facts` are what was shown. `updates` are rebuilt sub-trees. `begun`: something was to be
-    validated, even if a budget ended that before the first verdict.
-    """
+    """The tree of one question."""
 
     nodes: tuple[CheckedNode, ...]
-    planned: tuple[str, ...]
-    passages: Mapping[str, tuple[str, str]]
+    planned: tuple[str, ...]  # questions and hypotheses of all nodes below the root, also of replaced ones
+    passages: Mapping[str, tuple[str, str]]  # title and text by id, as far as they were shown
     facts: tuple[str, ...]
-    updates: int
+    updates: int  # rebuilt sub-trees
     stages: Mapping[str, Spent] = field(default_factory=dict)
-    begun: bool = False
+    begun: bool = False  # something was to be validated, even if a budget ended that before the first verdict
 
 
 def trees_of(run: Run) -> dict[str, HypothesisTree]:
@@ -233,10 +228,7 @@ def named(names: Iterable[str], texts: Iterable[str]) -> bool:
 
 
 def gold_found(row: Row, tree: HypothesisTree | None) -> GoldFound | None:
-    """Return which gold pages were shown: as the title of a passage, or as one side of a fact.
-
-    None if the data set names no gold. For a question without a tree nothing was shown.
-    """
+    """Return which gold pages were shown, as titles or in facts; None without gold."""
     passages = tree.passages if tree else {}
     if row.gold_titles:
         titles = {normalise(title) for title, _ in passages.values()}

@@ -65,18 +65,14 @@ class Filtering:
 
 @dataclass(frozen=True, slots=True)
 class LookUps:
-    """One question: what was judged and doubted, how names were filtered, and what memory held and saved.
-
-    `unread` are replies of the CoT filter without a verdict, so that it kept all. `facts` and `conflicts` are those of
-    the memory at the end; `facts` is None if nothing was ever looked up for it.
-    """
+    """One question: what was judged and doubted, how names were filtered, and what memory held and saved."""
 
     judged: int = 0
     triggers: int = 0
     filterings: tuple[Filtering, ...] = ()
-    unread: int = 0
+    unread: int = 0  # replies of the CoT filter without a verdict, so that it kept all
     skipped: int = 0
-    facts: int | None = None
+    facts: int | None = None  # of the memory at the end; None if nothing was ever looked up for it
     conflicts: int = 0
 
 

@@ -282,10 +282,7 @@ def mean_figure(values: Sequence[float], digits: int) -> Number:
 
 
 def best_run(runs: Sequence[Run], metric: str) -> Run | None:
-    """Return the finished run that beats every other finished one by more than chance, or None.
-
-    Paired permutation tests over questions, with Holm's correction for their number.
-    """
+    """Return the finished run that beats all others (paired tests, Holm), or None."""
     scored = [(run, scores_of(run, metric)) for run in runs if run.finished]
     scored = [(run, scores) for run, scores in scored if any(score is not None for score in scores.values())]
     if len(scored) < 2:

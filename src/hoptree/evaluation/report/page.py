@@ -16,20 +16,14 @@ from typing import Any
 from hoptree import __version__
 from hoptree.core.errors import InputError
 from hoptree.core.files import atomic_write
+from hoptree.evaluation.report import trace_view
 from hoptree.evaluation.report.contents import group_tables, overall_tables, runs_table
 from hoptree.evaluation.report.figures import Figure, boundary_figures, group_figures, overall_figures
 from hoptree.evaluation.report.measures import DataGroup, scores_of
 from hoptree.evaluation.report.plots import legend_key
 from hoptree.evaluation.report.run_tables import boundary_tables
 from hoptree.evaluation.report.tables import Table, as_html, escape_html
-from hoptree.evaluation.report.trace_view import (
-    MAX_PASSAGE_CHARS,
-    PassageText,
-    RunTraces,
-    TraceView,
-    cut,
-    read_run_traces,
-)
+from hoptree.evaluation.report.trace_view import PassageText, RunTraces, TraceView
 from hoptree.evaluation.run_folder import Row
 
 _MAX_GOLD = 20
@@ -108,10 +102,10 @@ def _questions(place: int, group: DataGroup) -> Iterator[_Question]:
         data = {
             "set": place,
             "id": name,
-            "question": cut(first.question),
-            "type": cut(first.type, 60),
+            "question": trace_view.cut(first.question),
+            "type": trace_view.cut(first.type, 60),
             "hops": first.hops,
-            "answers": [cut(answer, 300) for answer in first.answers[:_MAX_GOLD]],
+            "answers": [trace_view.cut(answer, 300) for answer in first.answers[:_MAX_GOLD]],
             "more": max(0, len(first.answers) - _MAX_GOLD),
             "gold": list(first.gold[:_MAX_GOLD]),
             "outcomes": {
@@ -128,13 +122,13 @@ def _outcome(row: Row, scores: Sequence[float | None]) -> dict[str, Any]:
     usage = row.usage
     counts = [int(usage[name]) for name in ("llm_calls", "prompt_tokens", "completion_tokens", "retrievals")]
     always = {
-        "answer": cut(row.answer, 500),
+        "answer": trace_view.cut(row.answer, 500),
         "scores": [None if score is None else round(score, 3) for score in scores],
     }
     optional = {
-        "error": cut(row.error, 80),
-        "message": cut(row.error_message, 500),
-        "stopped": cut(row.stopped_by, 80),
+        "error": trace_view.cut(row.error, 80),
+        "message": trace_view.cut(row.error_message, 500),
+        "stopped": trace_view.cut(row.stopped_by, 80),
         "abstained": int(row.abstained),
     }
     filled = {name: value for name, value in optional.items() if value}
@@ -170,11 +164,11 @@ class _TraceStore:
         return True
 
     def _written(self, view: TraceView) -> dict[str, Any]:
-        searches = [
+        trace: dict[str, Any] = {part.name: getattr(view, part.name) for part in fields(view)}
+        trace["searches"] = [
             {"query": query, "node": node, "found": [self.passages[passage] for passage in hits]}
             for query, node, hits in view.searches
         ]
-        trace = {part.name: getattr(view, part.name) for part in fields(view)} | {"searches": searches}
         return {name: value for name, value in trace.items() if value}
 
 
@@ -192,8 +186,8 @@ def _notes(asked: int, listed: int, complete: int, store: _TraceStore) -> list[s
         )
     elif complete < listed:
         notes.append(f"{listed - complete:,} questions have no trace in their runs' folders.")
-    if any(len(text) > MAX_PASSAGE_CHARS for _, _, text in store.passages):
-        notes.append(f"Passages are cut after {MAX_PASSAGE_CHARS:,} letters.")
+    if any(len(text) > trace_view.MAX_PASSAGE_CHARS for _, _, text in store.passages):
+        notes.append(f"Passages are cut after {trace_view.MAX_PASSAGE_CHARS:,} letters.")
     return notes
 
 
@@ -214,7 +208,7 @@ def write_text(path: Path, text: str) -> None:
 def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
     """Return the whole page; the same runs make the same page."""
     traces = {
-        (place, number): read_run_traces(run)
+        (place, number): trace_view.read_run_traces(run)
         for place, group in enumerate(groups)
         for number, run in enumerate(group.runs)
     }

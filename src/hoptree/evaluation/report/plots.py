@@ -256,8 +256,7 @@ def swept(
     return picture(name, title, f"{y_label} against {x_label}. {'; '.join(hints)}.", parts)
 
 
-BarValue = tuple[float, float | None, float | None] | None
-"""A value with the ends of its interval; None if there is none."""
+BarValue = tuple[float, float | None, float | None] | None  # a value with the ends of its interval
 
 
 def bars(
@@ -353,10 +352,7 @@ def distribution(name: str, title: str, ends: tuple[str, str], label: str, value
 
 
 def smoothed(values: Sequence[float]) -> Callable[[float, float], float]:
-    """Return a function for the share of values between two places, each value spread by a Gaussian kernel.
-
-    Values lie between 0 and 1; what a kernel has outside is folded back.
-    """
+    """Return the share of values between two places, spread by a Gaussian kernel."""
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
     least, most = _BANDWIDTHS
     width = min(most, max(least, 1.06 * spread * math.pow(len(values), -0.2))) * math.sqrt(2)

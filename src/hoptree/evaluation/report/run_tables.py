@@ -30,8 +30,7 @@ from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, TableRo
 from hoptree.evaluation.run_folder import TRACES, warned_of
 from hoptree.evaluation.statistics import mean_of
 
-_ROUTE_DECISIONS = ("route", "need", "retrieve", "ended", "agreement")
-"""Decisions that say how a question was answered; the first kind that a question has counts."""
+_ROUTE_DECISIONS = ("route", "need", "retrieve", "ended", "agreement")  # the first that a question has counts
 _ROUTE_NAMES = {
     **dict.fromkeys(("route", "need", "retrieve"), ("documents", "memory")),
     "agreement": ("chains agree", "chains disagree"),
@@ -70,9 +69,7 @@ def _route(events: Sequence[Event]) -> str | None:
 
 def judges_table(group: DataGroup) -> Table | None:
     """Return what every judge says of the runs, and how often each two agree; None without two judges."""
-    reports = [
-        {known.judge.name: known.report(run.rows) for known in read_judgements(run.folder)} for run in group.runs
-    ]
+    reports = [{each.judge.name: each.report(run.rows) for each in read_judgements(run.folder)} for run in group.runs]
     names = list(dict.fromkeys(chain.from_iterable(reports)))
     if len(names) < 2:
         return None
@@ -199,19 +196,15 @@ _NOTES = (
 
 @dataclass(frozen=True, slots=True)
 class Awareness:
-    """The measurements of one run: shares of 1, None if not measured.
-
-    `curve` holds coverage and precision at every confidence, from the highest down; `flips` are the answers that
-    changed between the two settings. `usable` is None if it cannot be decided.
-    """
+    """The measurements of one run: shares of 1, None if not measured."""
 
     run: Run
     data: str
     measures: Mapping[str, float | None]
     ece: float | None
-    curve: tuple[tuple[float, float], ...]
-    flips: tuple[Mapping[str, Any], ...]
-    usable: bool | None = None
+    curve: tuple[tuple[float, float], ...]  # coverage and precision at every confidence, from the highest down
+    flips: tuple[Mapping[str, Any], ...]  # the answers that changed between the two settings
+    usable: bool | None = None  # None if it cannot be decided
 
     @property
     def label(self) -> str:
@@ -262,9 +255,7 @@ def measured_on_all(known: Sequence[Awareness]) -> dict[str, list[Awareness]]:
     by_model: dict[str, list[Awareness]] = {}
     for awareness in known:
         by_model.setdefault(awareness.run.label, []).append(awareness)
-    complete = {
-        label: measured for label, measured in by_model.items() if {awareness.data for awareness in measured} == sets
-    }
+    complete = {label: known for label, known in by_model.items() if {part.data for part in known} == sets}
     return complete if len(sets) > 1 else {}
 
 

@@ -37,19 +37,15 @@ _CSV_HEADER = ("table", "run", "run id", "column", "value", "low", "high", "ques
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A figure with an optional 95 % interval.
-
-    `questions` is the number of questions it is based on, if that is fewer than the run has. `after` is text printed
-    behind the figure. `best` figures are bold.
-    """
+    """A figure with an optional 95 % interval."""
 
     value: float
     low: float | None = None
     high: float | None = None
     digits: int = 1
-    questions: int | None = None
-    after: str = ""
-    best: bool = False
+    questions: int | None = None  # that it is based on, if fewer than the run has
+    after: str = ""  # printed behind the figure
+    best: bool = False  # printed in bold
 
     @property
     def figure(self) -> str:

@@ -23,8 +23,7 @@ _MAX_NAME_CHARS = 300
 _MAX_LABEL_CHARS = 40
 _MAX_DEPTH = 40
 _MAX_FACTS = 20  # facts of a node, and of each of its validations
-_MAX_PARTS, _MAX_WORDS, _MAX_LISTED = 80, 500, 20
-"""Sentences of a text, words of a sentence, and facts, names or samples of one of them."""
+_MAX_PARTS, _MAX_WORDS, _MAX_LISTED = 80, 500, 20  # sentences, words of one, and its facts, names or samples
 
 PassageText = tuple[str, str, str]  # id, title and text
 

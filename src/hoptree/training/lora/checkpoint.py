@@ -45,10 +45,8 @@ class Checkpoints:
         except (OSError, ValueError) as error:
             raise self._damaged(self._plan) from error
         if changes := differences(started, self._training):
-            raise InputError(
-                f"Another training was begun in {self.folder.parent}: {changes}.",
-                "Give the same options to go on with it, or another --out.",
-            )
+            cause = f"Another training was begun in {self.folder.parent}: {changes}."
+            raise InputError(cause, "Give the same options to go on with it, or another --out.")
 
     def begin(self) -> None:
         """Record which training this is."""
@@ -109,10 +107,9 @@ def _written(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise HoptreeError(
-            f"{path} could not be written: {error.strerror or error}.",
-            "What was saved before is kept: free some space, and give the same command again.",
-        ) from error
+        cause = f"{path} could not be written: {error.strerror or error}."
+        remedy = "What was saved before is kept: free some space, and give the same command again."
+        raise HoptreeError(cause, remedy) from error
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:

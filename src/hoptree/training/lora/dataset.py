@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, InputError, file_errors
 from hoptree.models.model import Message
 from hoptree.training.taikc_rows import REFUSAL
 
@@ -81,15 +81,11 @@ def read_sets(paths: Sequence[Path], base: str) -> list[TrainingSet]:
     seen: dict[str, str] = {}
     sets = []
     for path in paths:
-        try:
+        with file_errors(path, "read", "Give --data a file."):
             data = path.read_bytes()
-        except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror or error}.", "Give --data a file.") from error
         if form := _other_format(data):
-            raise InputError(
-                f"{path} is of the form {form}, which is for another program.",
-                "Build the set without --format: this command reads chat.",
-            )
+            cause = f"{path} is of the form {form}, which is for another program."
+            raise InputError(cause, "Build the set without --format: this command reads chat.")
         rows = tuple(_read_rows(path, data, base, seen, refused))
         if not rows and not refused.count:
             raise InputError(f"{path} holds no row.", "hoptree align build makes sets.")
@@ -218,26 +214,20 @@ DTYPES = {"fp32": "float32", "bf16": "bfloat16"}  # Torch's names; fp16 would ne
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What decides the weights of a training.
-
-    The defaults are those of TAIKC's appendix F. `batch` times `accumulation` examples make a step. The learning rate
-    rises over the first `warmup` of all steps and falls to 0 along a cosine. `targets` are names of linear layers,
-    separated by commas, or all of them but the output layer. An empty `dtype` is bf16 on an accelerator and fp32
-    without one; the adapter has 32 bits in either case.
-    """
+    """What decides the weights of a training; defaults are of TAIKC's appendix F."""
 
     rank: int = 16
     alpha: int = 32
     learning_rate: float = 5e-5
     epochs: int = 3
-    batch: int = 2
+    batch: int = 2  # times `accumulation` examples make a step
     accumulation: int = 8
     dropout: float = 0.0
-    warmup: float = 0.03
-    targets: str = ALL_LINEAR
+    warmup: float = 0.03  # the share of steps over which the rate rises, to fall to 0 along a cosine
+    targets: str = ALL_LINEAR  # names of linear layers, separated by commas, or all but the output layer
     max_length: int = 2048
     seed: int = 0
-    dtype: str = ""
+    dtype: str = ""  # by default bf16 on an accelerator, else fp32; the adapter has 32 bits in either case
 
     def __post_init__(self) -> None:
         for name in ("rank", "alpha", "epochs", "batch", "accumulation", "max_length"):
@@ -275,8 +265,7 @@ class Recipe:
         return self.learning_rate * 0.5 * (1 + math.cos(math.pi * along))
 
 
-PAPER_RATES = {"ra-isf": 5e-4}
-"""Learning rates of papers that have another than the recipe's, by how the kinds of their sets begin."""
+PAPER_RATES = {"ra-isf": 5e-4}  # other learning rates than the recipe's, by how kinds begin
 
 
 def rate_of_paper(sets: Sequence[TrainingSet]) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, InputError, file_errors
 from hoptree.core.lazy import import_optional
 from hoptree.models.adapters import CARD_KEY
 from hoptree.models.catalogue import ADAPTER_FILES, file_digest
@@ -88,16 +88,15 @@ def _settings(adapter: Path) -> dict[str, Any]:
     if not isinstance(settings, dict) or not {"r", "lora_alpha"} <= set(settings):
         raise InputError(f"{path} tells of no LoRA adapter.", "Give the folder of an adapter of hoptree align train.")
     if unsupported := [name for name in _UNSUPPORTED if settings.get(name)]:
-        raise ConfigError(
-            f"{adapter} has {', '.join(unsupported)}, for which llama.cpp has no place.",
-            "Use it as hf/NAME?adapter=FOLDER.",
-        )
+        cause = f"{adapter} has {', '.join(unsupported)}, for which llama.cpp has no place."
+        raise ConfigError(cause, "Use it as hf/NAME?adapter=FOLDER.")
     return settings
 
 
 def _pairs(adapter: Path) -> dict[str, dict[str, Any]]:
-    """Return the two matrices of every layer, by transformers' names of the layers."""
+    """Return both matrices of every layer in 32 bits, by transformers' names."""
     files: Any = importlib.import_module("safetensors")
+    numpy: Any = importlib.import_module("numpy")
     try:
         tensors = dict(files.deserialize((adapter / ADAPTER_FILES[1]).read_bytes()))
     except Exception as error:  # the library has errors of its own
@@ -106,21 +105,15 @@ def _pairs(adapter: Path) -> dict[str, dict[str, Any]]:
     for name, tensor in tensors.items():
         if (match := _LAYER.fullmatch(name)) is None:
             raise ConfigError(f"{adapter} has {name}, which is no part of LoRA.", "Use it as hf/NAME?adapter=FOLDER.")
-        pairs.setdefault(match[1], {})[match[2]] = _array(adapter, tensor)
+        kind, data = tensor["dtype"], bytes(tensor["data"])
+        if kind == "BF16":  # which numpy does not have
+            array = (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
+        elif kind in _NUMPY_TYPES:
+            array = numpy.frombuffer(data, _NUMPY_TYPES[kind]).astype("float32")
+        else:
+            raise ConfigError(f"{adapter} has numbers of the kind {kind}.", "Use it as hf/NAME?adapter=FOLDER.")
+        pairs.setdefault(match[1], {})[match[2]] = array.reshape(tensor["shape"])
     return pairs
-
-
-def _array(adapter: Path, tensor: dict[str, Any]) -> Any:
-    """Return a tensor in 32 bits; numpy has no bf16."""
-    numpy: Any = importlib.import_module("numpy")
-    kind, data = tensor["dtype"], bytes(tensor["data"])
-    if kind == "BF16":
-        array = (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
-    elif kind in _NUMPY_TYPES:
-        array = numpy.frombuffer(data, _NUMPY_TYPES[kind]).astype("float32")
-    else:
-        raise ConfigError(f"{adapter} has numbers of the kind {kind}.", "Use it as hf/NAME?adapter=FOLDER.")
-    return array.reshape(tensor["shape"])
 
 
 def _read_base(gguf: Any, base: Path) -> _Base:
@@ -138,16 +131,15 @@ def _read_base(gguf: Any, base: Path) -> _Base:
     except Exception as error:  # the library has no error of its own
         raise InputError(f"{base} is no GGUF file of a language model.", "Give --base NAME or FILE.gguf.") from error
     if kind not in _PERMUTED:
-        raise ConfigError(
-            f"{base.name} is a model of the kind {kind}, whose layers are not known here.",
-            f"Adapters for {' and '.join(_PERMUTED)} are converted; others are used as hf/NAME?adapter=FOLDER.",
-        )
+        cause = f"{base.name} is a model of the kind {kind}, whose layers are not known here."
+        remedy = f"Adapters for {' and '.join(_PERMUTED)} are converted; others are used as hf/NAME?adapter=FOLDER."
+        raise ConfigError(cause, remedy)
     return _Base(kind, blocks, heads, int(fields.get(f"{kind}.attention.head_count_kv", heads)), shapes)
 
 
 def _write(gguf: Any, out: Path, kind: str, alpha: float, card: Mapping[str, Any], tensors: Mapping[str, Any]) -> None:
     fresh = out.with_name(f"{out.name}.new")
-    try:
+    with file_errors(out, "written", "Give another --out."):
         out.parent.mkdir(parents=True, exist_ok=True)
         writer = gguf.GGUFWriter(str(fresh), kind)
         writer.add_type(gguf.GGUFType.ADAPTER)
@@ -161,5 +153,3 @@ def _write(gguf: Any, out: Path, kind: str, alpha: float, card: Mapping[str, Any
         writer.write_tensors_to_file()
         writer.close()
         fresh.replace(out)
-    except OSError as error:
-        raise InputError(f"{out} cannot be written: {error.strerror or error}.", "Give another --out.") from error

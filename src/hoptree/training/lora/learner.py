@@ -88,10 +88,7 @@ def encode(rows: Sequence[TrainingRow], loaded: Loaded, max_length: int) -> list
 
 
 def end_of_turn(loaded: Loaded) -> int:
-    """Return the token that ends a reply in the chat template.
-
-    Some templates write more around a reply than its text, so the end is looked for behind a probe word.
-    """
+    """Return the token that ends a reply in the chat template, behind a probe word."""
     tokenizer = loaded.tokenizer
     ends = end_tokens(loaded)
     turns = [{"role": "user", "content": "A?"}, {"role": "assistant", "content": _PROBE}]
@@ -103,9 +100,8 @@ def end_of_turn(loaded: Loaded) -> int:
         if token in ends:
             return int(token)
     if tokenizer.eos_token_id is None:
-        raise ConfigError(
-            "The tokenizer has no token that ends a reply.", "Write eos_token into its tokenizer_config.json."
-        )
+        cause = "The tokenizer has no token that ends a reply."
+        raise ConfigError(cause, "Write eos_token into its tokenizer_config.json.")
     return int(tokenizer.eos_token_id)
 
 
@@ -229,10 +225,8 @@ class Learner:
         gradient = self._torch.nn.utils.clip_grad_norm_(self.weights.values(), _MAX_GRADIENT_NORM)
         for what, value in (("loss", loss), ("gradient", gradient)):
             if not self._torch.isfinite(value):  # before the weights are spoilt: the last checkpoint stays good
-                raise HoptreeError(
-                    f"The {what} of step {number + 1} is no number any more.",
-                    "Give --learning-rate less, or --dtype fp32, and another --out.",
-                )
+                cause = f"The {what} of step {number + 1} is no number any more."
+                raise HoptreeError(cause, "Give --learning-rate less, or --dtype fp32, and another --out.")
         for group in self.optimiser.param_groups:
             group["lr"] = self._recipe.rate(number, steps)
         self.optimiser.step()
@@ -302,10 +296,8 @@ def _adapted(model: Any, recipe: Recipe) -> Any:
         ends = {name.rpartition(".")[2] for name in linear}
         for name in names:
             if name not in ends:
-                raise ConfigError(
-                    f"The model has no linear layer {name}.",
-                    f"Give --targets {ALL_LINEAR}, or some of {', '.join(sorted(ends))}.",
-                )
+                cause = f"The model has no linear layer {name}."
+                raise ConfigError(cause, f"Give --targets {ALL_LINEAR}, or some of {', '.join(sorted(ends))}.")
     config = peft.LoraConfig(
         r=recipe.rank,
         lora_alpha=recipe.alpha,

@@ -17,20 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptree import __version__
-from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingExtra
+from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingExtra, file_errors
 from hoptree.core.files import FolderLock, atomic_write, read_lines
 from hoptree.training.chat_rows import TAIKC, RowLength, compare_with_paper
+from hoptree.training.lora import dataset
 from hoptree.training.lora.checkpoint import Checkpoints, differences, read_card, summarise_losses, write_adapter
-from hoptree.training.lora.dataset import (
-    DTYPES,
-    Pace,
-    Recipe,
-    TrainingSet,
-    rate_of_paper,
-    read_sets,
-    same_prompts,
-    without_kind,
-)
+from hoptree.training.lora.dataset import Pace, Recipe, TrainingSet
 
 if TYPE_CHECKING:
     from hoptree.training.lora.learner import Example, Learner, Processes
@@ -39,16 +31,12 @@ _LIBRARIES = ("torch", "transformers", "peft")
 _STATE = "state"
 _LOG = "log.jsonl"
 
-Progress = Callable[[int, int, float], None]
-"""Called with the number of steps done, their total, and the loss of the last one."""
+Progress = Callable[[int, int, float], None]  # steps done, their total, and the loss of the last one
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSpec:
-    """A training: the base `model`, the chat sets, and the folder.
-
-    With `paper_rate` the learning rate is that of the paper whose sets they are, and not the recipe's.
-    """
+    """A training: the base `model`, the chat sets, and the folder."""
 
     model: str
     data: tuple[Path, ...]
@@ -56,7 +44,7 @@ class TrainingSpec:
     recipe: Recipe = field(default_factory=Recipe)
     pace: Pace = field(default_factory=Pace)
     dry_run: bool = False
-    paper_rate: bool = False
+    paper_rate: bool = False  # take the learning rate of the paper whose sets they are, not the recipe's
 
 
 class Order:
@@ -85,11 +73,7 @@ def train(
     on_progress: Progress = lambda done, total, loss: None,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> dict[str, Any]:
-    """Train an adapter or resume its training; a dry run only reports.
-
-    `on_stage` is called before the slow parts of a dry run. Faults of the model, the sets or the folder are raised
-    before anything is written.
-    """
+    """Train an adapter or resume its training; a dry run only reports."""
     if any(importlib.util.find_spec(library) is None for library in _LIBRARIES):
         raise MissingExtra("Training", "train")
     from hoptree.models.hf_weights import load, resolve_source, weights_digest
@@ -101,9 +85,9 @@ def train(
     dtype = spec.recipe.dtype or ("bf16" if processes.device.startswith("cuda") else "fp32")
     spec = replace(spec, recipe=replace(spec.recipe, dtype=dtype))
     base = {"name": name, "digest": weights_digest(source)}
-    sets = read_sets(spec.data, base["digest"])
+    sets = dataset.read_sets(spec.data, base["digest"])
     if spec.paper_rate:
-        spec = replace(spec, recipe=replace(spec.recipe, learning_rate=rate_of_paper(sets)))
+        spec = replace(spec, recipe=replace(spec.recipe, learning_rate=dataset.rate_of_paper(sets)))
     training = {
         "base": base["digest"],
         "sets": [training_set.digest for training_set in sets],
@@ -115,7 +99,7 @@ def train(
         return {**finished, "out": str(spec.out), "new_steps": 0}
     if spec.dry_run:
         on_stage(f"loading {name}")
-    loaded = load(source, dtype=DTYPES[dtype], device=processes.device)
+    loaded = load(source, dtype=dataset.DTYPES[dtype], device=processes.device)
     examples = encode([row for training_set in sets for row in training_set.rows], loaded, spec.recipe.max_length)
     run = _Training(spec, base, sets, training, examples, processes)
     return run.estimate(loaded.model, on_stage) if spec.dry_run else run.complete(loaded.model, on_progress)
@@ -124,13 +108,11 @@ def train(
 def _base_name(model: str) -> str:
     kind, _, name = model.partition("/")
     if kind != "hf" or not name:
-        raise ConfigError(
-            f"{model or 'The embedded model'} cannot be trained.", "Give -m hf/NAME, hf/FOLDER or hf/FILE.gguf."
-        )
+        cause = f"{model or 'The embedded model'} cannot be trained."
+        raise ConfigError(cause, "Give -m hf/NAME, hf/FOLDER or hf/FILE.gguf.")
     if "?" in name:
-        raise ConfigError(
-            f"{model} has settings, which are for asking.", "Give the name alone; there are --dtype and --device."
-        )
+        cause = f"{model} has settings, which are for asking."
+        raise ConfigError(cause, "Give the name alone; there are --dtype and --device.")
     return name
 
 
@@ -261,8 +243,8 @@ class _Training:
             "base": dict(self.base),
             "sets": [training_set.as_dict() for training_set in self.sets],
             "templates": dict(sorted(Counter(row.template for row in rows if row.template).items())),
-            "same_prompts": same_prompts(self.sets),
-            "rows_without_kind": without_kind(self.sets),
+            "same_prompts": dataset.same_prompts(self.sets),
+            "rows_without_kind": dataset.without_kind(self.sets),
             "examples": len(self.examples),
             "tokens": {"prompt": prompt, "reply": reply, "longest": longest},
             "beside_the_paper": compare_with_paper(taikc),
@@ -282,12 +264,8 @@ class _Training:
             self.processes.wait()
             yield
             return
-        try:
+        with file_errors(checkpoints.folder, "made", "Give another --out."):
             checkpoints.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(
-                f"{checkpoints.folder} cannot be made: {error.strerror or error}.", "Give another --out."
-            ) from error
         with FolderLock(checkpoints.folder, HoptreeError):
             checkpoints.check()  # another process may have started since the first check
             checkpoints.begin()

@@ -1,4 +1,4 @@
-"""Turn the steps of a data set into a plan in TAIKC's form."""
+"""Turn the steps of a data set into a plan in TAIKC's form, and into re-plans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hoptree.evaluation.metrics import normalise
 from hoptree.graph.relation_linking import FUNCTION_WORDS
 from hoptree.text.names import name_spans
 from hoptree.text.parse import clean_answer
-from hoptree.text.question_tree import Plan, make_plan, resolve
+from hoptree.text.question_tree import Node, Plan, make_plan, resolve
 from hoptree.training.plans.sub_questions import (
     REFERENCE,
     LeftOut,
@@ -23,6 +23,7 @@ from hoptree.training.plans.sub_questions import (
     as_question,
     as_statement,
     is_named,
+    phrase_of,
     references,
     stated,
     steps_of,
@@ -40,6 +41,9 @@ _OF_WORKS = frozenset(
 _RELEASED = frozenset(("film", "movie", "song", "album"))
 _WORDS = re.compile(r"(#?)(\w+)")
 _LOOSE = " \t,;:"
+_MAX_MERGED_WORDS = 25
+_UNFIT_REFERENCE = re.compile(r"#query\d+['’]s|^#query")
+"""References that a name with several words cannot stand for: a possessive, or the first word."""
 
 
 def packaged_plans() -> dict[str, Mapping[str, Any]]:
@@ -50,17 +54,13 @@ def packaged_plans() -> dict[str, Mapping[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class GoldStep:
-    """A sub-question with its gold answer.
-
-    `asked` has answers in place of references. `states` is what both say, as part of a sentence; "" if that cannot be
-    put into good English. `place` is its place among the steps of the data set, from 0.
-    """
+    """A sub-question with its gold answer."""
 
     id: int
-    asked: str
+    asked: str  # with answers in place of references
     answer: str
-    states: str
-    place: int
+    states: str  # what both say, as part of a sentence; "" if that cannot be put into good English
+    place: int  # among the steps of the data set, from 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,3 +221,86 @@ def _states(step: Step, answers: Sequence[str], asked: str, place: int) -> str:
     subject = REFERENCE.sub(lambda match: answers[int(match[1]) - 1], step.subject)
     states = as_statement(step.relation, subject, answers[place])
     return _released(states, "film") if asked.endswith(" released?") else states
+
+
+@dataclass(frozen=True, slots=True)
+class Replan:
+    """What is known, what was not found, and the plan of what is left."""
+
+    known: str
+    missing: str
+    plan: Plan
+
+
+def write_plan(plan: Plan, question: str) -> str:
+    """Return a plan as a model is to write it; "" if it would be read as another."""
+
+    def entry(node: Node) -> Any:
+        children = {f"query{child.id}": entry(child) for child in plan.nodes if child.parent == node.id}
+        return {"question": node.question, "children": children} if children else node.question
+
+    nested = {f"query{node.id}": entry(node) for node in plan.nodes if node.parent is None}
+    read = make_plan(nested, question)
+    meant, understood = (
+        [(node.id, node.question, node.parent, node.refs) for node in either.nodes] for either in (plan, read)
+    )
+    return json.dumps(nested, ensure_ascii=False) if meant == understood and not read.issues else ""
+
+
+def replans(tree: GoldTree, question: str) -> list[Replan]:
+    """Return all re-plans that can be made of a gold tree whose steps are answered.
+
+    For each step that refers to one before it, both are merged into one question ("Where was the director of X
+    born?"), which was asked and not found. Known is nothing that rests on it: everything else of the tree, or only
+    what comes before. Where both of its steps are known, nothing is left to be asked.
+    """
+    rows: list[Replan] = []
+    for node in tree.read.nodes:
+        if len(node.refs) != 1 or _UNFIT_REFERENCE.search(node.question):
+            continue
+        first = node.refs[0]
+        phrase = phrase_of(tree.steps[first].asked)
+        merged = resolve(node.question, {first: phrase})
+        if not phrase or len(merged.split()) > _MAX_MERGED_WORDS or normalise(merged) == normalise(question):
+            continue  # nobody asks for the whole question as a part of it
+        pending = _not_found(tree, node, merged)
+        missing = "\n".join(pending.values())
+        before = [other.id for other in tree.read.nodes if other.id not in pending and other.id != first]
+        rows.append(_replan(tree, [*before, first], missing))
+        if not any(first in tree.read[other].refs for other in before):
+            rows.append(_replan(tree, before, missing))
+        if len(pending) == 1:
+            rows.append(_replan(tree, [other.id for other in tree.read.nodes], missing))
+    return rows
+
+
+def _not_found(tree: GoldTree, node: Node, merged: str) -> dict[int, str]:
+    """Return the questions asked in vain by node: merged, and dependent ones."""
+    asked = {node.id: merged}
+    for other in tree.read.order():
+        if any(ref in asked for ref in other.refs):
+            names = {
+                ref: f'the answer to "{asked[ref]}"' if ref in asked else tree.steps[ref].answer for ref in other.refs
+            }
+            asked[other.id] = resolve(other.question, names)
+    return asked
+
+
+def _replan(tree: GoldTree, known: Sequence[int], missing: str) -> Replan:
+    answered = {number: tree.steps[number].answer for number in known}
+    steps = [tree.steps[node.id] for node in tree.read.nodes if node.id in answered]
+    lines = [f"{step.asked} {step.answer}" for step in steps]
+    return Replan("\n".join(lines) or "nothing", missing, _remaining(tree.read, answered))
+
+
+def _remaining(plan: Plan, answered: Mapping[int, str]) -> Plan:
+    """Return the plan of unanswered nodes, with answers filled in."""
+    left = [node for node in plan.nodes if node.id not in answered]
+    number_of = {node.id: number for number, node in enumerate(left, 1)}
+    names = {**answered, **{old: f"#query{new}" for old, new in number_of.items()}}
+    nodes = []
+    for node in left:
+        parent = number_of.get(node.parent) if node.parent is not None else None
+        refs = tuple(number_of[ref] for ref in node.refs if ref in number_of)
+        nodes.append(Node(number_of[node.id], resolve(node.question, names), parent, refs=refs))
+    return Plan(tuple(nodes))

@@ -150,9 +150,7 @@ _BEFORE_MARK = re.compile(r"\s+(?=[?,.!;:)]|['’]s\b)")
 _POSSESSIVE = re.compile(r"(?<=\w)['’]s\b", re.IGNORECASE)
 _ADDITION = re.compile(r"\s\([^()]+\)$")
 _ASKS = re.compile(r"\b(?:who|whom|whose|what|which|when|where|why|how)\b", re.IGNORECASE)
-_YES_NO = re.compile(
-    r"(?:is|are|was|were|do|does|did|can|could|would|will|has|have|had|should|may|might|must)\b", re.IGNORECASE
-)
+_YES_NO = re.compile(rf"(?:{_AUXILIARY})\b", re.IGNORECASE)
 
 
 class Decomposed(NamedTuple):
@@ -292,10 +290,7 @@ def _left_over(place: int, facts: Sequence[Fact], example: Example, given: Seque
 
 
 def _without_answers(steps: Sequence[Step], answers: Sequence[str], question: str) -> list[Step]:
-    """Replace answers of earlier steps by references to them.
-
-    Some data sets put answers into their steps; a model trained on those would learn to make them up.
-    """
+    """Replace answers of earlier steps by references: a model would make them up."""
     kept: list[Step] = []
     for place, step in enumerate(steps):
         for number, answer in enumerate(answers[:place], 1):
