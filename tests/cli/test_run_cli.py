@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -135,11 +136,19 @@ def test_rows_that_rest_on_different_things_are_said(here: Path) -> None:
     assert "5 questions rest on " in printed and ", 35 on " in printed
 
 
-def test_a_lost_trace_is_printed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(event: object) -> str:
+class FullDisk(io.BytesIO):
+    def write(self, _: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(trace, "_line", full)
+
+def test_a_lost_trace_is_printed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = trace.TraceFile.__init__
+
+    def open_full(self: trace.TraceFile, path: Path) -> None:
+        opened(self, path)
+        self._file = FullDisk()
+
+    monkeypatch.setattr(trace.TraceFile, "__init__", open_full)
     assert "could not be written further: No space left" in run(
         here, "--data", here / "data.jsonl", "--method", "direct", "--no-cache"
     )
