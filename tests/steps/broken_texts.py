@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.patience import patience
-from tests.thorough import THOROUGH
 
 from hoptree.core.values import Passage, Token
 from hoptree.engine.prompts import Prompt, plain, read_prompt
@@ -42,12 +40,10 @@ __all__ = [
     "READERS",
     "choice_of",
     "fill",
-    "long_texts",
     "plan_of",
     "prompt_of",
     "question_of",
     "read_all",
-    "repeated",
 ]
 
 
@@ -148,79 +144,58 @@ HOSTILE = {
 }
 """What a reader may stumble over when it is repeated."""
 
-
-def long_texts(chars: int) -> dict[str, str]:
-    """Texts of about so many characters."""
-    return {
-        "an open string of escaped quotes": '{"a": "' + repeated('\\"', chars),
-        "not": repeated("not ", chars),
-        "answer is": repeated("answer is ", chars),
-        "open braces": repeated("{", chars),
-        "open brackets": repeated("[", chars),
-        "I am not": repeated("I am not ", chars),
-        "spaces": repeated(" ", chars),
-        "spaces inside": "a" + repeated(" ", chars) + "b",
-        "query": repeated("query", chars),
-        "#query": repeated("#query", chars),
-        "# and spaces": "#" + repeated(" ", chars) + "q",
-        "words": repeated("word ", chars),
-        "one word": repeated("x", chars),
-        "newlines": "a" + repeated("\n", chars) + "b",
-        "full stops": repeated(" .", chars),
-        "initials": repeated("a.", chars) + "!.",
-        "quotes": repeated('"', chars),
-        "stars": repeated("*", chars),
-        "commas": '{"a": [1' + repeated(", ", chars),
-        "fences": repeated("```", chars),
-        "rag": repeated("rag", chars),
-        "rag and spaces": repeated("rag ", chars),
-        "capitals": repeated("The Of ", chars),
-        "capitals and dots": repeated("A.", chars),
-        "I do": repeated("I do ", chars),
-        "I and spaces": "I" + repeated(" ", chars),
-        "ignore": repeated("ignore ", chars),
-        "heading": "# " + repeated("#", chars) + "x",
-        "heading and spaces": "# a" + repeated(" ", chars) + "x",
-        "control": repeated("<|", chars),
-        "think": repeated("<think>", chars),
-        "colons": repeated(": ", chars),
-        "mended": '{"a": [' + repeated("None, ", chars),
-        "question marks": repeated("?", chars),
-        "question marks and spaces": repeated("? ", chars),
-        "list marks": repeated("1) ", chars),
-        "numbers": repeated("[1] ", chars),
-        "not relevant": repeated("[1] not relevant ", chars),
-        "I know that": repeated("I know that it was, ", chars),
-        "sure": repeated("sure. ", chars),
-        **{f"hostile {name}": repeated(unit, chars) for name, unit in HOSTILE.items()},
-    }
+LONG = {
+    "an open string of escaped quotes": '{"a": "' + '\\"' * 12_500,
+    "not": "not " * 7_500,
+    "answer is": "answer is " * 5_000,
+    "open braces": "{" * 25_000,
+    "open brackets": "[" * 25_000,
+    "I am not": "I am not " * 5_000,
+    "spaces": " " * 25_000,
+    "spaces inside": "a" + " " * 25_000 + "b",
+    "query": "query" * 5_000,
+    "#query": "#query" * 4_250,
+    "# and spaces": "#" + " " * 25_000 + "q",
+    "words": "word " * 5_000,
+    "one word": "x" * 25_000,
+    "newlines": "a" + "\n" * 25_000 + "b",
+    "full stops": " ." * 12_500,
+    "initials": "a." * 12_500 + "!.",
+    "quotes": '"' * 25_000,
+    "stars": "*" * 25_000,
+    "commas": '{"a": [1' + ", " * 12_500,
+    "fences": "```" * 8_250,
+    "rag": "rag" * 8_250,
+    "rag and spaces": "rag " * 6_250,
+    "capitals": "The Of " * 3_750,
+    "capitals and dots": "A." * 12_500,
+    "I do": "I do " * 5_000,
+    "I and spaces": "I" + " " * 25_000,
+    "ignore": "ignore " * 3_750,
+    "heading": "# " + "#" * 25_000 + "x",
+    "heading and spaces": "# a" + " " * 25_000 + "x",
+    "control": "<|" * 12_500,
+    "think": "<think>" * 3_500,
+    "colons": ": " * 12_500,
+    "mended": '{"a": [' + "None, " * 4_000,
+    "question marks": "?" * 25_000,
+    "question marks and spaces": "? " * 12_500,
+    "list marks": "1) " * 8_250,
+    "numbers": "[1] " * 6_250,
+    "not relevant": "[1] not relevant " * 1_500,
+    "I know that": "I know that it was, " * 1_250,
+    "sure": "sure. " * 4_000,
+    **{f"hostile {name}": unit * (25_000 // len(unit)) for name, unit in HOSTILE.items()},
+}
+"""Long enough that a reader whose time grows with the square of the length takes more than half a second."""
 
 
-def repeated(unit: str, chars: int) -> str:
-    return unit * (chars // len(unit))
-
-
-_CHARS = 25_000
-"""Enough that a reader whose time grows with the square of the length takes more than half a second."""
-LONG = long_texts(_CHARS)
-_QUICK_S = 2.0 / 4**2 / 4
-"""Processor time for a quarter of a text. A reader that grows with the square, and that runs out of patience with the
-whole text, takes four times as much for the quarter."""
-
-
-def read_all(read: Callable[[str], object], texts: Callable[[int], dict[str, str]] = long_texts) -> None:
-    """Read each long text in a time that grows with it; a failure tells which.
-
-    The whole text is read if a quarter of it takes long, and always by the thorough profile.
-    """
-    quarters = texts(_CHARS // 4)
-    for name, text in texts(_CHARS).items():
+def read_all(read: Callable[[str], object], texts: Mapping[str, str] = LONG) -> None:
+    """Each in a time that grows with it; a failure tells which."""
+    for name, text in texts.items():
         try:
             with patience():
-                begun = time.process_time()
-                read(quarters[name])
-                if THOROUGH or time.process_time() - begun > _QUICK_S:
-                    read(text)
+                read(text)
         except BaseException as error:
             error.add_note(f"reading {name!r}")
             raise

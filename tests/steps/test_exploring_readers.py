@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.steps.broken_texts import long_texts, read_all, repeated
+from tests.steps.broken_texts import LONG, read_all
 
 from hoptree.methods.steps.graph_exploration import read_enough
 from hoptree.text.parse_labels import read_scores
@@ -18,18 +18,15 @@ READERS: dict[str, Callable[[str], object]] = {
     "read_rationales": read_rationales,
     "read_corrected": lambda text: read_corrected(text, "It is so."),
 }
-
-
-def texts(chars: int) -> dict[str, str]:
-    return long_texts(chars) | {
-        "scores": repeated("(Score: 0.5) ", chars),
-        "line breaks": "Score:" + repeated("\n", chars) + "x",
-        "verdicts": repeated("Enough: ", chars),
-        "digits": repeated("1", chars) + "x",
-        "marks": repeated("First, ", chars),
-    }
+FURTHER = {
+    "scores": "(Score: 0.5) " * 2_000,
+    "line breaks": "Score:" + "\n" * 24_750 + "x",
+    "verdicts": "Enough: " * 3_000,
+    "digits": "1" * 24_750 + "x",
+    "marks": "First, " * 3_500,
+}
 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_long_replies_are_read_in_time(reader: str) -> None:
-    read_all(READERS[reader], texts)
+    read_all(READERS[reader], LONG | FURTHER)

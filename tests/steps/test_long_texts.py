@@ -31,7 +31,6 @@ def shown(text: str) -> str:
 
 ALL: dict[str, Callable[[str], object]] = {
     **READERS,
-    "same and agree": lambda text: READERS["same and agree"](text[: len(text) // 5]),  # as much as it reads of any text
     "make_plan of a long question": leak_of,
     "show_passages": shown,
     "nearest": nearest_demonstrations,
