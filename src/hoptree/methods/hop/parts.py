@@ -304,7 +304,7 @@ def _stated_otherwise(answer: Answer, passages: Sequence[Passage]) -> Answer:
     from hoptree.text.comparison import countries_in  # most answers are copied
 
     country = countries().by_name.get(answer.text.casefold(), "")
-    people = {passage.id for passage in passages if country in countries_in(passage.text)}
+    people = {passage.id for passage in passages if country and country in countries_in(passage.text)}
     support = tuple(passage.id for passage in passages if passage.id in people | holding(answer.text, "", passages))
     return replace(answer, status="answered" if support else "unknown", support=support)
 
