@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError
@@ -248,11 +249,16 @@ class WorkedExample:
 
 def load_worked_examples() -> tuple[WorkedExample, ...]:
     """Load all examples, in the order of the file."""
+    return _read_worked_examples(read_demonstrations("worked.jsonl"))
+
+
+@lru_cache(maxsize=32)
+def _read_worked_examples(text: str) -> tuple[WorkedExample, ...]:
     return tuple(
         WorkedExample(
             row["question"], row["answer"], tuple(Passage("", doc["title"], doc["text"]) for doc in row["documents"])
         )
-        for row in read_rows(read_demonstrations("worked.jsonl"))
+        for row in read_rows(text)
     )
 
 

@@ -52,9 +52,14 @@ class Demonstration:
 
 def load_bank() -> tuple[Demonstration, ...]:
     """Load all demonstrations; the first three are shaped like the paper's."""
+    return _read_bank(read_demonstrations("bank.jsonl"))
+
+
+@lru_cache(maxsize=32)
+def _read_bank(text: str) -> tuple[Demonstration, ...]:
     return tuple(
         Demonstration(row["kind"], row["question"], json.dumps(row["plan"], ensure_ascii=False))
-        for row in read_rows(read_demonstrations("bank.jsonl"))
+        for row in read_rows(text)
     )
 
 
