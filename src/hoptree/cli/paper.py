@@ -81,8 +81,8 @@ def paper(
 
     It runs the experiment file of the table, judges where the paper judges, and says what differs: model, documents,
     questions. Without --judge the model itself judges. The same command goes on where it was ended. Files retrieve as
-    the paper does where it says how; --rerank none and --retriever bm25 need no encoder. claims tells from the runs
-    that there are which claims of the paper hold, which do not, and which cannot be told.
+    the paper does where it says how; --rerank none and --retriever bm25 need no encoder. claims judges the
+    paper's claims by the runs that there are: which hold, which do not, and which stay open.
 
     \b
     hoptree paper list

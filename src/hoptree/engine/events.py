@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _Event = TypeVar("_Event", bound="Event")
 _Decision = TypeVar("_Decision", bound="Decision")
 FORMAT = 2  # the version of the form on disk. Format 1 had no number; its objects are read as well
-GUESS = "guess"  # what an answer is called that stands in nothing that was read, whoever made it
+GUESS = "guess"  # an answer that no passage states, by whatever method
 OMIT: Mapping[str, bool] = {"omit": True}
 """Metadata of a field that is left out of the JSON object while it has its default."""
 

@@ -310,8 +310,8 @@ def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
 
 def _on_one_line(text: str) -> str:
     """Return the words of a text with a space between them."""
-    # The only white space that is printable is the space: most passages are told apart from others in a third of the
-    # time that it takes to split them.
+    # Splitting takes three times as long as this check, and most passages pass it: of white space, only the space is
+    # printable.
     is_one_line = text.isprintable() and "  " not in text and text.strip() == text
     return text if is_one_line else " ".join(text.split())
 

@@ -57,9 +57,9 @@ class TreeNode:
     evidence: tuple[str, ...] = ()
     why: str = ""
     module: str = ""  # the part of the method that answered
-    know: bool | None = None  # what the model said of its own knowledge; None where it was not asked
+    know: bool | None = None  # whether the model claims to know the answer; None where it was not asked
     hypothesis: str = ""  # an answer guessed beforehand
-    verdict: str = ""  # what evidence said of the hypothesis
+    verdict: str = ""  # of the evidence on the hypothesis
     struck: tuple[str, ...] = ()  # hypotheses that the answer took the place of
     facts: tuple[tuple[str, ...], ...] = ()  # triples that were cited
     children: list[TreeNode] = field(default_factory=list)
