@@ -334,12 +334,34 @@ def test_after_not_found_only_passages_are_read_that_were_not_read_before(tmp_pa
     script = [replan({}), plan(), *reads(In_which=("Boston", HALF), Who_directed="NOT FOUND", Where_was="NOT FOUND")]
     run = asking(tmp_path, _Pages)([*script, Rule("Boston", step="final")], **EVERY, k=3)
     searches = [event["k"] for event in run.of("retrieve", node=1)]
-    assert searches == [3, 6, 6], "twice as many the second time, by both queries"
+    assert searches == [3, 6], "twice as many the second time"
     first, second = [
         text for step, text in run.model.requests if step == "hop/read" and "Question: Who directed" in text
     ]
     shown = [{number for number in range(20) if f"Page {number} is" in text} for text in (first, second)]
     assert shown == [{0, 1}, {2, 3, 4}], "no more than at first"
+
+
+def test_a_reader_that_may_refuse_sees_twice_as_many_passages_in_the_end() -> None:
+    script = [
+        replan({}),
+        plan(),
+        *reads(In_which="NOT FOUND", Where_was="NOT FOUND"),
+        Rule(["NOT FOUND", "NOT FOUND", "Page 9"], step="read", regex="Question: Who directed"),
+    ]
+    run = WithoutLogprobs("hop", script, ROOT, _Pages(*FOUND), options={**EVERY, "k": 3})
+    prompts = [text for step, text in run.model.requests if step == "hop/read" and "Question: Who directed" in text]
+    shown = [{number for number in range(20) if f"Page {number} is" in text} for text in prompts]
+    assert shown == [{0, 1}, {2, 3, 4}, {5, 6, 7, 8, 9, 10}]
+    assert (run.node(1)["answer"], run.node(1)["supported"]) == ("Page 9", True)
+
+
+def test_a_reader_that_may_refuse_looks_no_further_where_it_answered() -> None:
+    answer = Rule("Boston", step="read", regex="Question: Who directed")  # in no passage
+    script = [replan({}), plan(), *reads(In_which="NOT FOUND", Where_was="NOT FOUND"), answer]
+    run = WithoutLogprobs("hop", script, ROOT, _Pages(*FOUND), options={**EVERY, "k": 3})
+    prompts = [text for step, text in run.model.requests if step == "hop/read" and "Question: Who directed" in text]
+    assert len(prompts) == 1
 
 
 def test_a_part_needs_a_sentence_that_states_its_answer(asked: Ask) -> None:

@@ -27,6 +27,7 @@ from hoptree.text.question_tree import Node, Plan, resolve
 # Prompts: small models overuse NOT FOUND.
 FORCED, MAY_REFUSE, TRAINED, TRAINED_GUESS = "read", "read_or_not_found", "trained_read", "trained_guess"
 _REFERENCE_PAGES = 2  # references of a part whose answers' own pages are read
+_LAST_LOOK = 2  # times as many passages, for a reader that may refuse and found nothing in two readings
 _SHARED_PASSAGES = 1  # passages that the main question found, which name what a part is about
 _PLACEHOLDER = "{}"  # stands in a planned question for the answer to the one before it
 _PREPOSITION = r"(?:in|on|at|for|from|of|by|with|to)"
@@ -224,12 +225,18 @@ class Parts:
         return solved
 
     async def _read(self, asked: str, node: Node, references: Sequence[Solved]) -> Solved | None:
-        """Read, then read unread passages of another query; None without a supported answer."""
+        """Read, then unread passages of another query, and more of the first; None without a supported answer."""
         read, again, not_found = set[str](), False, False
         first, second = self._prompts
         # The pages of the references may be written in the words of their questions.
-        for prompt, query in ((first, asked), (second, " ".join([asked, *(part.asked for part in references)]))):
-            passages = await self._gather(query, asked, references, node, unread=read if not_found else ())
+        looks = [(first, asked, self._k), (second, " ".join([asked, *(part.asked for part in references)]), self._k)]
+        if first == MAY_REFUSE:
+            looks.append((second, asked, _LAST_LOOK * self._k))
+        for prompt, query, size in looks:
+            if size > self._k and not not_found:
+                break
+            unread = read if not_found else ()
+            passages = await self._gather(query, asked, references, node, size=size, unread=unread)
             if not passages or (not again and {passage.id for passage in passages} <= read):
                 continue  # another reading of the same passages says the same
             reading = await read_passages(self._ctx, asked, passages, prompt=prompt, node=node, cut=self._cut)
@@ -278,7 +285,7 @@ class Parts:
         return is_stated(asked, answer.text, passages, copied=copied)
 
     async def _gather(
-        self, query: str, asked: str, references: Sequence[Solved], node: Node, *, unread: Collection[str]
+        self, query: str, asked: str, references: Sequence[Solved], node: Node, *, size: int, unread: Collection[str]
     ) -> tuple[Passage, ...]:
         """Return pages of the answers it refers to, what the query finds, and what the main question found of it."""
         pages: list[Passage] = []
@@ -286,15 +293,16 @@ class Parts:
             if part.answer.known:
                 where = {TITLE: part.answer.text}
                 pages += await self._ctx.search(f"{asked} {part.answer.text}", k=1, where=where, node=node)
-        searched = await self._ctx.search(query, k=2 * self._k if unread else self._k, node=node)
-        if unread:
-            own = await self._ctx.search(asked, k=2 * self._k, node=node)
+        depth = 2 * size if unread else size
+        searched = await self._ctx.search(query, k=depth, node=node)
+        if unread and query != asked:
+            own = await self._ctx.search(asked, k=depth, node=node)
             searched = tuple(passage for pair in zip_longest(own, searched) for passage in pair if passage)
         key = f" {question_key(asked)} "
         named = [passage for passage in self._main_passages if f" {question_key(passage.title)} " in key]
         gathered = (*pages, *searched, *named[:_SHARED_PASSAGES])
         passages = {passage.id: passage for passage in gathered if passage.id not in unread}
-        chosen = list(passages.values())[: self._k] if unread else list(passages.values())
+        chosen = list(passages.values())[:size] if unread else list(passages.values())
         self.seen |= {passage.id: passage for passage in chosen}
         return tuple(chosen)
 
