@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -238,10 +238,18 @@ class Checksums:
         atomic_write(folder / cls.NAME, [data])
         return hashlib.sha256(data.encode()).hexdigest()
 
-    def check(self, part: str = "", *, at_once: float = float("inf")) -> list[str]:
+    @property
+    def bytes(self) -> int:
+        """The size of all files together."""
+        return sum(size for size, _ in self._files.values())
+
+    def check(
+        self, part: str = "", *, at_once: float = float("inf"), on_bytes: Callable[[int], None] = lambda count: None
+    ) -> list[str]:
         """Raise a ValueError for the first file of a part that is missing, cut or changed.
 
-        The smallest files are read until `at_once` bytes are; the names of the others are returned.
+        The smallest files are read until `at_once` bytes are, and reported to `on_bytes`; the names of the others are
+        returned.
         """
         names = [name for name in self._files if name.startswith(part)]
         for name in names:
@@ -258,6 +266,7 @@ class Checksums:
                 later.append(name)
             else:
                 self.check_file(name)
+                on_bytes(self._files[name][0])
         return later
 
     def check_file(self, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from threading import Thread
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import Checksums, VersionedFolder, cache_dir, check_fields, is_busy, without_sum
 from hoptree.retrieval.index.links import LINK_AGAIN, Links
-from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, TantivyErrors, check_present
+from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, TantivyErrors
 from hoptree.retrieval.index.text_index import Texts
 
 if TYPE_CHECKING:
@@ -171,12 +171,12 @@ class Index:
         except OSError:  # a writer has replaced the index
             return
 
-    def verify_all(self, *, without: str = "") -> None:
+    def verify_all(self, *, without: str = "", on_bytes: Callable[[int], None] = lambda count: None) -> None:
         """Read every file; an error names the first that is not what was written, and how to mend it."""
         for part in ("text/", "links/", "vectors/", "facts/", "ledger.sqlite"):
             if part != without:
                 with self.errors(part):
-                    self.checksums.check(part)
+                    self.checksums.check(part, on_bytes=on_bytes)
 
     def is_sound(self, part: str) -> bool:
         try:
@@ -192,12 +192,6 @@ class Index:
     def open_vectors(self) -> Vectors:
         self.verify("vectors/")
         return open_vectors(self.vectors, self.folder, self.manifest.settings.encoder)
-
-    def check_present(self) -> None:
-        """Raise an error if a file of the texts or the links is missing."""
-        for part in ("text/", "links/") if self.manifest.settings.links else ("text/",):
-            with self.errors(part):
-                check_present(self.generation / part)
 
     def ledger(self) -> Ledger:
         from hoptree.retrieval.index.ledger import Ledger
