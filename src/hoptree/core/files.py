@@ -192,11 +192,12 @@ def _sum_of(data: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def check_fields(data: dict[str, Any], manifest: type[DataclassInstance], *, optional: Collection[str] = ()) -> None:
-    """Raise a ValueError if a manifest has not just the fields of its class."""
-    known = {field.name for field in fields(manifest)}
-    if not known - set(optional) <= set(data) <= known:
+def manifest_fields(data: dict[str, Any], manifest: type[DataclassInstance]) -> dict[str, Any]:
+    """Return the fields of a manifest, checked by their digest; raises a ValueError if they are not just its own."""
+    data = {"checksums": "", **without_sum(data)}
+    if data.keys() != {field.name for field in fields(manifest)}:
         raise ValueError("its manifest has other fields")
+    return data
 
 
 class Checksums:
