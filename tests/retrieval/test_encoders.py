@@ -53,11 +53,6 @@ def test_a_name_that_stands_for_nothing_is_refused_with_what_to_write(spec: str,
         open_encoder(spec)
 
 
-def test_a_base_url_for_a_local_encoder_is_refused() -> None:
-    with pytest.raises(ConfigError, match="takes no base URL"):
-        open_encoder("minilm", base_url="http://127.0.0.1:1/v1")
-
-
 class TestStatic:
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:
@@ -220,9 +215,12 @@ class TestEndpoint:
         entries = [{"index": place, "embedding": self.embed(text)} for place, text in enumerate(body["input"])]
         return (200, {"data": entries[::-1]}) if path == "/v1/embeddings" else (404, {})
 
-    def test_vectors_are_put_in_order_by_their_index_over_several_batches(self) -> None:
+    def test_vectors_are_put_in_order_by_their_index_over_several_batches(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         with json_server(self.answer) as server:
-            encoder = open_encoder("openai/some-embedder", base_url=server.url)
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            encoder = open_encoder("openai/some-embedder")
             texts = ["x" * length for length in range(150)]
             rows = encode(encoder, texts)
             assert (rows[:, 0] / rows[:, 1]).tolist() == pytest.approx(list(range(150)), abs=1e-2)
@@ -260,14 +258,18 @@ class TestEndpoint:
             {"data": [{"index": 0, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}]},
         ],
     )
-    def test_a_reply_that_holds_no_vectors_is_unusable(self, reply: Any) -> None:
-        with json_server(lambda path, body: (200, reply)) as server, pytest.raises(UnusableReply, match="embedding"):
-            encode(open_encoder("openai/x", base_url=server.url), ["a"])
+    def test_a_reply_that_holds_no_vectors_is_unusable(self, reply: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        with json_server(lambda path, body: (200, reply)) as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            with pytest.raises(UnusableReply, match="embedding"):
+                encode(open_encoder("openai/x"), ["a"])
 
-    def test_a_refusal_is_passed_on(self) -> None:
+    def test_a_refusal_is_passed_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
         refused = {"error": {"message": "no such model"}}
-        with json_server(lambda path, body: (404, refused)) as server, pytest.raises(EndpointError, match="no such"):
-            encode(open_encoder("openai/x", base_url=server.url), ["a"])
+        with json_server(lambda path, body: (404, refused)) as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            with pytest.raises(EndpointError, match="no such"):
+                encode(open_encoder("openai/x"), ["a"])
 
     def test_openai_itself_needs_a_key(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 
 from hoptree.core.errors import ConfigError, UnusableReply, closest
 from hoptree.core.files import batched
-from hoptree.core.http_client import HttpClient
+from hoptree.core.http_client import HttpClient, key_header
 from hoptree.core.lazy import lazy_import
 
 if TYPE_CHECKING:
@@ -228,16 +228,14 @@ def absolute_spec(spec: str) -> str:
     return f"{kind}/{os.path.abspath(name)}{mark}{prefixes}"  # noqa: PTH100 - keeps links, resolves ..
 
 
-def open_encoder(spec: str, *, base_url: str = "") -> Encoder:
+def open_encoder(spec: str) -> Encoder:
     """Open the encoder of a name such as `minilm`, `static/FOLDER`, `onnx/FOLDER`, `st/NAME` or `openai/NAME`.
 
     Prefixes that the model's name and settings do not give are appended: `onnx/FOLDER?query=query: &passage=`.
     """
     kind, name, prefixes = _parse(spec)
-    if base_url and kind != "openai":
-        raise ConfigError(f"The encoder '{spec}' runs here and takes no base URL.", "Leave it out, or use openai/NAME.")
     if kind == "openai":
-        return EndpointEncoder(name, base_url=base_url, prefixes=prefixes)
+        return EndpointEncoder(name, prefixes)
     from hoptree.retrieval import encoder_backends as backends
 
     if kind == "static":
@@ -278,15 +276,13 @@ class EndpointEncoder:
 
     remote = True
 
-    def __init__(self, model: str, *, base_url: str = "", prefixes: Prefixes | None = None) -> None:
-        url = (base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL).rstrip("/")
-        key = os.environ.get("OPENAI_API_KEY", "").strip()
-        if not key.isascii() or not key.isprintable():
-            raise ConfigError("The key holds a character that no key has.", "Copy OPENAI_API_KEY again.")
-        if url == _DEFAULT_URL and not key:
+    def __init__(self, model: str, prefixes: Prefixes | None) -> None:
+        url = (os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL).rstrip("/")
+        headers = key_header("OPENAI_API_KEY")
+        if url == _DEFAULT_URL and not headers:
             cause = f"The encoder openai/{model} needs a key."
             raise ConfigError(cause, "Set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint.")
-        self._http = HttpClient(url, headers={"Authorization": f"Bearer {key}"} if key else None)
+        self._http = HttpClient(url, headers=headers)
         self._prefixes = Prefixes.of_name(model) if prefixes is None else prefixes
         self._model = model
         self._slots = asyncio.Semaphore(_MAX_REQUESTS)
