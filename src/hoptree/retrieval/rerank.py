@@ -17,7 +17,7 @@ from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
 from hoptree.core.http_client import HttpClient
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
-from hoptree.retrieval.encoder import Encoder, FloatArray, open_encoder, query_window, weights_digest
+from hoptree.retrieval.encoder import Encoder, FloatArray, QueryWindow, open_encoder, weights_digest
 from hoptree.retrieval.retriever import Retriever, cache_lifetime
 
 _WORD = re.compile(r"\w+")
@@ -199,7 +199,7 @@ class EmbeddingReranker:
     def __init__(self, encoder: Encoder) -> None:
         self.identity = f"embed:{encoder.identity}:0"
         self.remote = encoder.remote
-        self._encoder, self._query = encoder, query_window(encoder)
+        self._encoder, self._query = encoder, QueryWindow(encoder)
         self._kept: OrderedDict[str, FloatArray] = OrderedDict()
 
     async def score(self, query: str, passages: Sequence[Passage]) -> list[float]:

@@ -21,7 +21,7 @@ from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.files import atomic_write, batched
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
-from hoptree.retrieval.encoder import Encoder, FloatArray, np, query_window
+from hoptree.retrieval.encoder import Encoder, FloatArray, QueryWindow, np
 from hoptree.retrieval.retriever import PassageStore, fits
 
 Dtype = Literal["f32", "i8"]
@@ -378,7 +378,7 @@ class Dense:
         self.identity = f"dense:{store.digest}:{encoder.identity}:{vectors.dtype}"
         self.remote = encoder.remote
         self._store, self._vectors, self._encoder = store, vectors, encoder
-        self._encode = query_window(encoder)
+        self._encode = QueryWindow(encoder)
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0 or not query.strip() or not len(self._vectors):
