@@ -36,7 +36,7 @@ def window_over(encoder: Any) -> Any:
 def test_calls_at_once_become_one_call_and_each_gets_its_own_result() -> None:
     encoder = Doubler()
 
-    async def run() -> list[int]:
+    async def run() -> Any:
         window = window_over(encoder)
         return await asyncio.gather(*(window(str(item)) for item in range(10)))
 
@@ -49,7 +49,7 @@ def test_a_full_batch_does_not_wait_for_the_window_to_close(monkeypatch: pytest.
     monkeypatch.setattr(module, "_WINDOW_QUERIES", 4)
     encoder = Doubler()
 
-    async def run() -> list[int]:
+    async def run() -> Any:
         window = window_over(encoder)
         return await asyncio.wait_for(asyncio.gather(*(window(str(item)) for item in range(8))), PATIENCE)
 
@@ -60,7 +60,7 @@ def test_a_full_batch_does_not_wait_for_the_window_to_close(monkeypatch: pytest.
 def test_an_error_reaches_everyone_of_its_batch_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_WINDOW_QUERIES", 2)
 
-    async def run() -> list[int | BaseException]:
+    async def run() -> Any:
         window = window_over(Doubler(fail_on="1"))
         return await asyncio.gather(*(window(str(item)) for item in range(4)), return_exceptions=True)
 
@@ -73,7 +73,7 @@ def test_an_error_reaches_everyone_of_its_batch_and_nobody_else(monkeypatch: pyt
 def test_who_stops_waiting_leaves_the_others_their_results(patience: float) -> None:
     """Before the batch is sent, and while it is under way."""
 
-    async def run() -> list[int]:
+    async def run() -> Any:
         window = window_over(Doubler())
         tasks = [asyncio.create_task(window(str(item))) for item in range(3)]
         await asyncio.sleep(patience)
@@ -84,7 +84,7 @@ def test_who_stops_waiting_leaves_the_others_their_results(patience: float) -> N
 
 
 def test_too_few_results_are_an_error_for_all() -> None:
-    async def run() -> list[int | BaseException]:
+    async def run() -> Any:
         window = window_over(Doubler(short=True))
         return await asyncio.gather(window("1"), window("2"), return_exceptions=True)
 
@@ -99,9 +99,8 @@ def test_one_window_serves_one_event_loop_after_another() -> None:
         await asyncio.sleep(0)
         task.cancel()
 
-    async def run() -> int:
-        result: int = await asyncio.wait_for(window("21"), PATIENCE)
-        return result
+    async def run() -> Any:
+        return await asyncio.wait_for(window("21"), PATIENCE)
 
     asyncio.run(left_behind())
     assert [asyncio.run(run()), asyncio.run(run())] == [42, 42]
