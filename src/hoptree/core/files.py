@@ -249,8 +249,7 @@ class Checksums:
     ) -> list[str]:
         """Raise a ValueError for the first file of a part that is missing, cut or changed.
 
-        The smallest files are read until `at_once` bytes are, and reported to `on_bytes`; the names of the others are
-        returned.
+        The smallest files are read until `at_once` bytes are; the names of the others are returned.
         """
         names = [name for name in self._files if name.startswith(part)]
         for name in names:
