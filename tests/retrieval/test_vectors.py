@@ -148,13 +148,13 @@ def test_bytes_are_chosen_above_a_million_and_find_nearly_the_same(tmp_path: Pat
     assert vectors.dtype == "i8"
     hits = vectors.search(drawn[7], 5)
     assert hits[0][0] == FAR + 7 and hits[0][1] == pytest.approx(1.0, abs=1e-3)
-    assert expected_bytes(2_000_000, 256) < expected_bytes(1_000_000, 256, "f32")
+    assert expected_bytes(1_000_001, 256) < expected_bytes(1_000_000, 256)
 
 
 def test_bytes_keep_the_order_of_long_vectors(tmp_path: Path) -> None:
     """Their numbers are small: with one step for all rows, a unit vector of this length would use ±20 of 127."""
     drawn, queries = rows(600, 512), rows(20, 512, seed=1)
-    writer = VectorWriter.create(tmp_path, 512, dtype="i8")
+    writer = VectorWriter.create(tmp_path, 512, expected=1_000_001)
     writer.add(list(range(600)), drawn)
     writer.save()
     vectors, exact = Vectors(tmp_path), dict(enumerate(drawn))
@@ -162,9 +162,9 @@ def test_bytes_keep_the_order_of_long_vectors(tmp_path: Path) -> None:
     assert sum(map(len, shared)) / 200 > 0.93
 
 
-@pytest.mark.parametrize("dtype", ["f32", "i8"])
-def test_a_new_base_holds_the_same_bits(tmp_path: Path, dtype: str) -> None:
-    drawn = build(tmp_path, 100, dtype=dtype)
+@pytest.mark.parametrize("expected", [100, 1_000_001])
+def test_a_new_base_holds_the_same_bits(tmp_path: Path, expected: int) -> None:
+    drawn = build(tmp_path, 100, expected=expected)
     before = Vectors(tmp_path).search(drawn[3], 100)
     writer = VectorWriter.open(tmp_path)
     writer.add(list(range(20)), rows(20, seed=3))
@@ -264,12 +264,9 @@ def test_a_damaged_folder_is_refused(tmp_path: Path, spoil: Any, said: str) -> N
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     drawn = build(tmp_path, 10)
-    with pytest.raises(CorpusError, match="already"):
-        VectorWriter.create(tmp_path, 16)
     writer = VectorWriter.open(tmp_path)
     for keys, given_rows, said in (
         ([1], drawn[:2], "shape"),
-        ([1, 1], drawn[:2], "same key"),
         ([1], np.full((1, 16), np.nan, np.float32), "no number"),
     ):
         with pytest.raises(CorpusError, match=said):

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -192,11 +192,12 @@ def _sum_of(data: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def check_fields(data: dict[str, Any], manifest: type[DataclassInstance], *, optional: Collection[str] = ()) -> None:
-    """Raise a ValueError if a manifest has not just the fields of its class."""
-    known = {field.name for field in fields(manifest)}
-    if not known - set(optional) <= set(data) <= known:
+def manifest_fields(data: dict[str, Any], manifest: type[DataclassInstance]) -> dict[str, Any]:
+    """Return the fields of a manifest, checked by their digest; raises a ValueError if they are not just its own."""
+    data = {"checksums": "", **without_sum(data)}
+    if data.keys() != {field.name for field in fields(manifest)}:
         raise ValueError("its manifest has other fields")
+    return data
 
 
 class Checksums:
@@ -238,7 +239,14 @@ class Checksums:
         atomic_write(folder / cls.NAME, [data])
         return hashlib.sha256(data.encode()).hexdigest()
 
-    def check(self, part: str = "", *, at_once: float = float("inf")) -> list[str]:
+    @property
+    def bytes(self) -> int:
+        """The size of all files together."""
+        return sum(size for size, _ in self._files.values())
+
+    def check(
+        self, part: str = "", *, at_once: float = float("inf"), on_bytes: Callable[[int], None] = lambda count: None
+    ) -> list[str]:
         """Raise a ValueError for the first file of a part that is missing, cut or changed.
 
         The smallest files are read until `at_once` bytes are; the names of the others are returned.
@@ -258,6 +266,7 @@ class Checksums:
                 later.append(name)
             else:
                 self.check_file(name)
+                on_bytes(self._files[name][0])
         return later
 
     def check_file(self, name: str) -> None:

@@ -372,6 +372,14 @@ class _Connection:
         return bytes(received)
 
 
+def key_header(variable: str, scheme: str = "Bearer") -> dict[str, str]:
+    """Return the header with the key in an environment variable; none if there is no key."""
+    key = os.environ.get(variable, "").strip()
+    if not key.isascii() or not key.isprintable():
+        raise ConfigError("The key holds a character that no key has.", f"Copy {variable} again.")
+    return {"Authorization": f"{scheme} {key}"} if key else {}
+
+
 def error_text(body: bytes) -> str:
     """Return the message of an error response in one line; "" for a page that is no message."""
     try:

@@ -213,29 +213,14 @@ _DOCUMENTS: dict[str, Reader] = {
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
-def read_passages(
-    source: Path,
-    *,
-    chunking: Chunking = _AUTO,
-    tokenizer: Tokenizer | None = None,
-    problems: Problems | None = None,
-    on_bytes: Callable[[int], None] | None = None,
-) -> Iterator[Passage]:
+def read_passages(source: Path, *, problems: Problems | None = None) -> Iterator[Passage]:
     """Yield the passages of a file, or of all files below a folder.
 
     A passage of two files comes twice, under the same id. Without `problems` the first broken place is an error.
-    `on_bytes` is called with the number of bytes read of all files together.
     """
     problems = Problems(limit=0) if problems is None else problems
-    before = 0
-
-    def advance(count: int) -> None:
-        if on_bytes is not None:
-            on_bytes(before + count)
-
     for file in find_files(source, problems=problems):
-        yield from read_file(file, chunking=chunking, tokenizer=tokenizer, problems=problems, on_bytes=advance)
-        before += file.size
+        yield from read_file(file, problems=problems)
 
 
 def read_file(
@@ -345,7 +330,6 @@ def _report_unreadable(file: SourceFile, error: OSError, problems: Problems) -> 
 
 _WORD = re.compile(r"\w+")
 _MIN_WORDS = 5
-_MAX_IDS = 20
 _KINDS = (".jsonl", ".ndjson", ".json", ".tsv")
 _REBUILD = "build the index with another one"
 _FORMAT = 'Each row has a field "question".'
@@ -380,20 +364,15 @@ def check_questions(path: Path) -> None:
 class QuestionFilter:
     """Drops passages that hold a question, ignoring case and marks.
 
-    Questions of fewer than five words are ignored (`short` counts them), as they occur by chance. `dropped` counts
-    the passages left out, and `ids` names the first of them.
+    Questions of fewer than five words are ignored, as they occur by chance. `dropped` counts the passages left out.
     """
 
     def __init__(self, questions: Iterable[str]) -> None:
-        self.short = 0
         self.dropped = 0
-        self.ids: list[str] = []
         self._questions: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
         for question in questions:
             words = tuple(_words(question))
-            if len(words) < _MIN_WORDS:
-                self.short += 1
-            else:
+            if len(words) >= _MIN_WORDS:
                 self._questions.setdefault(words[:_MIN_WORDS], set()).add(words)
         self._starts = {words[:2] for words in self._questions}
 
@@ -402,8 +381,6 @@ class QuestionFilter:
         for passage in passages:
             if self.holds(passage):
                 self.dropped += 1
-                if len(self.ids) < _MAX_IDS:
-                    self.ids.append(passage.id)
             else:
                 yield passage
 

@@ -19,11 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import clear_frames
-from typing import Any
 from uuid import uuid4
 
 from hoptree.core.errors import GraphError, GraphUnavailable
-from hoptree.core.files import Checksums, FolderLock, VersionedFolder, batched, check_fields, without_sum
+from hoptree.core.files import Checksums, FolderLock, VersionedFolder, batched, manifest_fields
 from hoptree.graph.oxigraph import GraphName, counts_graph, graph_names_of, ox
 from hoptree.graph.vocabulary import KEY, USES, predicate_role
 from hoptree.text.names import LANGUAGES
@@ -113,7 +112,9 @@ def read_manifest(folder: Path) -> Manifest:
         if data.get("format") != FORMAT:
             cause = f"The graph {folder} is of format {data.get('format')}, not {FORMAT}."
             raise GraphError(cause, f"It was made by another version of Hoptree. {_reload(folder)}")
-        return _parse_manifest(data)
+        data = manifest_fields(data, Manifest)
+        sources = tuple(Source(**source) for source in data["sources"])
+        return Manifest(**(data | {"sources": sources, "languages": tuple(data["languages"])}))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _no_graph(folder) from error
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -133,22 +134,6 @@ def _no_graph(folder: Path) -> GraphError:
             "Give that of a graph, or one that is empty or not there to make one: hoptree graph load FILE --out FOLDER",
         )
     return GraphError(f"There is no knowledge graph at {folder}.", f"Load one: hoptree graph load FILE --out {folder}")
-
-
-def _parse_manifest(data: dict[str, Any]) -> Manifest:
-    data = without_sum(data)
-    check_fields(data, Manifest, optional=("checksums",))
-    data.setdefault("checksums", "")
-    wrong = [name for name in ("generation", "triples", "bytes") if type(data[name]) is not int]
-    sources = tuple(Source(**source) for source in data["sources"])
-    for source in sources:
-        counts = (source.facts, source.names, source.qualifiers, source.broken)
-        if not isinstance(source.name, str) or any(type(count) is not int for count in counts):
-            wrong.append("sources")
-    texts = (data["base"], data["uid"], data["checksums"], *data["languages"])
-    if wrong or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"its manifest has values of another kind ({', '.join(wrong) or 'base or languages'})")
-    return Manifest(**(data | {"sources": sources, "languages": tuple(data["languages"])}))
 
 
 _CHECKED_AT_ONCE_BYTES = 32 * 2**20

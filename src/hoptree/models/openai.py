@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
-from hoptree.core.http_client import MAX_BODY_BYTES, HttpClient, describe_body, error_text
+from hoptree.core.http_client import MAX_BODY_BYTES, HttpClient, describe_body, error_text, key_header
 from hoptree.core.lazy import lazy_re
 from hoptree.models.model import (
     Capability,
@@ -48,14 +48,13 @@ class OpenAIModel:
         name: str,
         *,
         base_url: str = "",
-        api_key: str = "",
         timeout: float | None = None,
         slots: int = 100,
         kind: str = "openai",
     ) -> None:
-        self._http = _open_client(base_url, api_key, timeout)
+        self._http = _open_client(base_url, timeout)
         url = self._http.url
-        if url == DEFAULT_URL and not (api_key or os.environ.get("OPENAI_API_KEY", "")).strip():
+        if url == DEFAULT_URL and not os.environ.get("OPENAI_API_KEY", "").strip():
             remedy = "Set OPENAI_API_KEY, or give --base-url for another endpoint, or use --model local/…."
             raise ConfigError(f"openai/{name} needs a key.", remedy)
         self.name = f"{kind}/{name}"
@@ -149,13 +148,10 @@ class OpenAIModel:
         await self._http.aclose()
 
 
-def _open_client(base_url: str, api_key: str = "", timeout: float | None = None) -> HttpClient:
+def _open_client(base_url: str, timeout: float | None = None) -> HttpClient:
     """Open an endpoint with its key; one on this machine is waited for longer: its processor may be slow."""
     url = (base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
-    key = (api_key or os.environ.get("OPENAI_API_KEY", "")).strip()
-    if not key.isascii() or not key.isprintable():
-        raise ConfigError("The key holds a character that no key has.", "Copy OPENAI_API_KEY again.")
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    headers = key_header("OPENAI_API_KEY")
     seconds = timeout or (_LOCAL_TIMEOUT_S if is_loopback(url) else _TIMEOUT_S)
     return HttpClient(url, headers=headers, timeout=seconds, url_source="--base-url", max_body=MAX_BODY_BYTES)
 
@@ -171,7 +167,7 @@ def is_loopback(url: str) -> bool:
 
 async def list_models(base_url: str = "", *, timeout: float = 10.0) -> list[str]:
     """Return the names of the models that an endpoint offers; fails as a call of a model does."""
-    client = _open_client(base_url, timeout=timeout)
+    client = _open_client(base_url, timeout)
     try:
         status, headers, body = await client.send("GET", "/models")
         if status in (401, 403):

@@ -7,15 +7,15 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import parse_qsl
 
 from hoptree.core.errors import ConfigError, UnusableReply, closest
 from hoptree.core.files import batched
-from hoptree.core.http_client import HttpClient
+from hoptree.core.http_client import HttpClient, key_header
 from hoptree.core.lazy import lazy_import
 
 if TYPE_CHECKING:
@@ -27,74 +27,6 @@ else:
     FloatArray = Any
 
 np = lazy_import("numpy", "Dense retrieval", "dense")
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-
-class Window(Generic[Item, Result]):
-    """Collects items for `seconds` after the first one, or until there are `most`, and sends them in one call.
-
-    `call` returns a result for each item, in order. Its error reaches every caller of that batch; a cancelled caller
-    does not affect the others. A window can be used in one event loop after another.
-    """
-
-    def __init__(
-        self,
-        call: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
-        *,
-        seconds: float = 0.003,
-        most: int = 64,
-    ) -> None:
-        self._call, self._seconds, self._most = call, seconds, most
-        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._running: set[asyncio.Task[None]] = set()
-
-    async def __call__(self, item: Item) -> Result:
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # callers of a loop that has ended cannot be answered
-            self._loop, self._waiting, self._timer = loop, [], None
-        future: asyncio.Future[Result] = loop.create_future()
-        self._waiting.append((item, future))
-        if len(self._waiting) >= self._most:
-            self._send()
-        elif self._timer is None:
-            self._timer = loop.call_later(self._seconds, self._send)
-        return await future
-
-    def _send(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        batch = [(item, future) for item, future in self._waiting if not future.done()]
-        self._waiting = []
-        if batch:
-            task = asyncio.get_running_loop().create_task(self._answer(batch))
-            self._running.add(task)  # the loop itself holds tasks only weakly
-            task.add_done_callback(self._running.discard)
-
-    async def _answer(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
-        try:
-            results = await self._call([item for item, _ in batch])
-            if len(results) != len(batch):
-                raise ValueError(f"{len(results)} results for {len(batch)} items")
-        except BaseException as error:
-            for _, future in batch:
-                if future.done():
-                    continue
-                if isinstance(error, asyncio.CancelledError):
-                    future.cancel()
-                else:
-                    future.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
-            return
-        for (_, future), result in zip(batch, results, strict=True):
-            if not future.done():
-                future.set_result(result)
-
-
 Role = Literal["query", "passage"]
 
 _E5 = re.compile(r"(?<![a-z0-9])e5(?![a-z0-9])")
@@ -202,13 +134,63 @@ def unit_rows(rows: Any) -> FloatArray:
     return unit
 
 
-def query_window(encoder: Encoder) -> Window[str, FloatArray]:
-    """Return a window that encodes queries which arrive almost at once together."""
+_WINDOW_S, _WINDOW_QUERIES = 0.003, 64
 
-    async def encode(queries: Sequence[str]) -> Sequence[FloatArray]:
-        return list(await encoder.encode(queries, role="query"))
 
-    return Window(encode)
+class QueryWindow:
+    """Encodes the queries that arrive within 3 ms, or 64 of them, in one call.
+
+    An error reaches every caller of that batch; a cancelled caller does not affect the others. A window can be used in
+    one event loop after another.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._waiting: list[tuple[str, asyncio.Future[FloatArray]]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, query: str) -> FloatArray:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # callers of a loop that has ended cannot be answered
+            self._loop, self._waiting, self._timer = loop, [], None
+        future: asyncio.Future[FloatArray] = loop.create_future()
+        self._waiting.append((query, future))
+        if len(self._waiting) >= _WINDOW_QUERIES:
+            self._send()
+        elif self._timer is None:
+            self._timer = loop.call_later(_WINDOW_S, self._send)
+        return await future
+
+    def _send(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        batch = [(query, future) for query, future in self._waiting if not future.done()]
+        self._waiting = []
+        if batch:
+            task = asyncio.get_running_loop().create_task(self._answer(batch))
+            self._running.add(task)  # the loop itself holds tasks only weakly
+            task.add_done_callback(self._running.discard)
+
+    async def _answer(self, batch: list[tuple[str, asyncio.Future[FloatArray]]]) -> None:
+        waiting = [future for _, future in batch]
+        try:
+            rows = await self._encoder.encode([query for query, _ in batch], role="query")
+            answers = list(zip(waiting, rows, strict=True))
+        except BaseException as error:
+            for future in waiting:
+                if isinstance(error, asyncio.CancelledError):
+                    future.cancel()
+                elif not future.done():
+                    future.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        for future, row in answers:
+            if not future.done():
+                future.set_result(row)
 
 
 _KINDS = ("minilm", "static", "onnx", "st", "openai")
@@ -228,16 +210,14 @@ def absolute_spec(spec: str) -> str:
     return f"{kind}/{os.path.abspath(name)}{mark}{prefixes}"  # noqa: PTH100 - keeps links, resolves ..
 
 
-def open_encoder(spec: str, *, base_url: str = "") -> Encoder:
+def open_encoder(spec: str) -> Encoder:
     """Open the encoder of a name such as `minilm`, `static/FOLDER`, `onnx/FOLDER`, `st/NAME` or `openai/NAME`.
 
     Prefixes that the model's name and settings do not give are appended: `onnx/FOLDER?query=query: &passage=`.
     """
     kind, name, prefixes = _parse(spec)
-    if base_url and kind != "openai":
-        raise ConfigError(f"The encoder '{spec}' runs here and takes no base URL.", "Leave it out, or use openai/NAME.")
     if kind == "openai":
-        return EndpointEncoder(name, base_url=base_url, prefixes=prefixes)
+        return EndpointEncoder(name, prefixes)
     from hoptree.retrieval import encoder_backends as backends
 
     if kind == "static":
@@ -278,15 +258,13 @@ class EndpointEncoder:
 
     remote = True
 
-    def __init__(self, model: str, *, base_url: str = "", prefixes: Prefixes | None = None) -> None:
-        url = (base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL).rstrip("/")
-        key = os.environ.get("OPENAI_API_KEY", "").strip()
-        if not key.isascii() or not key.isprintable():
-            raise ConfigError("The key holds a character that no key has.", "Copy OPENAI_API_KEY again.")
-        if url == _DEFAULT_URL and not key:
+    def __init__(self, model: str, prefixes: Prefixes | None) -> None:
+        url = (os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL).rstrip("/")
+        headers = key_header("OPENAI_API_KEY")
+        if url == _DEFAULT_URL and not headers:
             cause = f"The encoder openai/{model} needs a key."
             raise ConfigError(cause, "Set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint.")
-        self._http = HttpClient(url, headers={"Authorization": f"Bearer {key}"} if key else None)
+        self._http = HttpClient(url, headers=headers)
         self._prefixes = Prefixes.of_name(model) if prefixes is None else prefixes
         self._model = model
         self._slots = asyncio.Semaphore(_MAX_REQUESTS)

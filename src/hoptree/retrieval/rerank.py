@@ -11,60 +11,42 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
 from hoptree.core.http_client import HttpClient
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
-from hoptree.retrieval.encoder import Encoder, FloatArray, open_encoder, query_window, weights_digest
+from hoptree.retrieval.encoder import Encoder, FloatArray, QueryWindow, open_encoder, weights_digest
 from hoptree.retrieval.retriever import Retriever, cache_lifetime
 
 _WORD = re.compile(r"\w+")
+_DEPTH = 100  # passages of each ranking that is fused or reranked, unless more are asked for
 _SHINGLE_WORDS = 3
+_ALIKE_FROM = 0.9  # Jaccard similarity of near-duplicates
 _EXTRA = 8  # passages fetched beyond k in place of duplicates; twice as many each time they are too few
 
 
 class Fused:
-    """Asks several retrievers at once and merges their rankings.
+    """Asks several retrievers at once and adds up the scores of their passages.
 
-    `rrf` gives a passage weight / (c + rank) for each ranking that holds it. `weighted` gives weight times its score,
-    normalised within its ranking. Each ranking goes down to `depth`, or to k if that is more.
+    A score is normalised within its ranking, which goes down to 100 or to k if that is more, and counts by the weight
+    of its retriever.
     """
 
     kind = "fused"
 
-    def __init__(
-        self,
-        retrievers: Sequence[Retriever],
-        *,
-        how: Literal["rrf", "weighted"] = "rrf",
-        weights: Sequence[float] | None = None,
-        depth: int = 100,
-        c: int = 60,
-    ) -> None:
-        weights = [1.0] * len(retrievers) if weights is None else list(weights)
-        if not retrievers:
-            raise ConfigError("There is nothing to fuse.", "Give at least one retriever.")
-        if len(weights) != len(retrievers):
-            raise ConfigError(f"{len(retrievers)} retrievers have {len(weights)} weights.", "Give one for each.")
-        if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not any(weights):
-            raise ConfigError("A weight is negative or no number, or all are zero.", "Give weights from 0 up.")
-        if how not in ("rrf", "weighted"):
-            raise ConfigError(f"There is no fusion '{how}'.", "Use rrf or weighted.")
-        if depth < 1 or c < 0:
-            raise ConfigError("The depth of a fusion is at least 1 and its constant at least 0.", "Raise it.")
-        self._retrievers, self._weights = tuple(retrievers), weights
-        self._how, self._depth, self._c = how, depth, c
+    def __init__(self, retrievers: Sequence[Retriever], weights: Sequence[float]) -> None:
+        self._retrievers, self._weights = tuple(retrievers), tuple(weights)
         parts = ",".join(f"{weight:g}*{each.identity}" for weight, each in zip(weights, retrievers, strict=True))
-        self.identity = f"fused:{how}:{depth}:{c}:({parts})"
+        self.identity = f"fused:weighted:{_DEPTH}:60:({parts})"  # 60 once meant something: results stay known by it
         self.remote = any(retriever.remote for retriever in retrievers)
         self.lasts = min(map(cache_lifetime, retrievers))
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0:
             return ()
-        depth = max(k, self._depth)
+        depth = max(k, _DEPTH)
         searches = (retriever.search(query, k=depth, where=where) for retriever in self._retrievers)
         return self._merge(await asyncio.gather(*searches))[:k]
 
@@ -77,21 +59,16 @@ class Fused:
         stages: dict[str, tuple[tuple[str, float], ...]] = {}
         totals: dict[str, float] = {}
         for ranking, weight in zip(rankings, self._weights, strict=True):
-            for passage, share in zip(ranking, self._shares(ranking), strict=True):
+            for passage, share in zip(ranking, normalise_scores([hit.score for hit in ranking]), strict=True):
                 passages.setdefault(passage.id, passage)
                 stages[passage.id] = stages.get(passage.id, ()) + passage.stages
                 totals[passage.id] = totals.get(passage.id, 0.0) + weight * share
         fused = [
-            replace(passage, score=score, stages=(*stages[name], (self._how, score)))
+            replace(passage, score=score, stages=(*stages[name], ("weighted", score)))
             for name, passage in passages.items()
             for score in (round(totals[name], _DECIMALS),)
         ]
         return tuple(sorted(fused, key=lambda passage: (-passage.score, passage.id)))
-
-    def _shares(self, ranking: Sequence[Passage]) -> list[float]:
-        if self._how == "rrf":
-            return [1.0 / (self._c + rank) for rank in range(1, len(ranking) + 1)]
-        return normalise_scores([passage.score for passage in ranking])
 
 
 def normalise_scores(scores: Sequence[float]) -> list[float]:
@@ -111,14 +88,12 @@ def like_cosines(scores: list[float]) -> tuple[list[float], bool]:
 class Distinct:
     """A retriever without near-duplicates: it fetches more until k passages remain or there are no more."""
 
-    def __init__(self, retriever: Retriever, threshold: float = 0.9) -> None:
-        if not 0 < threshold <= 1:
-            raise ConfigError(f"Two passages cannot be alike to {threshold}.", "Give a threshold above 0, up to 1.")
+    def __init__(self, retriever: Retriever) -> None:
         self.kind = retriever.kind
-        self.identity = f"distinct:{threshold:g}:({retriever.identity})"
+        self.identity = f"distinct:{_ALIKE_FROM:g}:({retriever.identity})"
         self.remote = retriever.remote
         self.lasts = cache_lifetime(retriever)
-        self._retriever, self._threshold = retriever, threshold
+        self._retriever = retriever
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0:
@@ -126,7 +101,7 @@ class Distinct:
         wanted = k + _EXTRA
         while True:
             passages = await self._retriever.search(query, k=wanted, where=where)
-            kept = drop_duplicates(passages, self._threshold, k)
+            kept = drop_duplicates(passages, k)
             if len(kept) >= k or len(passages) < wanted:
                 return kept
             wanted *= 2
@@ -135,11 +110,11 @@ class Distinct:
         await self._retriever.aclose()
 
 
-def drop_duplicates(passages: Sequence[Passage], threshold: float, most: int) -> tuple[Passage, ...]:
+def drop_duplicates(passages: Sequence[Passage], most: int) -> tuple[Passage, ...]:
     """Return the first `most` passages that are no near-duplicate of an earlier one.
 
-    Two are alike if the Jaccard similarity of their runs of three words reaches the threshold. The title counts only
-    where there is no text: the same text under two titles is the same evidence.
+    Two are alike if the Jaccard similarity of their runs of three words reaches 0.9. The title counts only where there
+    is no text: the same text under two titles is the same evidence.
     """
     kept: list[Passage] = []
     seen: list[frozenset[tuple[str, ...]]] = []
@@ -147,7 +122,7 @@ def drop_duplicates(passages: Sequence[Passage], threshold: float, most: int) ->
         if len(kept) >= most:
             break
         shingles = _shingles(passage.text) or _shingles(passage.title)
-        if not any(_alike(shingles, other, threshold) for other in seen):
+        if not any(_alike(shingles, other) for other in seen):
             kept.append(passage)
             seen.append(shingles)
     return tuple(kept)
@@ -160,11 +135,11 @@ def _shingles(text: str) -> frozenset[tuple[str, ...]]:
     return frozenset(tuple(words[place : place + _SHINGLE_WORDS]) for place in range(len(words) - _SHINGLE_WORDS + 1))
 
 
-def _alike(left: frozenset[tuple[str, ...]], right: frozenset[tuple[str, ...]], threshold: float) -> bool:
-    if min(len(left), len(right)) < threshold * max(len(left), len(right)):  # they cannot share enough
+def _alike(left: frozenset[tuple[str, ...]], right: frozenset[tuple[str, ...]]) -> bool:
+    if min(len(left), len(right)) < _ALIKE_FROM * max(len(left), len(right)):  # they cannot share enough
         return False
     shared = len(left & right)
-    return shared >= threshold * (len(left) + len(right) - shared)
+    return shared >= _ALIKE_FROM * (len(left) + len(right) - shared)
 
 
 _DECIMALS = 6
@@ -189,22 +164,20 @@ def full_text(passage: Passage) -> str:
 
 
 class Reranked:
-    """The first `depth` passages of a retriever, ordered by a reranker."""
+    """The first 100 passages of a retriever, ordered by a reranker."""
 
     kind = "reranked"
 
-    def __init__(self, retriever: Retriever, reranker: Reranker, depth: int = 100) -> None:
-        if depth < 1:
-            raise ConfigError(f"Reranking {depth} passages does nothing.", "Give a depth of 1 or more.")
-        self._retriever, self._reranker, self._depth = retriever, reranker, depth
-        self.identity = f"reranked:{depth}:{reranker.identity}:({retriever.identity})"
+    def __init__(self, retriever: Retriever, reranker: Reranker) -> None:
+        self._retriever, self._reranker = retriever, reranker
+        self.identity = f"reranked:{_DEPTH}:{reranker.identity}:({retriever.identity})"
         self.remote = retriever.remote or reranker.remote
         self.lasts = cache_lifetime(retriever)
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0:
             return ()
-        passages = await self._retriever.search(query, k=max(k, self._depth), where=where)
+        passages = await self._retriever.search(query, k=max(k, _DEPTH), where=where)
         if not passages:
             return ()
         scores = await self._reranker.score(query, passages)
@@ -221,22 +194,19 @@ class Reranked:
 
 
 class EmbeddingReranker:
-    """Scores by cosine, plus `mix` times the normalised score of the first search."""
+    """Scores by the cosine of query and passage."""
 
-    def __init__(self, encoder: Encoder, mix: float = 0.0) -> None:
-        if not math.isfinite(mix) or mix < 0:
-            raise ConfigError(f"The first search cannot count {mix} times.", "Give a mix from 0 up.")
-        self.identity = f"embed:{encoder.identity}:{mix:g}"
+    def __init__(self, encoder: Encoder) -> None:
+        self.identity = f"embed:{encoder.identity}:0"
         self.remote = encoder.remote
-        self._encoder, self._mix, self._query = encoder, mix, query_window(encoder)
+        self._encoder, self._query = encoder, QueryWindow(encoder)
         self._kept: OrderedDict[str, FloatArray] = OrderedDict()
 
     async def score(self, query: str, passages: Sequence[Passage]) -> list[float]:
         if not passages:
             return []
         vector, rows = await asyncio.gather(self._query(query), self._rows([full_text(each) for each in passages]))
-        first = normalise_scores([passage.score for passage in passages])
-        return [float(row @ vector) + self._mix * share for row, share in zip(rows, first, strict=True)]
+        return [float(row @ vector) for row in rows]
 
     async def aclose(self) -> None:
         await self._encoder.aclose()
@@ -334,11 +304,11 @@ class CrossEncoderReranker:
         self._model = None
 
 
-def open_reranker(spec: str, *, mix: float = 0.0) -> Reranker:
+def open_reranker(spec: str) -> Reranker:
     """Open `embed/ENCODER`, `endpoint/MODEL@URL` or `cross/FOLDER`."""
     kind, _, name = spec.partition("/")
     if kind == "embed" and name:
-        return EmbeddingReranker(open_encoder(name), mix)
+        return EmbeddingReranker(open_encoder(name))
     if kind == "endpoint":
         model, at, url = name.partition("@")
         if model and at and url:

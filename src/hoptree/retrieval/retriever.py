@@ -137,21 +137,20 @@ def open_retriever(
     kind: str = DEFAULT_RETRIEVER,
     *,
     rerank: str = "",
-    depth: int = 100,
     distinct: bool = False,
     cached: bool = True,
     facts: bool = False,
 ) -> Retriever:
     """Open the retriever of a kind over an index folder, the one at the address of an engine, or a wiki.
 
-    `rerank` names the reranker of the first `depth` passages; `distinct` leaves out near-duplicates. The pages of a
+    `rerank` names the reranker of the first 100 passages; `distinct` leaves out near-duplicates. The pages of a
     wiki are cached unless `cached` is off. With `facts`, `auto` means `hippo` where an index has facts.
     """
     retriever = _first_stage(corpus, kind, cached, facts)
     if rerank:
         from hoptree.retrieval.rerank import Reranked, open_reranker
 
-        retriever = Reranked(retriever, open_reranker(rerank), depth=depth)
+        retriever = Reranked(retriever, open_reranker(rerank))
     if distinct:
         from hoptree.retrieval.rerank import Distinct
 
@@ -212,7 +211,7 @@ def _over_index(folder: Path, kind: str, facts: bool) -> Retriever:
     from hoptree.retrieval.rerank import Fused
 
     words = Linked(index) if index.manifest.settings.links else BM25(index)
-    return Fused([words, dense], how="weighted", weights=_HYBRID_WEIGHTS)
+    return Fused([words, dense], _HYBRID_WEIGHTS)
 
 
 _MIN_RANKED = 200

@@ -21,7 +21,7 @@ from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.files import atomic_write, batched
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
-from hoptree.retrieval.encoder import Encoder, FloatArray, np, query_window
+from hoptree.retrieval.encoder import Encoder, FloatArray, QueryWindow, np
 from hoptree.retrieval.retriever import PassageStore, fits
 
 Dtype = Literal["f32", "i8"]
@@ -110,23 +110,17 @@ def view(path: Path, count: int, size: int) -> Any:
 
 
 def open_files(folder: Path) -> tuple[Header, Any, Any]:
-    """Open header, base and newer part; looks again when a writer has just replaced the files."""
+    """Open header, base and newer part."""
     import_optional(*_USEARCH)  # first: without it nothing is said of the files
-    for last in (False, False, True):
-        header = _read_header(folder)
-        try:
-            base = view(folder / header.base, header.base_count, header.base_bytes)
-            newer = view(folder / header.newer, header.newer_count, header.newer_bytes) if header.newer else None
-            count = header.base_count - len(header.removed) + header.newer_count
-            if base.ndim != header.dimensions or header.count != count:
-                raise ValueError("its header does not fit its files")
-            return header, base, newer
-        except FileNotFoundError as error:
-            if last:
-                raise CorpusError(f"The vectors in {folder} are damaged: {error}.", _BUILD_AGAIN) from error
-        except (OSError, RuntimeError, ValueError) as error:
-            raise CorpusError(f"The vectors in {folder} are damaged: {error}.", _BUILD_AGAIN) from error
-    raise AssertionError("the last round returns or raises")
+    header = _read_header(folder)
+    try:
+        base = view(folder / header.base, header.base_count, header.base_bytes)
+        newer = view(folder / header.newer, header.newer_count, header.newer_bytes) if header.newer else None
+        if base.ndim != header.dimensions or header.count != len(base) - len(header.removed) + header.newer_count:
+            raise ValueError("its header does not fit its files")
+    except (OSError, RuntimeError, ValueError) as error:
+        raise CorpusError(f"The vectors in {folder} are damaged: {error}.", _BUILD_AGAIN) from error
+    return header, base, newer
 
 
 def _read_header(folder: Path) -> Header:
@@ -162,9 +156,9 @@ def delete_unused(folder: Path, header: Header) -> None:
             path.unlink(missing_ok=True)
 
 
-def expected_bytes(count: int, dimensions: int, dtype: Literal["auto", "f32", "i8"] = "auto") -> int:
+def expected_bytes(count: int, dimensions: int) -> int:
     """Estimate the disk space of so many vectors; building them takes up to twice that in memory."""
-    width = 1 if _choose_dtype(dtype, count) == "i8" else 4
+    width = 1 if _choose_dtype(count) == "i8" else 4
     return count * (dimensions * width + _NEIGHBOUR_BYTES)
 
 
@@ -220,15 +214,9 @@ class VectorWriter:
         self._removed = set(header.removed)
 
     @classmethod
-    def create(
-        cls, folder: Path, dimensions: int, *, dtype: Literal["auto", "f32", "i8"] = "auto", expected: int = 0
-    ) -> VectorWriter:
-        """Make a writer for an empty folder; `auto` stores over a million as bytes."""
-        if (folder / HEADER).exists():
-            raise CorpusError(f"{folder} already holds vectors.", "Open them, or choose a new folder.")
-        if dimensions <= 0:
-            raise CorpusError("A vector needs at least one number.", "Give the encoder's dimensions.")
-        header = Header(FORMAT, dimensions, _choose_dtype(dtype, expected), expected > _EXACT_UP_TO, 0)
+    def create(cls, folder: Path, dimensions: int, *, expected: int = 0) -> VectorWriter:
+        """Make a writer for an empty folder; over a million vectors are stored as bytes."""
+        header = Header(FORMAT, dimensions, _choose_dtype(expected), expected > _EXACT_UP_TO, 0)
         return cls(folder, header, None, new_index(header))
 
     @classmethod
@@ -271,8 +259,6 @@ class VectorWriter:
                 f"{len(keys)} vectors of {self._header.dimensions} numbers were due, not of the shape {vectors.shape}.",
                 "Encode with the encoder that the index was begun with.",
             )
-        if len(set(keys)) != len(keys):
-            raise CorpusError("Two vectors have the same key.", "Give every passage a key of its own.")
         if not np.isfinite(vectors).all():
             raise CorpusError("A vector holds something that is no number.", "Look at what the encoder returns.")
         if not keys:
@@ -360,10 +346,8 @@ async def encode_missing(
     writer.save()
 
 
-def _choose_dtype(dtype: str, expected: int) -> Dtype:
-    if dtype == "auto":
-        return "i8" if expected > _INT8_ABOVE else "f32"
-    return "i8" if dtype == "i8" else "f32"
+def _choose_dtype(expected: int) -> Dtype:
+    return "i8" if expected > _INT8_ABOVE else "f32"
 
 
 def _stored(rows: FloatArray, dtype: str) -> Any:
@@ -394,7 +378,7 @@ class Dense:
         self.identity = f"dense:{store.digest}:{encoder.identity}:{vectors.dtype}"
         self.remote = encoder.remote
         self._store, self._vectors, self._encoder = store, vectors, encoder
-        self._encode = query_window(encoder)
+        self._encode = QueryWindow(encoder)
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0 or not query.strip() or not len(self._vectors):

@@ -119,10 +119,11 @@ class _Interval:
         return self.high < other.low
 
 
-def conclude(comparison: Comparison, facts: Mapping[str, str] | Sequence[str]) -> Conclusion | None:
+def conclude(comparison: Comparison, facts: Mapping[str, str]) -> Conclusion | None:
     """Return the answer that one text an operand gives; None if that leaves it open."""
-    texts = _in_operand_order(comparison.operands, facts)
-    if texts is None:
+    by_name = {" ".join(name.casefold().split()): text for name, text in facts.items()}
+    texts = [by_name.get(" ".join(name.casefold().split()), "") for name in comparison.operands]
+    if not all(text.strip() for text in texts):
         return None
     if comparison.kind in ("both", "which"):
         return _conclude_yes_no(comparison, texts)
@@ -144,17 +145,6 @@ def holds_fact(comparison: Comparison, text: str) -> bool:
     if comparison.of == "date":
         return _read_event_date(text, comparison.event) is not None
     return bool(stated_countries(text) if comparison.about == "country" else read_names(text))
-
-
-def _in_operand_order(operands: tuple[str, ...], facts: Mapping[str, str] | Sequence[str]) -> list[str] | None:
-    if isinstance(facts, str):
-        return None
-    if isinstance(facts, Mapping):
-        by_name = {" ".join(name.casefold().split()): text for name, text in facts.items()}
-        texts = [by_name.get(" ".join(name.casefold().split()), "") for name in operands]
-    else:
-        texts = list(facts)
-    return texts if len(texts) == len(operands) and all(text.strip() for text in texts) else None
 
 
 def _conclude_yes_no(comparison: Comparison, texts: list[str]) -> Conclusion | None:

@@ -112,11 +112,10 @@ _INSUFFICIENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CitedAnswer:
-    """An answer and its sentence; `insufficient` says that documents hold none."""
+    """An answer and its sentence; without both and an error, documents hold none."""
 
     answer: str = ""
     citation: str = ""
-    insufficient: bool = False
     repairs: tuple[str, ...] = ()
     error: str = ""
 
@@ -127,9 +126,9 @@ def read_cited(text: str, *, bare: bool = False) -> CitedAnswer:
     fields, repairs = _fields(text)
     answer, citation = clean_answer(fields.get("answer", "")), fields.get("citation", "")
     if _INSUFFICIENT.search(answer or text) or (text and looks_unanswered(answer or text)):
-        return CitedAnswer(insufficient=True)
+        return CitedAnswer()
     if "answer" in fields and "bare" not in repairs and not citation and question_key(answer) in _NO_ANSWER:
-        return CitedAnswer(insufficient=True)
+        return CitedAnswer()
     if bare and repairs == PROSE:
         return CitedAnswer(error="there is no object in it", repairs=PROSE)
     if not any(char.isalnum() for char in answer):

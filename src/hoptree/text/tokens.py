@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 
 from hoptree.core.lazy import lazy_re
 
@@ -304,50 +306,6 @@ def _joins_word(text: str, begin: int, at: int) -> bool:
     )
 
 
-_FUNCTION_WORDS = {
-    "english": "the of and to in is was for that with as by on are be this from at which who what when where how did",
-    "german": (
-        "der die das und ist nicht ein eine von zu den dem mit sich des im für auf auch als wie wer wo wann warum "
-        "welche welcher welches wurde wird werden sind hat man bei oder zum zur kann"
-    ),
-    "french": (
-        "le la les des et est une un du que qui dans pour pas sur au aux avec plus par ce sont quel quelle où "
-        "comment pourquoi quand cette être ont ne se"
-    ),
-    "spanish": (
-        "el la los las de que en un una es por con para del se no su al como más qué quién cuál cuándo dónde "
-        "cómo fue son está este esta pero sus"
-    ),
-    "italian": (
-        "il lo gli di che la per un una in del della dei delle con non sono al come chi cosa quale quando dove "
-        "nel nella si da questo questa"
-    ),
-    "portuguese": (
-        "os as de que em um uma do da dos das para com não por no na ao mais como quem qual quando onde foi "
-        "são está este esta ou pelo pela"
-    ),
-    "dutch": (
-        "de het een van en in is dat op te met voor niet zijn aan door wordt wie wat waar wanneer hoe welke ook "
-        "als naar bij deze dit"
-    ),
-    "swedish": (
-        "och att det som en av är för på med den till har inte om ett var vem vad när hur vilken eller kan från "
-        "också ska"
-    ),
-    "danish": (
-        "og at det som en af er for på med den til har ikke om et var hvem hvad hvornår hvor hvilken eller kan fra "
-        "også skal"
-    ),
-    "norwegian": (
-        "og at det som en av er for på med den til har ikke om et var hvem hva når hvor hvilken eller kan fra også skal"
-    ),
-    "finnish": "ja on ei se että oli kuin mutta hän joka ovat myös tai mitä kuka missä milloin miten voi jos ole sen",
-    "hungarian": "az és hogy nem is egy van volt mint de ha ki mi hol mikor hogyan vagy meg csak ez azt",
-    "romanian": "și de în la cu care este pe nu un din că pentru mai sunt cine ce unde când cum prin sau al ale",
-    "turkish": "ve bir bu için ile da de olarak olan kim ne nerede nasıl hangi daha çok en gibi değil olduğu",
-}
-FUNCTION_WORDS = {language: frozenset(words.split()) for language, words in _FUNCTION_WORDS.items()}
-"""Words that most sentences of a language have some of."""
 _SCRIPTS = (
     ("japanese", "\u3040", "\u30ff"),
     ("chinese", "\u3400", "\u9fff"),
@@ -360,10 +318,20 @@ _SCRIPTS = (
     ("tamil", "\u0b80", "\u0bff"),
     ("thai", "\u0e00", "\u0e7f"),
 )
-LANGUAGES = (*FUNCTION_WORDS, *(name for name, _, _ in _SCRIPTS))
+LANGUAGES = (
+    *("english", "german", "french", "spanish", "italian", "portuguese", "dutch", "swedish", "danish", "norwegian"),
+    *("finnish", "hungarian", "romanian", "turkish", *(name for name, _, _ in _SCRIPTS)),
+)
 _MIN_SCRIPT_SHARE, _MIN_KANA_SHARE, _MIN_WORD_SHARE = 0.2, 0.1, 0.08
 _SAMPLE_CHARS = 4_000
 _LETTERS = lazy_re(r"[^\W\d_]+")
+
+
+@cache
+def function_words() -> dict[str, frozenset[str]]:
+    """Load the words that most sentences of a language have some of, once, when they are first needed."""
+    data = json.loads(Path(__file__).with_name("function_words.json").read_text(encoding="utf-8"))
+    return {language: frozenset(words) for language, words in data.items()}
 
 
 def language_of(text: str, default: str = "english") -> str:
@@ -379,6 +347,6 @@ def language_of(text: str, default: str = "english") -> str:
         if most > len(letters) * _MIN_SCRIPT_SHARE:
             kana = counts["japanese"] > most * _MIN_KANA_SHARE
             return "japanese" if name in ("chinese", "japanese") and kana else name
-    hits = {name: sum(word in known for word in words) for name, known in FUNCTION_WORDS.items()}
+    hits = {name: sum(word in known for word in words) for name, known in function_words().items()}
     best = max(hits, key=lambda name: (hits[name], name == default))
     return best if hits[best] >= max(1, len(words) * _MIN_WORD_SHARE) else default

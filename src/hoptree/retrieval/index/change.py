@@ -123,9 +123,8 @@ class Change:
         if self.base is None or self._from_scratch:
             return
         index = Index(self.folder)
-        index.check_present()  # what cannot be read would be left out without a word
         redone = {"encode": "vectors", "facts": "facts"}.get(str(self._intent.get("what")), "")
-        index.verify_all(without=f"{redone}/")  # what is damaged would be taken for sound from then on
+        index.verify_all(without=f"{redone}/")  # what is damaged or missing would be taken for sound from then on
         old = index.generation
         left_out = "" if not redone or index.is_sound(f"{redone}/") else redone
         for path in sorted(old.rglob("*")):

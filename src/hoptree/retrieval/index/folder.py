@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import shlex
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.files import Checksums, VersionedFolder, cache_dir, check_fields, is_busy, without_sum
+from hoptree.core.files import Checksums, VersionedFolder, cache_dir, is_busy, manifest_fields
 from hoptree.retrieval.index.links import LINK_AGAIN, Links
-from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, TantivyErrors, check_present
+from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, TantivyErrors
 from hoptree.retrieval.index.text_index import Texts
 
 if TYPE_CHECKING:
@@ -71,12 +71,8 @@ def read_manifest(folder: Path) -> Manifest:
         if data.get("format") != FORMAT:
             cause = f"The index {folder} is of format {data.get('format')}, not {FORMAT}."
             raise CorpusError(cause, f"It was made by another version of Hoptree: build it again with {rebuild}")
-        data = without_sum(data)
-        check_fields(data, Manifest, optional=("checksums",))
-        data.setdefault("checksums", "")
-        settings = Settings(**data["settings"])
-        _check_types(data, settings)
-        return Manifest(**(data | {"settings": settings, "sources": tuple(data["sources"])}))
+        data = manifest_fields(data, Manifest)
+        return Manifest(**(data | {"settings": Settings(**data["settings"]), "sources": tuple(data["sources"])}))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _no_index(folder) from error
     except PermissionError as error:
@@ -99,15 +95,6 @@ def _no_index(folder: Path) -> CorpusError:
     if folder.exists():
         return CorpusError(f"{folder} is no index.", f"Make one: hoptree index {folder} --out {folder}.idx")
     return CorpusError(f"There is no index at {folder}.", f"Make one: hoptree index FOLDER --out {folder}")
-
-
-def _check_types(data: Mapping[str, Any], settings: Settings) -> None:
-    types = {"generation": int, "passages": int, "digest": str, "bytes": int, "reading": dict, "sources": list}
-    types |= {"checksums": str}
-    wrong = [name for name, kind in types.items() if not isinstance(data[name], kind)]
-    wrong += [item.name for item in fields(Settings) if type(getattr(settings, item.name)) is not type(item.default)]
-    if wrong or not all(isinstance(value, str) for value in (*data["reading"].values(), *data["sources"])):
-        raise ValueError(f"its manifest has values of another kind ({', '.join(wrong) or 'reading or sources'})")
 
 
 class Index:
@@ -171,12 +158,12 @@ class Index:
         except OSError:  # a writer has replaced the index
             return
 
-    def verify_all(self, *, without: str = "") -> None:
+    def verify_all(self, *, without: str = "", on_bytes: Callable[[int], None] = lambda count: None) -> None:
         """Read every file; an error names the first that is not what was written, and how to mend it."""
         for part in ("text/", "links/", "vectors/", "facts/", "ledger.sqlite"):
             if part != without:
                 with self.errors(part):
-                    self.checksums.check(part)
+                    self.checksums.check(part, on_bytes=on_bytes)
 
     def is_sound(self, part: str) -> bool:
         try:
@@ -192,12 +179,6 @@ class Index:
     def open_vectors(self) -> Vectors:
         self.verify("vectors/")
         return open_vectors(self.vectors, self.folder, self.manifest.settings.encoder)
-
-    def check_present(self) -> None:
-        """Raise an error if a file of the texts or the links is missing."""
-        for part in ("text/", "links/") if self.manifest.settings.links else ("text/",):
-            with self.errors(part):
-                check_present(self.generation / part)
 
     def ledger(self) -> Ledger:
         from hoptree.retrieval.index.ledger import Ledger

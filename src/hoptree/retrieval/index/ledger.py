@@ -107,9 +107,17 @@ def _may_read(path: Path) -> bool:
 
 
 class SqliteFile:
-    """A SQLite file in which what is written counts from the next `commit` on."""
+    """A SQLite file with a table of facts about it, in which what is written counts from the next `commit` on."""
 
     _db: sqlite3.Connection
+    _facts = "facts"  # the name of that table
+
+    def fact(self, name: str, default: str = "") -> str:
+        row = self._db.execute(f"select value from {self._facts} where name = ?", (name,)).fetchone()
+        return str(row[0]) if row else default
+
+    def set_fact(self, name: str, value: str | int) -> None:
+        self._db.execute(f"insert or replace into {self._facts} values (?, ?)", (name, str(value)))
 
     def commit(self) -> None:
         self._db.execute("commit")
@@ -130,13 +138,6 @@ class Ledger(SqliteFile):
         self._db = open_ledger(path, writable=writable)
 
     # Facts about the index
-
-    def fact(self, name: str, default: str = "") -> str:
-        row = self._db.execute("select value from facts where name = ?", (name,)).fetchone()
-        return str(row[0]) if row else default
-
-    def set_fact(self, name: str, value: str | int) -> None:
-        self._db.execute("insert or replace into facts values (?, ?)", (name, str(value)))
 
     def number(self, name: str) -> int:
         """Return a fact that is a number, 0 if it is not there."""

@@ -6,6 +6,7 @@ reads a passage for a ranker: its terms, sentences and names, whatever the quest
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -240,47 +241,8 @@ DIGIT = lazy_re(r"\d")
 MAX_SENTENCES = 24
 _VIEWS_KEPT, _NAMES_KEPT = 2_000, 10_000
 _MAX_DIGITS = 40
-_RELATED = (
-    "birth born birthplace birthday native",
-    "death died die dead killed buried burial grave murdered",
-    "spouse husband wife married marriage widow partner",
-    "child children son daughter father mother parent",
-    "sibling brother sister twin",
-    "education educated studied attended graduated student alumnus college university school",
-    "employer employed worked professor staff joined occupation profession career",
-    "award prize won winner received honor nominated",
-    "founder founded established formed created inception",
-    "author wrote written writer novel book",
-    "performer performed sang sung singer band artist song recorded album vocals musician",
-    "label record records released signed",
-    "producer produced production studio",
-    "director directed film",
-    "composer composed music score songwriter",
-    "cast starring star actor actress played character role portrayed",
-    "located location situated county district region municipality province state",
-    "capital seat city",
-    "population inhabitants people census residents",
-    "owner owned company subsidiary acquired",
-    "operator operated operates airline navy service",
-    "manufacturer manufactured built maker developer developed designed",
-    "citizenship nationality country nation",
-    "leader president minister mayor governor head chairman king queen ruler",
-    "party political member politician elected",
-    "league team club player season football coach",
-    "network broadcast channel station aired television radio licensed",
-    "religion church faith",
-    "language spoken speak",
-    "border borders adjacent north south east west",
-    "river flows mouth tributary lake",
-    "war battle army military invaded troops forces",
-    "area size square kilometres miles",
-    "began started ended opened first",
-    "headquarters headquartered based offices",
-    "publisher published magazine newspaper",
-    "discovered discovery discoverer explored invented inventor invention",
-    "residence lived resident home",
-)
-"""English words by which questions and passages speak of the same relation."""
+_RELATED = "related_words.json"
+"""English words by which questions and passages speak of the same relation, a line for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +268,7 @@ class PassageReader:
         # None of these refers to `self`: a cycle would keep the index open.
         self._view: Callable[..., PassageView] = lru_cache(_VIEWS_KEPT)(partial(_view, texts, links))
         related: dict[str, set[str]] = defaultdict(set)
-        for words in _RELATED:
+        for words in json.loads(Path(__file__).with_name(_RELATED).read_text(encoding="utf-8")):
             terms = texts.terms(words)
             for term in terms:
                 related[term].update(terms)

@@ -1,4 +1,4 @@
-"""Files of tantivy, their checksums, and the analysis of text into terms."""
+"""Files of tantivy, and the analysis of text into terms."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ import hashlib
 import json
 import os
 import re
-import struct
 import unicodedata
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import tantivy
 
@@ -33,12 +30,6 @@ _LOCK = ".tantivy-meta.lock"
 _META = "meta.json"
 _STORE_BLOCK_BYTES = 4_096
 """Stored passages compressed together: reading one from tantivy's own 16,384 takes twice the time."""
-_REQUIRED_SUFFIXES = (".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term")
-"""The files of every segment; one from which something was deleted has a .del as well."""
-_FOOTER_END = struct.Struct("<II")
-_FOOTER_MAGIC = 1337
-_MAX_FOOTER_BYTES = 4096
-_READ_BYTES = 2**20
 KEYS_AT_ONCE = 1_000
 
 
@@ -138,67 +129,6 @@ def _may_write(folder: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def summed_files(folder: Path) -> list[Path]:
-    """Return the files of a tantivy folder that end in a checksum."""
-    return sorted(path for path in folder.iterdir() if path.suffix in (*_REQUIRED_SUFFIXES, ".del"))
-
-
-def check_present(folder: Path) -> None:
-    """Raise a ValueError that names a missing file: tantivy opens some only when a search needs them."""
-    present = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if _META not in present:
-        raise ValueError(f"{_META} is missing")
-    try:
-        segments = json.loads((folder / _META).read_text(encoding="utf-8"))["segments"]
-        named = [name for segment in segments for name in _segment_files(segment)]
-    except (AttributeError, LookupError, TypeError, RecursionError) as error:
-        raise ValueError(f"{_META} is garbled") from error
-    if missing := next((name for name in named if name not in present), None):
-        raise ValueError(f"{missing} is missing")
-
-
-def _segment_files(segment: dict[str, Any]) -> list[str]:
-    """Return the files of a segment by its entry in the folder's list (tantivy, `src/index/segment_id.rs`)."""
-    stem, deletes = segment["segment_id"].replace("-", ""), segment["deletes"]
-    names = [f"{stem}{suffix}" for suffix in _REQUIRED_SUFFIXES]
-    return [*names, f"{stem}.{deletes['opstamp']}.del"] if deletes else names
-
-
-def check_files(folder: Path, on_bytes: Callable[[int], None]) -> None:
-    """Raise a ValueError that names the first file that tantivy did not write so."""
-    for path in summed_files(folder):
-        try:
-            with path.open("rb") as file:
-                sound = _is_sound(file, on_bytes)
-        except OSError as error:  # one that came up while reading names no file
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        if not sound:
-            raise ValueError(f"{path.name} is not what was written")
-
-
-def _is_sound(file: BinaryIO, on_bytes: Callable[[int], None]) -> bool:
-    size = os.fstat(file.fileno()).st_size
-    if size < _FOOTER_END.size:
-        return False
-    file.seek(size - _FOOTER_END.size)
-    length, magic = _FOOTER_END.unpack(file.read(_FOOTER_END.size))
-    left = size - _FOOTER_END.size - length
-    if magic != _FOOTER_MAGIC or length > _MAX_FOOTER_BYTES or left < 0:
-        return False
-    file.seek(left)
-    try:
-        expected = json.loads(file.read(length))["crc"]
-    except (ValueError, KeyError, TypeError):
-        return False
-    file.seek(0)
-    crc = 0
-    while left > 0 and (block := file.read(min(_READ_BYTES, left))):
-        crc = zlib.crc32(block, crc)
-        left -= len(block)
-        on_bytes(len(block))
-    return left == 0 and bool(crc == expected)
 
 
 def failed_change(folder: Path, error: OSError) -> CorpusError:

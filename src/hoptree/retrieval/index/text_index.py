@@ -32,7 +32,7 @@ from hoptree.retrieval.index.tantivy_files import (
     without_asking,
 )
 from hoptree.retrieval.retriever import DOCUMENT, SECTION, TITLE, fits
-from hoptree.text.tokens import FUNCTION_WORDS, LANGUAGES, language_of
+from hoptree.text.tokens import LANGUAGES, function_words, language_of
 
 _ANALYZER = "hoptree"
 LANGUAGE = "language"  # the name of the metadata that says which language a passage is in
@@ -393,7 +393,7 @@ def _spoken(own: str, foreign: Collection[str], query: str) -> str:
 
 def _sought(analyzer: tantivy.TextAnalyzer, language: str, spoken: Callable[[str], str], query: str) -> tuple[str, ...]:
     if foreign := spoken(query):
-        words = (word for word in query.split() if word.strip("?¿!.,").lower() not in FUNCTION_WORDS.get(foreign, ()))
+        words = (word for word in query.split() if word.strip("?¿!.,").lower() not in function_words().get(foreign, ()))
         query = " ".join(word for word in words if _foreign(foreign, word)) or query
     return _terms(analyzer, without_asking(query, language)) or _terms(analyzer, query)
 

@@ -22,7 +22,7 @@ from hoptree.retrieval.index.enrichment import LINK_MEMORY_BYTES
 from hoptree.retrieval.index.folder import Index, Settings, read_manifest, vectors_damaged
 from hoptree.retrieval.index.ledger import Ledger, content_of
 from hoptree.retrieval.index.links import LINK_AGAIN
-from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, check_files, key_of, summed_files
+from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, key_of
 from hoptree.retrieval.indexing.sources import Listener, Progress, run_coroutine, source_name, sources_of
 from hoptree.retrieval.vectors import VectorWriter, expected_bytes
 
@@ -41,8 +41,7 @@ class Checked:
 
 
 def check_parts(index: Index) -> None:
-    """Raise an error if a file is missing, a part cannot be opened, or a segment's first passage cannot be read."""
-    index.check_present()
+    """Raise an error if a part cannot be opened, or a segment's first passage cannot be read."""
     index.texts.check()
     index.ledger().close()
     if index.manifest.settings.links:
@@ -56,19 +55,17 @@ def check_parts(index: Index) -> None:
 def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
     """Read all of an index; an error if anything is not as it was written, as far as that can be known.
 
-    Files of texts and links are compared with their checksums, the ledger with itself, and every passage with the
-    ledger; each must have its links and its vector. The numbers of vectors, the ledger's names and files and the
-    manifest's settings cannot be checked.
+    Files are compared with their checksums, the ledger with itself, and every passage with the ledger; each must have
+    its links and its vector.
     """
     tell = on_progress or (lambda progress: None)
     try:
-        index.verify_all()  # first: what is damaged is not read
-        count = _check_files(index, tell)
+        _check_files(index, tell)  # first: what is damaged is not read
         check_parts(index)
         with closing(index.ledger()) as ledger:
             ledger.check()
             count_facts(index, deep=True)
-            return _compare(index, ledger, tell, count)
+            return _compare(index, ledger, tell)
     except (CorpusError, OSError, sqlite3.Error) as error:
         if read_manifest(index.folder).generation != index.manifest.generation:
             cause = f"The index {index.folder} was changed while it was looked at."
@@ -81,24 +78,19 @@ def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
         raise CorpusError(f"{error.filename} cannot be read: {error.strerror}.", remedy) from error
 
 
-def _check_files(index: Index, tell: Callable[[Progress], None]) -> int:
-    """Compare the files of texts and links with their checksums; returns their size in bytes."""
-    parts = ("text/", "links/") if index.manifest.settings.links else ("text/",)
-    total = sum(path.stat().st_size for part in parts for path in summed_files(index.generation / part))
-    done = 0
+def _check_files(index: Index, tell: Callable[[Progress], None]) -> None:
+    """Compare all files with their checksums."""
+    total, done = index.checksums.bytes, 0
 
     def advance(count: int) -> None:
         nonlocal done
         done += count
         tell(Progress("checking files", done, total, 0))
 
-    for part in parts:
-        with index.errors(part):
-            check_files(index.generation / part, advance)
-    return total
+    index.verify_all(on_bytes=advance)
 
 
-def _compare(index: Index, ledger: Ledger, tell: Callable[[Progress], None], checked_bytes: int) -> Checked:
+def _compare(index: Index, ledger: Ledger, tell: Callable[[Progress], None]) -> Checked:
     """Compare every passage with what the ledger, the links and the vectors know of it."""
     manifest, vectors = index.manifest, None
     links = index.open_links() if manifest.settings.links else None
@@ -124,7 +116,7 @@ def _compare(index: Index, ledger: Ledger, tell: Callable[[Progress], None], che
     if vectors and (unencoded or len(vectors) != done):
         why = f"{len(vectors):,} for {done:,} passages, of which {unencoded:,} have none"
         raise vectors_damaged(index.folder, manifest.settings.encoder, why)
-    return Checked(checked_bytes, done, done if links else None, done if vectors else None)
+    return Checked(index.checksums.bytes, done, done if links else None, done if vectors else None)
 
 
 def _sum_contents(index: Index, ledger: Ledger, rows: list[tuple[int, int, Passage]]) -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
 from hoptree.core.errors import ConfigError, CorpusError, EndpointError, HoptreeError, RateLimited, UnusableReply
-from hoptree.core.http_client import HttpClient
+from hoptree.core.http_client import HttpClient, key_header
 from hoptree.core.retry import retry_delay_s
 from hoptree.core.values import Passage
 from hoptree.retrieval.remote import Address, batches, best_with_ties, metadata_pairs, shortened, without_surrogates
@@ -53,7 +52,7 @@ class Elasticsearch:
         self.path = f"{self._prefix}/{quote(self.index, safe='')}"
         self.http = HttpClient(
             _base_url(address, tls=settings["tls"] == "1", port=7280 if self.quickwit else 9200),
-            headers=_key_header(),
+            headers=key_header("ELASTICSEARCH_API_KEY", "ApiKey"),
             url_source="the URL of the corpus",
             max_body=_MAX_BODY_BYTES,
         )
@@ -199,13 +198,6 @@ def _base_url(address: Address, *, tls: bool, port: int) -> str:
     login = f"{quote(address.user, safe='')}:{quote(address.password, safe='')}@" if address.user else ""
     host = f"[{address.host}]" if ":" in address.host else address.host
     return f"{'https' if tls else 'http'}://{login}{host}:{address.port or port}"
-
-
-def _key_header() -> dict[str, str]:
-    key = os.environ.get("ELASTICSEARCH_API_KEY", "").strip()
-    if not key.isascii() or not key.isprintable():
-        raise ConfigError("The key holds a character that no key has.", "Copy ELASTICSEARCH_API_KEY again.")
-    return {"Authorization": f"ApiKey {key}"} if key else {}
 
 
 def _at(source: Mapping[str, Any], path: str) -> Any:
