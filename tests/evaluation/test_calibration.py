@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.core.errors import InputError
 from hoptree.evaluation.calibration import (
     Attempt,
     BoundaryAwareness,
@@ -78,12 +77,6 @@ def test_the_curve_by_hand() -> None:
         CurvePoint(0.2, 4, 4 / 5, 2 / 4),  # the fifth has no confidence and is never answered
     )
     assert found.without_confidence == 1
-
-
-@pytest.mark.parametrize("confidence", [-0.01, 1.01, math.nan, math.inf])
-def test_what_is_no_probability_is_refused(confidence: float) -> None:
-    with pytest.raises(InputError, match="no probability"):
-        calibrate([Decision(True, True, confidence)])
 
 
 def test_no_decisions_have_no_figures() -> None:
@@ -186,17 +179,6 @@ def test_everything_refused_leaves_consistency_open() -> None:
     found = boundary(DIRECT, dict.fromkeys(DIRECT), {})
     assert (found.consistency_f1, found.consistency_judged, found.confident.f1, found.flips) == (None, None, None, ())
     assert found.gap == found.direct
-
-
-def test_both_settings_must_have_been_asked_the_same() -> None:
-    for measure in (boundary, decisions_of):
-        with pytest.raises(InputError, match="2 questions were asked in one setting only, other among them"):
-            measure({"q": DIRECT["kept"], "other": DIRECT["kept"]}, {"q": None, "shy": None})
-
-
-def test_half_judged_pairs_are_refused() -> None:
-    with pytest.raises(InputError, match="2 pairs of answers have not been judged, that to question still wrong"):
-        boundary(DIRECT, CONFIDENT, {"kept": True})
 
 
 def figures_of(confident: float, gap: float, direct: float) -> BoundaryAwareness:

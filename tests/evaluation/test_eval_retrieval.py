@@ -18,7 +18,8 @@ from hoptree.__main__ import main
 from hoptree.cli.console import chance
 from hoptree.core.errors import CorpusError, EndpointError
 from hoptree.core.values import Passage
-from hoptree.evaluation.retrieval import Judged, QuestionSet, RetrievalRun, SearchResult, evaluate, read_questions
+from hoptree.evaluation.datasets.examples import Example
+from hoptree.evaluation.retrieval import QuestionSet, RetrievalRun, SearchResult, evaluate, read_questions
 from hoptree.retrieval.indexing import build_index
 from hoptree.retrieval.retriever import open_retriever
 
@@ -82,14 +83,19 @@ def result_of(outcome: Outcome) -> dict[str, Any]:
 def test_one_retriever_is_one_object_that_agrees_with_a_count_by_hand(command: Command, tmp_path: Path) -> None:
     result = result_of(command("--json"))
     questions = read_questions(tmp_path / "dev.jsonl").questions
-    assert [question.id for question in questions] == ["q1", "q2", "q3", "q4"] and questions[1].gold == ("p1", "p2")
+    assert [question.id for question in questions] == ["q1", "q2", "q3", "q4"] and questions[1].supporting_ids == (
+        "p1",
+        "p2",
+    )
     index = open_retriever(str(tmp_path / "small.idx"), "bm25")
-    ranked = [[passage.id for passage in asyncio.run(index.search(question.text, k=10))] for question in questions]
+    ranked = [[passage.id for passage in asyncio.run(index.search(question.question, k=10))] for question in questions]
     for cut in (2, 5, 10):
         pairs = zip(questions, ranked, strict=True)
-        shares = [len(set(question.gold) & set(ids[:cut])) / len(question.gold) for question, ids in pairs]
+        shares = [
+            len(set(question.supporting_ids) & set(ids[:cut])) / len(question.supporting_ids) for question, ids in pairs
+        ]
         assert result[f"recall@{cut}"] == pytest.approx(sum(shares) / 4)
-    complete = [set(question.gold) <= set(ids[:5]) for question, ids in zip(questions, ranked, strict=True)]
+    complete = [set(question.supporting_ids) <= set(ids[:5]) for question, ids in zip(questions, ranked, strict=True)]
     assert ranked[3] == [] and result["all@5"] == sum(complete) / 4
     assert 0 < result["recall@5"] < 1
     assert (result["retriever"], result["rerank"], result["questions"]) == ("bm25", "", 4)
@@ -207,7 +213,7 @@ class Shaky:
 
 
 def asked(*queries: str) -> QuestionSet:
-    return QuestionSet(tuple(Judged(query, query, ("p1",)) for query in queries), 0)
+    return QuestionSet(tuple(Example(query, query, supporting_ids=("p1",)) for query in queries), 0)
 
 
 def test_a_search_that_fails_counts_as_nothing_found() -> None:

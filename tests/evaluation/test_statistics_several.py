@@ -69,8 +69,6 @@ def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
     assert holm([0.6, 0.5]) == (1.0, 1.0)
     assert holm([0.2]) == (0.2,) and holm([]) == ()
-    with pytest.raises(InputError, match="between 0 and 1"):
-        holm([0.5, math.nan])
 
 
 @given(st.lists(st.floats(0, 1), max_size=12))
@@ -119,8 +117,6 @@ def test_several_runs_are_compared_over_what_all_of_them_have() -> None:
     assert {one.questions for one in result.values()} == {119} and {one.left_out for one in result.values()} == {1}
     assert [one.adjusted_p for one in result.values()] == list(holm([one.p_value for one in result.values()]))
     assert result["direct", "taikc"].adjusted_p < 0.001 and result["direct", "taikc"].difference > 0
-    with pytest.raises(InputError, match="only one run"):
-        compare_runs({"direct": named(base)})
 
 
 # What a sample can show

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any, get_args
 
 from hoptree.cli.method_costs import Cost, made_from, read_costs
@@ -241,37 +242,24 @@ def example_of(method: Method) -> str:
 
 _OLD = r" \*"
 OLD_COST = "measured before the method's code or prompts changed"
-_HEAD = """# Methods
-
-Made by `hoptree methods docs --out docs/reference/methods.md` from the code: edit that, not this file.
-`hoptree methods` prints the table with the fidelity for your model, and `hoptree methods show NAME` one of them.
-"""
-_FIDELITY = """## How close to their papers
-
-`fidelity` says how close to its paper a run is: `exact`; `approx` without a signal that the paper hears
-from the model or has in its corpus, with an option that goes beyond the paper, where something else is always done
-than in the paper (its section says what), or where a trained model is asked in other words than it was trained with;
-`prompted` where the paper trained a model for the method and another one is asked
-in words (with `--set checkpoint=on`, the model given is the trained one). Where both hold, it is `approx`, unless all
-that is missing is `prefix`: a model that cannot continue a text is shown it and asked to go on. Where a question
-finds out that the model given for a trained one is none (it writes no reflection tokens), `ask` and `show` call its
-answer `approx`, too.
-
-`exact` describes what a method does: the order of its calls, and how replies are used. The paper is the measure;
-where the released code does something else, or this one than it, the section says so. It does not cover
-the words of prompts, which are our own, and may ask for a field more than the paper's (TreeQA's verdict also asks for
-the right answer), nor the model, the retriever, the encoder and the linker, which are those given to the run: TreeQA's
-paper has ReLiK and NV-Embed. Scores are compared with a paper's only where these are its own too.
-"""
 
 
 def as_markdown() -> str:
     """Describe the methods of this package as Markdown."""
     methods = [method for method in list_methods() if method.run.__module__.startswith("hoptree.")]
     facts = gather(methods, {})
-    parts = [_HEAD, _overview(methods), _FIDELITY, _checkpoints(methods), _costs(facts)]
-    parts += [_section(fact) for fact in facts]
-    return "\n".join(part for part in parts if part)
+    needs = dict.fromkeys(need for method in methods for need in (*method.needs, *held_by_corpus(method)))
+    trained = [method for method in methods if method.trained and method.trained_by == ("checkpoint", True)]
+    template = files(__package__).joinpath("methods_reference.md").read_text(encoding="utf-8")
+    return Template(template).substitute(
+        overview=_overview(methods),
+        needs=_table(("need", "how to meet it"), [(need, how_to_meet(need)) for need in needs]),
+        trained=_names(trained),
+        reworded=_names([method for method in trained if method.reworded]),
+        as_trained=_names([method for method in trained if not method.reworded]),
+        costs=_costs(facts),
+        sections="\n".join(map(_section, facts)),
+    )
 
 
 def overview_cells(method: Method) -> dict[str, str]:
@@ -299,26 +287,7 @@ def _overview(methods: Sequence[Method]) -> str:
         # In the link to a heading, letters, digits, underscores and hyphens stay.
         anchor = "".join(letter for letter in method.name.casefold() if letter.isalnum() or letter in "_-")
         rows.append((f"[`{method.name}`](#{anchor})", *(cell or "–" for cell in overview_cells(method).values())))
-    needs = dict.fromkeys(need for method in methods for need in (*method.needs, *held_by_corpus(method)))
-    met = [(need, how_to_meet(need)) for need in needs]
-    overview = _table(("method", *overview_cells(methods[0])), rows)
-    return f"{overview}\n## What they need\n\n{_table(('need', 'how to meet it'), met)}"
-
-
-def _checkpoints(methods: Sequence[Method]) -> str:
-    trained = [method for method in methods if method.trained and method.trained_by == ("checkpoint", True)]
-    reworded = _names([method for method in trained if method.reworded])
-    as_trained = _names([method for method in trained if not method.reworded])
-    return f"""## Trained checkpoints
-
-With `checkpoint=on`, {_names(trained)} take the model given for the one that the paper trained.
-The templates of {reworded} for these checkpoints are in our own words: they have the sections, tags and
-names of the training, but other sentences around them, to which a fine-tuned model is sensitive. Those of
-{as_trained} have the form of the training.
-
-No run with the real weights of any of these checkpoints has been made. The evidence is scripted: tests look at the
-requests, and answer them with replies in the format of the checkpoint.
-"""
+    return _table(("method", *overview_cells(methods[0])), rows)
 
 
 def _names(methods: Sequence[Method]) -> str:
@@ -341,7 +310,7 @@ def _costs(facts: Sequence[MethodFacts]) -> str:
     means = "Means on the packaged sample with default options."
     if any(fact.cost_is_old for fact in facts):
         means += f"{_OLD}: {OLD_COST}."
-    return f"## What a question costs\n\n{means}\n\n{_table(heads, rows)}"
+    return f"{means}\n\n{_table(heads, rows)}"
 
 
 def _section(facts: MethodFacts) -> str:

@@ -196,7 +196,7 @@ def _warn_of_gaps(corpus: str, asked: QuestionSet) -> int | None:
         return None
     corpus = options.located(corpus) or corpus
     missing = missing_gold(Path(corpus), asked)
-    if len(missing) == len({name for question in asked.questions for name in question.gold}):
+    if len(missing) == len({name for question in asked.questions for name in question.supporting_ids}):
         cause = f"None of the {len(missing):,} gold passages is in {corpus} (the first: {missing[0]})."
         raise InputError(cause, "Give the index of the corpus these questions belong to.")
     if missing:

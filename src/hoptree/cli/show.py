@@ -6,6 +6,7 @@ import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from string import Template
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -27,25 +28,6 @@ _MAX_ANSWERS = 5
 _MAKE_RUN = "Make one: hoptree run … --out FOLDER"
 _SHARES = (10, 25, 50, 75, 90)
 _SCORES = {"em": "EM", "f1": "F1", "judge": "judge"}
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main id="main"></main>
-<noscript>{picture}</noscript>
-<div id="announcement" class="unseen" role="status" aria-live="polite"></div>
-<script type="application/json" id="data">{data}</script>
-<script type="module">{script}</script>
-</body>
-</html>
-"""
 _PAGE_FOLDER = Path(__file__).parent.parent / "server" / "page"
 _STYLE = re.compile("<style>(.*?)</style>", re.DOTALL)
 _IMPORT = re.compile(r'^import \{ ([^}]+) \} from "\./(\w+)\.js";$', re.MULTILINE)
@@ -113,7 +95,8 @@ def _web_page(shown: Sequence[_Shown], picture: str) -> str:
     style, script = (_PAGE_FOLDER / "style.css").read_text(encoding="utf-8"), _bundled("standalone", {})
     styles = " ".join(map(hash_source, (style, *_STYLE.findall(picture))))
     data = [{"heading": entry.heading, "result": entry.result.as_dict()} for entry in shown]
-    return _PAGE.format(
+    template = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
+    return template.substitute(
         policy=f"default-src 'none'; style-src {styles}; script-src {hash_source(script)}",
         title=escape_html(shown[0].result.question if len(shown) == 1 else f"{len(shown):,} questions"),
         style=style,

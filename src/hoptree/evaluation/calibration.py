@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from hoptree.core.errors import InputError
 from hoptree.evaluation.metrics import normalise, overlap, score_answer
 from hoptree.evaluation.statistics import mean_of
 
@@ -70,8 +69,6 @@ def calibrate(decisions: Sequence[Decision]) -> Calibration:
     known = [(choice.confidence, choice.memory_correct) for choice in decisions if choice.confidence is not None]
     members: list[list[tuple[float, bool]]] = [[] for _ in _EDGES]
     for confidence, is_correct in known:
-        if not 0 <= confidence <= 1:
-            raise InputError(f"A confidence of {confidence:g} is no probability.", "Give numbers from 0 to 1.")
         members[bisect_left(_EDGES, confidence)].append((confidence, is_correct))
     bins = tuple(
         Bin(low, high, len(inside), *(mean_of(values) for values in (list(zip(*inside, strict=True)) or ((), ()))))
@@ -177,12 +174,8 @@ class BoundaryAwareness:
 def boundary(
     direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None], same: Mapping[str, bool] | None = None
 ) -> BoundaryAwareness:
-    """Compare both settings by question; None is a refusal."""
-    _check_same_questions(direct, confident)
+    """Compare both settings of the same questions; None is a refusal."""
     answered = {name: (direct[name], attempt) for name, attempt in confident.items() if attempt is not None}
-    if same is not None and (missing := answered.keys() - same.keys()):
-        cause = f"{len(missing)} pairs of answers have not been judged, that to question {min(missing)} among them."
-        raise InputError(cause, "Judge all of them or none.")
     flips = []
     for name, (plain, sure) in answered.items():
         equal = normalise(plain.answer) == normalise(sure.answer) or (same or {}).get(name, False)
@@ -208,17 +201,10 @@ def average(parts: Iterable[BoundaryAwareness]) -> dict[str, float | None]:
 
 def decisions_of(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> list[Decision]:
     """Turn the comparison into decisions: refusing is looking up."""
-    _check_same_questions(direct, confident)
     return [
         Decision(attempt is not None, (direct[name] if attempt is None else attempt).correct)
         for name, attempt in confident.items()
     ]
-
-
-def _check_same_questions(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> None:
-    if lone := direct.keys() ^ confident.keys():
-        cause = f"{len(lone)} questions were asked in one setting only, {min(lone)} among them."
-        raise InputError(cause, "Ask the same questions in both.")
 
 
 def _domain(attempts: Iterable[Attempt]) -> Domain:

@@ -183,36 +183,24 @@ def score_support(
 
 
 def score_citations(cited: Collection[str], gold: Collection[str], *, failed: bool = False) -> dict[str, float | None]:
-    """Return citation precision and recall by passage ids.
+    """Return citation precision and recall, and MuSiQue's support F1, by passage ids.
 
-    Precision is None where nothing is cited, unless the question failed: failing must not raise a method's precision.
+    Citing nothing has a support F1 of 0. Precision is None where nothing is cited, unless the question failed: failing
+    must not raise a method's precision.
     """
     scores = support(cited, gold)
     precision = scores.precision if scores and (cited or failed) else None
-    return {"citation_precision": precision, "citation_recall": scores.recall if scores else None}
+    return {
+        "passage_support_f1": scores.f1 if scores else None,
+        "citation_precision": precision,
+        "citation_recall": scores.recall if scores else None,
+    }
 
 
 def recall(retrieved: Iterable[str], gold: Collection[str]) -> float | None:
-    """Return the share of gold passages that were found."""
+    """Return the share of gold passages that were found; None without any."""
     wanted = set(gold)
     return len(wanted & set(retrieved)) / len(wanted) if wanted else None
-
-
-def recall_by_hop(retrieved: Iterable[str], gold_by_hop: Sequence[Collection[str]]) -> tuple[float | None, ...]:
-    """Return the recall of each hop; None for a hop without gold of its own."""
-    names = set(retrieved)
-    return tuple(recall(names, gold) for gold in gold_by_hop)
-
-
-def tree_recall(searches: Iterable[Iterable[str]], gold: Collection[str]) -> float | None:
-    """Return the share of gold passages that any search found."""
-    return recall((name for search in searches for name in search), gold)
-
-
-def score_passages(cited: Collection[str], gold: Collection[str]) -> dict[str, float | None]:
-    """Return MuSiQue's support F1 by passage ids; citing nothing scores 0."""
-    scores = support(cited, gold)
-    return {"passage_support_f1": scores.f1 if scores else None}
 
 
 def _f1(precision: float, share: float) -> float:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import HoptreeError, InputError
+from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.reading import check_half, half_of, read_examples
 from hoptree.evaluation.metrics import score_ranking
 from hoptree.retrieval.index.folder import Index
@@ -23,19 +24,10 @@ _LOOKUP_BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A question with the ids of its gold passages."""
-
-    id: str
-    text: str
-    gold: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class QuestionSet:
     """The questions that can be scored, and how many others there were."""
 
-    questions: tuple[Judged, ...]
+    questions: tuple[Example, ...]
     without_gold: int
 
 
@@ -81,11 +73,11 @@ def read_questions(path: Path, *, half: str = "", limit: int | None = None) -> Q
     """Read the first `limit` questions with gold passages."""
     if half:
         check_half(half)
-    judged = [Judged(example.id, example.question, example.supporting_ids) for example in read_examples(path).examples]
-    inside = [question for question in judged if not half or half_of(question.id) == half]
-    usable = [question for question in inside if question.gold]
+    examples = read_examples(path).examples
+    inside = [example for example in examples if not half or half_of(example.id) == half]
+    usable = [example for example in inside if example.supporting_ids]
     if not usable:
-        in_other_half = half and any(question.gold for question in judged)
+        in_other_half = half and any(example.supporting_ids for example in examples)
         where = f"No question in the {half} half of {path}" if in_other_half else f"No row of {path}"
         raise InputError(f"{where} names gold passages.", 'Each row needs a list "supporting_ids".')
     return QuestionSet(tuple(usable[:limit]), len(inside) - len(usable))
@@ -93,7 +85,7 @@ def read_questions(path: Path, *, half: str = "", limit: int | None = None) -> Q
 
 def missing_gold(folder: Path, asked: QuestionSet) -> list[str]:
     """Return gold passages that the index does not hold."""
-    gold = sorted({name for question in asked.questions for name in question.gold})
+    gold = sorted({name for question in asked.questions for name in question.supporting_ids})
     keys = [key_of(name) for name in gold]
     indexed: set[int] = set()
     with closing(Index(folder).ledger()) as ledger:
@@ -110,7 +102,7 @@ async def evaluate(
     for question in asked.questions:
         began = time.perf_counter()
         try:
-            passages = await retriever.search(question.text, k=k)
+            passages = await retriever.search(question.question, k=k)
             took = time.perf_counter() - began
             results.append(SearchResult(tuple(passage.id for passage in passages[:k]), 1000 * took))
         except HoptreeError as error:
@@ -122,7 +114,7 @@ async def evaluate(
     if errors and len(errors) == len(results):
         raise errors[0]
     pairs = zip(asked.questions, results, strict=True)
-    rows = [score_ranking(question.gold, result.ids, k=k) for question, result in pairs]
+    rows = [score_ranking(question.supporting_ids, result.ids, k=k) for question, result in pairs]
     scores = {metric: [row[metric] for row in rows] for metric in rows[0]}
     return RetrievalRun(retriever.identity, asked, tuple(results), scores)
 

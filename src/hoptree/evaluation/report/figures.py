@@ -7,19 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hoptree.engine.events import GUESS
+from hoptree.evaluation.report import measures
 from hoptree.evaluation.report.contents import PARTS, groups_by, mean_number, modules_of, runs_on_all
 from hoptree.evaluation.report.hypothesis_tables import CLASSES, errors_of
 from hoptree.evaluation.report.lookups import DRAW
-from hoptree.evaluation.report.measures import (
-    COSTS,
-    TITLES,
-    DataGroup,
-    Run,
-    mean_cost,
-    mean_score,
-    settings_without,
-    shared_name,
-)
+from hoptree.evaluation.report.measures import DataGroup, Run
 from hoptree.evaluation.report.plots import BarValue, Dot, Line, bars, distribution, dots, lines, shares, swept
 from hoptree.evaluation.report.run_tables import DOMAINS, Awareness, measured_on_all, read_boundary
 from hoptree.evaluation.report.tables import Number, Table
@@ -84,8 +76,8 @@ def overall_figures(groups: Sequence[DataGroup]) -> list[Figure]:
     for cost, label in (("tokens", _TOKENS), ("critical", _SECONDS)):
         points = []
         for place, (name, runs) in enumerate(everywhere.items()):
-            score = mean_number([mean_score(run, "f1") for run in runs])
-            spent = mean_number([mean_cost(run, COSTS[cost]) for run in runs])
+            score = mean_number([measures.mean_score(run, "f1") for run in runs])
+            spent = mean_number([measures.mean_cost(run, measures.COSTS[cost]) for run in runs])
             if score is not None and spent is not None:
                 points.append(Dot(place, name, spent.value, score.value, None, None))
         if points:
@@ -117,7 +109,7 @@ def _legend_of(runs: Sequence[Run], first: int = 0) -> dict[int, str]:
 def _score_against(group: DataGroup, cost: str, label: str, name: str, about: str) -> Figure | None:
     points = []
     for place, run in enumerate(group.runs):
-        score, spent = mean_score(run, "f1"), mean_cost(run, COSTS[cost])
+        score, spent = measures.mean_score(run, "f1"), measures.mean_cost(run, measures.COSTS[cost])
         if score is not None and spent is not None:
             points.append(Dot(place, run.label, spent.value, score.value, score.low, score.high))
     if not points:
@@ -135,7 +127,7 @@ def _score_by(group: DataGroup, part: str, name: str) -> Figure | None:
     rows: list[tuple[str, list[BarValue]]] = []
     for member, ids in members.items():
         label = member if part == "type" else f"{member} hops"
-        means = [mean_score(run, "f1", ids) for run in group.runs]
+        means = [measures.mean_score(run, "f1", ids) for run in group.runs]
         values: list[BarValue] = [None if mean is None else (mean.value, mean.low, mean.high) for mean in means]
         rows.append((f"{label} (n={len(ids):,})", values))
     title = f"{group.name}: F1 by {part}"
@@ -220,18 +212,18 @@ def boundary_figures(groups: Iterable[DataGroup]) -> list[Figure]:
 
     figures = []
     accuracy = f"{_SETTINGS} Accuracy is F1."
-    for name, title, measures, caption in (
+    for name, title, measured, caption in (
         ("sure", "Accuracy by the model's own word", DOMAINS, accuracy),
         ("same", "Consistency", _CONSISTENCY, _AGREEMENT),
     ):
-        rows = [(awareness.label, [_bar(awareness.measures[measure]) for measure in measures]) for awareness in known]
-        figures.append(bar_figure(name, title, caption, list(measures.values()), rows))
+        rows = [(awareness.label, [_bar(awareness.measures[measure]) for measure in measured]) for awareness in known]
+        figures.append(bar_figure(name, title, caption, list(measured.values()), rows))
     if models := measured_on_all(known):
         sets = len(next(iter(models.values())))
         title = f"Accuracy by the model's own word, mean of {sets} data sets"
         rows = [
-            (label, [_bar(mean_of([part.measures[name] for part in measured])) for name in DOMAINS])
-            for label, measured in models.items()
+            (label, [_bar(mean_of([part.measures[name] for part in parts])) for name in DOMAINS])
+            for label, parts in models.items()
         ]
         caption = f"{_SETTINGS} Accuracy is F1; each data set counts the same."
         figures.append(bar_figure("mean", title, caption, list(DOMAINS.values()), rows))
@@ -295,7 +287,7 @@ def sweeps_of(group: DataGroup) -> dict[str, list[Sweep]]:
         alike: dict[str, dict[float, Run]] = {}
         for run in group.runs:
             if (value := _numbers(run).get(option)) is not None:
-                alike.setdefault(settings_without(run, option), {}).setdefault(value, run)
+                alike.setdefault(measures.settings_without(run, option), {}).setdefault(value, run)
         varied = [tuple(sorted(by_value.items(), key=lambda item: item[0])) for by_value in alike.values()]
         varied = [runs for runs in varied if len(runs) > 1]
         if varied:
@@ -314,7 +306,7 @@ def _sweep_names(sweeps: Sequence[Sequence[tuple[float, Run]]]) -> list[str]:
     firsts = [sweep[0][1] for sweep in sweeps]
     if len(sweeps) == 1:
         return [firsts[0].method]
-    shared = [shared_name([run for _, run in sweep]) for sweep in sweeps]
+    shared = [measures.shared_name([run for _, run in sweep]) for sweep in sweeps]
     for additions in (shared, [str(run.about["experiment"].get("model", "")) for run in firsts]):
         names = [f"{run.method}, {more}" if more else run.method for run, more in zip(firsts, additions, strict=True)]
         if len(set(names)) == len(names):
@@ -323,7 +315,7 @@ def _sweep_names(sweeps: Sequence[Sequence[tuple[float, Run]]]) -> list[str]:
 
 
 def _sweep_figure(group: DataGroup, option: str, sweeps: Sequence[Sweep], metric: str, name: str) -> Figure | None:
-    score = TITLES[metric]
+    score = measures.TITLES[metric]
     series = [
         [dot for value, run in sweep.runs if (dot := _dot(run, metric, number, sweep.name, value))]
         for number, sweep in enumerate(sweeps)
@@ -346,5 +338,5 @@ def _sweep_figure(group: DataGroup, option: str, sweeps: Sequence[Sweep], metric
 
 
 def _dot(run: Run, metric: str, series: int, name: str, value: float) -> Dot | None:
-    mean = mean_score(run, metric)
+    mean = measures.mean_score(run, metric)
     return None if mean is None else Dot(series, name, value, mean.value, mean.low, mean.high)

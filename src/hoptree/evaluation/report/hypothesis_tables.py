@@ -9,17 +9,9 @@ from itertools import combinations
 
 from hoptree.evaluation.judge import Verdict, read_judgements
 from hoptree.evaluation.metrics import contains, normalise
-from hoptree.evaluation.report import hypothesis_trees
+from hoptree.evaluation.report import hypothesis_trees, measures
 from hoptree.evaluation.report.hypothesis_trees import HypothesisTree, Spent
-from hoptree.evaluation.report.measures import (
-    DataGroup,
-    Run,
-    exact_ids,
-    mean_figure,
-    mean_score,
-    row_of_runs,
-    run_table,
-)
+from hoptree.evaluation.report.measures import DataGroup, Run
 from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, TableRow, count, make_table, percent
 from hoptree.evaluation.run_folder import Row
 
@@ -45,7 +37,7 @@ def errors_of(run: Run) -> dict[str, list[str]]:
     trees = hypothesis_trees.trees_of(run)
     if not hypothesis_trees.validates(trees):
         return {}
-    judges, right = read_judgements(run.folder), exact_ids(run)
+    judges, right = read_judgements(run.folder), measures.exact_ids(run)
     ids: dict[str, list[str]] = {name: [] for name in CLASSES}
     for row in run.rows:
         if row.id not in right:
@@ -107,7 +99,7 @@ def errors_table(group: DataGroup) -> Table | None:
         shares = {f"{name.capitalize()}, %": Number(100 * n / wrong, after=f"({n:,})") for name, n in counts.items()}
         return {"No exact match": count(wrong), **shares}
 
-    return run_table(f"{group.name}: what went wrong, guessed", runs, cells, *notes)
+    return measures.run_table(f"{group.name}: what went wrong, guessed", runs, cells, *notes)
 
 
 def hypothesis_tables(group: DataGroup) -> list[Table | None]:
@@ -119,15 +111,15 @@ def hypothesis_tables(group: DataGroup) -> list[Table | None]:
     gold = (*NOTES["gold"], *stopped)
     parts = coverage(group)
     covered_rows = [
-        run.row(mean_score(run, metric, ids) for metric in _SPLIT for ids in parts.values())
+        run.row(measures.mean_score(run, metric, ids) for metric in _SPLIT for ids in parts.values())
         for run in group.runs
         if parts
     ]
     columns = [f"{title}, {part} (n={len(ids):,})" for title in _SPLIT.values() for part, ids in parts.items()]
     return [
-        run_table(f"{group.name}: verdicts and updates", validating, _tree_cells, *trees),
+        measures.run_table(f"{group.name}: verdicts and updates", validating, _tree_cells, *trees),
         _stages(group, runs),
-        run_table(f"{group.name}: gold found and answers", validating, _gold_cells, *gold),
+        measures.run_table(f"{group.name}: gold found and answers", validating, _gold_cells, *gold),
         make_table(f"{group.name}: by what the graph covers", columns, covered_rows, *NOTES["coverage"]),
     ]
 
@@ -139,12 +131,12 @@ def _tree_cells(run: Run) -> dict[str, Cell]:
     verdicts = Counter(node.verdict for tree in trees for node in tree.nodes)
     return {
         "Trees": count(len(trees)),
-        "Updates a tree": mean_figure(updates, 2),
+        "Updates a tree": measures.mean_figure(updates, 2),
         "Trees updated, %": percent(sum(map(bool, updates)), len(trees)),
         "Most updates": count(max(updates)),
-        "Nodes": mean_figure([len(tree.nodes) for tree in trees], 1),
-        "Validations": mean_figure([sum(node.attempts for node in tree.nodes) for tree in trees], 1),
-        "Clues": mean_figure([sum(node.clues for node in tree.nodes) for tree in trees], 1),
+        "Nodes": measures.mean_figure([len(tree.nodes) for tree in trees], 1),
+        "Validations": measures.mean_figure([sum(node.attempts for node in tree.nodes) for tree in trees], 1),
+        "Clues": measures.mean_figure([sum(node.clues for node in tree.nodes) for tree in trees], 1),
         **{f"{name.capitalize()}, %": percent(verdicts[name], verdicts.total()) for name in _VERDICTS},
     }
 
@@ -160,11 +152,11 @@ def _stages(group: DataGroup, runs: Sequence[Run]) -> Table | None:
         for stage, questions in spent.items():
             if any(question.calls or question.look_ups for question in questions):
                 cells = (
-                    mean_figure([question.calls for question in questions], 1),
-                    mean_figure([question.tokens for question in questions], 0),
+                    measures.mean_figure([question.calls for question in questions], 1),
+                    measures.mean_figure([question.tokens for question in questions], 0),
                     percent(sum(question.tokens for question in questions), tokens),
-                    mean_figure([question.look_ups for question in questions], 1),
-                    mean_figure([question.seconds for question in questions], 2),
+                    measures.mean_figure([question.look_ups for question in questions], 1),
+                    measures.mean_figure([question.seconds for question in questions], 2),
                 )
                 rows.append(run.row(cells, stage))
     columns = ("Calls", "Tokens", "Share of tokens, %", "Look-ups", "Seconds")
@@ -180,17 +172,17 @@ def _gold_cells(run: Run) -> dict[str, Cell]:
     fewer = len(gold) if len(gold) < len(run.rows) else None
 
     def recall(shares: Iterable[float]) -> Number:
-        return replace(mean_figure([100 * share for share in shares], 1), questions=fewer)
+        return replace(measures.mean_figure([100 * share for share in shares], 1), questions=fewer)
 
     complete = {name for name, pages in gold.items() if not pages.missing}
     return {
         "Gold recall": recall(pages.share() for pages in gold.values()),
         "in text": recall(pages.share(pages.in_text) for pages in gold.values()),
         "in facts": recall(pages.share(pages.in_facts) for pages in gold.values()),
-        "EM": mean_score(run, "em"),
-        "Hits@1": mean_score(run, "hits@1"),
-        "Hits@1, all gold found": mean_score(run, "hits@1", complete),
-        "Hits@1, not all": mean_score(run, "hits@1", gold.keys() - complete),
+        "EM": measures.mean_score(run, "em"),
+        "Hits@1": measures.mean_score(run, "hits@1"),
+        "Hits@1, all gold found": measures.mean_score(run, "hits@1", complete),
+        "Hits@1, not all": measures.mean_score(run, "hits@1", gold.keys() - complete),
     }
 
 
@@ -209,14 +201,19 @@ def coverage(group: DataGroup) -> dict[str, set[str]]:
 def hypothesis_tables_by_data(groups: Sequence[DataGroup], everywhere: Mapping[str, Sequence[Run]]) -> list[Table]:
     """Return TreeQA's Tables 2 and 7 as printed, by data set, for what was run on all of them."""
     names = tuple(group.name for group in groups)
-    hits = [row_of_runs(label, runs, (mean_score(run, "hits@1") for run in runs)) for label, runs in everywhere.items()]
+    hits = [
+        measures.row_of_runs(label, runs, (measures.mean_score(run, "hits@1") for run in runs))
+        for label, runs in everywhere.items()
+    ]
     rows: list[TableRow] = []
     for label, runs in everywhere.items():
         trees = [hypothesis_trees.trees_of(run) for run in runs]
         if all(map(hypothesis_trees.validates, trees)):
-            means = [mean_figure([tree.updates for tree in known.values() if tree.planned], 2) for known in trees]
+            means = [
+                measures.mean_figure([tree.updates for tree in known.values() if tree.planned], 2) for known in trees
+            ]
             average = Number(sum(mean.value for mean in means) / len(means), digits=2)
-            rows.append(row_of_runs(label, runs, (*means, average)))
+            rows.append(measures.row_of_runs(label, runs, (*means, average)))
     note = "Means of one tree with 95 % intervals; each data set counts the same in the average."
     updates = make_table("Updates a tree by data set", (*names, "Average"), rows, note)
     return [Table("Hits@1 by data set", names, tuple(hits)), updates] if updates else []

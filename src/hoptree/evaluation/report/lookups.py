@@ -12,24 +12,9 @@ from typing import Any, NamedTuple
 
 from hoptree.engine.events import Decision, Event, ReplyParsed
 from hoptree.evaluation.metrics import normalise
+from hoptree.evaluation.report import measures
 from hoptree.evaluation.report.hypothesis_trees import named
-from hoptree.evaluation.report.measures import (
-    COSTS,
-    TITLES,
-    YES_NO,
-    DataGroup,
-    Run,
-    fold_traces,
-    has_score,
-    mean_cost,
-    mean_figure,
-    mean_score,
-    row_of_runs,
-    run_table,
-    scores_of,
-    settings_without,
-    shared_name,
-)
+from hoptree.evaluation.report.measures import DataGroup, Run
 from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, count, make_table, percent
 from hoptree.evaluation.run_folder import Row
 
@@ -78,7 +63,7 @@ class LookUps:
 
 def look_ups_of(run: Run) -> dict[str, LookUps]:
     """Return the look-ups by question id; empty for methods that do not look up by doubt and runs without traces."""
-    look_ups = fold_traces(run, (Decision, ReplyParsed), _look_ups)
+    look_ups = measures.fold_traces(run, (Decision, ReplyParsed), _look_ups)
     return look_ups if any(question.judged for question in look_ups.values()) else {}
 
 
@@ -122,40 +107,40 @@ DRAW = "draw"
 
 
 _DRAW_MEASURES: dict[str, Callable[[Run], Number | None]] = {
-    "EM": lambda run: mean_score(run, "em"),
-    "F1": lambda run: mean_score(run, "f1"),
-    TITLES[YES_NO]: lambda run: mean_score(run, YES_NO),
+    "EM": lambda run: measures.mean_score(run, "em"),
+    "F1": lambda run: measures.mean_score(run, "f1"),
+    measures.TITLES[measures.YES_NO]: lambda run: measures.mean_score(run, measures.YES_NO),
     "Triggers": lambda run: (
-        mean_figure([asked.triggers for asked in looked.values()], 2) if (looked := look_ups_of(run)) else None
+        measures.mean_figure([asked.triggers for asked in looked.values()], 2) if (looked := look_ups_of(run)) else None
     ),
-    "Searches": lambda run: mean_cost(run, COSTS["searches"]),
-    "Tokens": lambda run: mean_cost(run, COSTS["tokens"]),
+    "Searches": lambda run: measures.mean_cost(run, measures.COSTS["searches"]),
+    "Tokens": lambda run: measures.mean_cost(run, measures.COSTS["tokens"]),
 }
 
 
 def draws_table(group: DataGroup) -> Table | None:
     """Return a row for all draws of a run together; None if no run was made with two (MIND, Table 1)."""
-    yes_no = has_score(group.runs, YES_NO)
-    measures = {name: measure for name, measure in _DRAW_MEASURES.items() if yes_no or name != TITLES[YES_NO]}
+    yes_no = measures.has_score(group.runs, measures.YES_NO)
+    columns_of = {name: of for name, of in _DRAW_MEASURES.items() if yes_no or name != measures.TITLES[measures.YES_NO]}
     rows = []
     alike: dict[str, dict[str, Run]] = {}  # runs that differ in their draw alone, one for each draw
     for run in group.runs:
         if (draw := run.options.get(DRAW)) is not None:
-            alike.setdefault(settings_without(run, DRAW), {}).setdefault(json.dumps(draw), run)
+            alike.setdefault(measures.settings_without(run, DRAW), {}).setdefault(json.dumps(draw), run)
     for runs in (list(by_draw.values()) for by_draw in alike.values() if len(by_draw) > 1):
-        name = shared_name(runs) or runs[0].method
+        name = measures.shared_name(runs) or runs[0].method
         if not all(run.finished for run in runs):
             name += " (not finished)"
         cells: list[Cell] = [count(len(runs))]
-        for measure in measures.values():
+        for measure in columns_of.values():
             figures = [figure for run in runs if (figure := measure(run)) is not None]
             if len(figures) < len(runs):
                 cells += [None, None]
             else:
                 values, digits = [figure.value for figure in figures], max(figure.digits for figure in figures)
                 cells += [Number(mean(values), digits=digits), Number(stdev(values), digits=digits + 1)]
-        rows.append(row_of_runs(name, runs, cells))
-    columns = ("Draws", *(column for name in measures for column in (name, f"{name}, sd")))
+        rows.append(measures.row_of_runs(name, runs, cells))
+    columns = ("Draws", *(column for name in columns_of for column in (name, f"{name}, sd")))
     return make_table(f"{group.name}: over demonstration draws", columns, rows, *NOTES["draws"])
 
 
@@ -196,14 +181,14 @@ def _skip_cells(run: Run, other: Run | None) -> dict[str, Cell]:
     skipped = {name for name, question in look_ups.items() if question.skipped}
     both = {row.id for row in run.rows} & {row.id for row in other.rows} if other else set()
     common = skipped & both if other else skipped
-    ours, theirs = scores_of(run, "em"), scores_of(other, "em") if other else {}
+    ours, theirs = measures.scores_of(run, "em"), measures.scores_of(other, "em") if other else {}
     return {
         "Skips": count(sum(question.skipped for question in look_ups.values())),
         "Questions with skips": count(len(skipped)),
         "Held against": other.named if other else None,
         "Other answer, skipped, %": _share_changed(run, other, common) if other else None,
-        "EM, skipped": mean_score(run, "em", common),
-        "EM, without memory": mean_score(other, "em", common) if other else None,
+        "EM, skipped": measures.mean_score(run, "em", common),
+        "EM, without memory": measures.mean_score(other, "em", common) if other else None,
         "Lost": count(sum((theirs[name] or 0) > (ours[name] or 0) for name in common)) if other else None,
         "Won": count(sum((ours[name] or 0) > (theirs[name] or 0) for name in common)) if other else None,
         "Other answer, not skipped, %": _share_changed(run, other, both - skipped) if other else None,
@@ -220,16 +205,18 @@ def lookup_tables(group: DataGroup) -> list[Table | None]:
     runs = [run for run in group.runs if look_ups_of(run)]
     filtering = [run for run in runs if any(question.filterings for question in look_ups_of(run).values())]
     remembering = [run for run in runs if run.options.get("memory") is True]
-    without = {settings_without(run, "memory"): run for run in group.runs if run.options.get("memory") is False}
+    without = {
+        measures.settings_without(run, "memory"): run for run in group.runs if run.options.get("memory") is False
+    }
 
     def skips(run: Run) -> dict[str, Cell]:
-        return _skip_cells(run, without.get(settings_without(run, "memory")))
+        return _skip_cells(run, without.get(measures.settings_without(run, "memory")))
 
     filters = (*NOTES["filters"], *NOTES["bridges"])
     return [
-        run_table(f"{group.name}: triggers, searches and memory", runs, _look_up_cells, *NOTES["look_ups"]),
-        run_table(f"{group.name}: what filters drop", filtering, _filter_cells, *filters),
-        run_table(f"{group.name}: what skipping a search changed", remembering, skips, *NOTES["skips"]),
+        measures.run_table(f"{group.name}: triggers, searches and memory", runs, _look_up_cells, *NOTES["look_ups"]),
+        measures.run_table(f"{group.name}: what filters drop", filtering, _filter_cells, *filters),
+        measures.run_table(f"{group.name}: what skipping a search changed", remembering, skips, *NOTES["skips"]),
     ]
 
 
@@ -238,15 +225,15 @@ def _look_up_cells(run: Run) -> dict[str, Cell]:
     questions = look_ups_of(run).values()
     memory = run.options.get("memory") is True
     return {
-        "Judged": mean_figure([question.judged for question in questions], 2),
-        "Triggers": mean_figure([question.triggers for question in questions], 2),
+        "Judged": measures.mean_figure([question.judged for question in questions], 2),
+        "Triggers": measures.mean_figure([question.triggers for question in questions], 2),
         "Questions that trigger, %": percent(sum(bool(question.triggers) for question in questions), len(questions)),
-        "Searches": mean_cost(run, COSTS["searches"]),
-        "Skipped by memory": mean_figure([question.skipped for question in questions], 2) if memory else None,
-        "Facts": mean_figure([question.facts or 0 for question in questions], 1) if memory else None,
-        "Conflicts": mean_figure([question.conflicts for question in questions], 2) if memory else None,
-        "Calls": mean_cost(run, COSTS["calls"]),
-        "Tokens": mean_cost(run, COSTS["tokens"]),
+        "Searches": measures.mean_cost(run, measures.COSTS["searches"]),
+        "Skipped by memory": measures.mean_figure([question.skipped for question in questions], 2) if memory else None,
+        "Facts": measures.mean_figure([question.facts or 0 for question in questions], 1) if memory else None,
+        "Conflicts": measures.mean_figure([question.conflicts for question in questions], 2) if memory else None,
+        "Calls": measures.mean_cost(run, measures.COSTS["calls"]),
+        "Tokens": measures.mean_cost(run, measures.COSTS["tokens"]),
     }
 
 
@@ -280,7 +267,7 @@ def _filter_cells(run: Run) -> dict[str, Cell]:
 def searches_by_data(groups: Sequence[DataGroup], everywhere: Mapping[str, Sequence[Run]]) -> Table | None:
     """Return MIND's Table 2 as printed, for what was run on every data set; None without a doubting method."""
     rows = [
-        row_of_runs(label, runs, (mean_cost(run, COSTS["searches"]) for run in runs))
+        measures.row_of_runs(label, runs, (measures.mean_cost(run, measures.COSTS["searches"]) for run in runs))
         for label, runs in everywhere.items()
         if all(map(look_ups_of, runs))
     ]

@@ -15,17 +15,8 @@ from hoptree.engine.events import Decision, Event, ReplyParsed, Warned
 from hoptree.engine.trace import ModelCalled
 from hoptree.evaluation.boundary import BOUNDARY, LEAST_GAP, LEAST_RIGHT
 from hoptree.evaluation.judge import agreement, read_judgements
-from hoptree.evaluation.report.measures import (
-    COSTS,
-    DataGroup,
-    Run,
-    fold_traces,
-    kinds_table,
-    mean_cost,
-    mean_score,
-    row_of_runs,
-    run_table,
-)
+from hoptree.evaluation.report import measures
+from hoptree.evaluation.report.measures import DataGroup, Run
 from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, TableRow, count, make_table, percent, points
 from hoptree.evaluation.run_folder import TRACES, warned_of
 from hoptree.evaluation.statistics import mean_of
@@ -45,14 +36,14 @@ def routes_table(group: DataGroup) -> Table | None:
         routes = routes_of(run)
         total = sum(map(len, routes.values()))
         for route, ids in sorted(routes.items(), key=lambda item: (-len(item[1]), item[0])):
-            scores = (mean_score(run, "em", ids), mean_score(run, "f1", ids))
+            scores = (measures.mean_score(run, "em", ids), measures.mean_score(run, "f1", ids))
             rows.append(run.row((count(len(ids)), percent(len(ids), total), *scores), route))
     return make_table(f"{group.name}: ways chosen", ("Questions", "Share, %", "EM", "F1"), rows, *NOTES["routes"])
 
 
 def routes_of(run: Run) -> dict[str, set[str]]:
     """Return the ids of the questions of each route; questions without such a decision are left out."""
-    routes = fold_traces(run, (Decision,), _route)
+    routes = measures.fold_traces(run, (Decision,), _route)
     return {route: {name for name, other in routes.items() if other == route} for route in set(routes.values())}
 
 
@@ -91,10 +82,10 @@ def warnings_table(group: DataGroup) -> Table | None:
     """Return a row for every run and a column for every kind of warning; None if nothing warned."""
     counts: list[tuple[Run, dict[str, int] | None]] = []
     for run in group.runs:
-        warned = warned_of(chain.from_iterable(fold_traces(run, (Warned,), _valid_warnings).values()))
+        warned = warned_of(chain.from_iterable(measures.fold_traces(run, (Warned,), _valid_warnings).values()))
         by_kind = {kind: warning.questions for kind, warning in warned.items()}
         counts.append((run, by_kind if (run.folder / TRACES).exists() else None))
-    return kinds_table(f"{group.name}: questions with a warning", counts, *NOTES["warnings"])
+    return measures.kinds_table(f"{group.name}: questions with a warning", counts, *NOTES["warnings"])
 
 
 def _valid_warnings(events: Sequence[Event]) -> tuple[Event, ...]:
@@ -125,14 +116,14 @@ class Replies:
 def replies_table(group: DataGroup) -> Table | None:
     """Return a row for every run of a data set."""
     title = f"{group.name}: replies that could not be read and calls that were remembered"
-    return run_table(title, group.runs, _reply_cells, *NOTES["replies"])
+    return measures.run_table(title, group.runs, _reply_cells, *NOTES["replies"])
 
 
 def _reply_cells(run: Run) -> dict[str, Cell]:
     replies = replies_of(run)
     parsed, worst = replies.parsed.total(), replies.worst
     return {
-        "Calls": mean_cost(run, COSTS["calls"]),
+        "Calls": measures.mean_cost(run, measures.COSTS["calls"]),
         "Replies parsed": count(parsed) if parsed else None,
         "Unread, %": _counted_share(replies.unread.total(), parsed),
         "Mended, %": _counted_share(replies.mended.total(), parsed),
@@ -148,7 +139,7 @@ def _counted_share(part: int, total: int) -> Number | None:
 
 def replies_of(run: Run) -> Replies:
     """Return the replies of all questions that have an outcome; abandoned attempts are left out."""
-    return sum(fold_traces(run, (ReplyParsed, ModelCalled), _replies).values(), Replies())
+    return sum(measures.fold_traces(run, (ReplyParsed, ModelCalled), _replies).values(), Replies())
 
 
 def _replies(events: Sequence[Event]) -> Replies:
@@ -221,7 +212,7 @@ def _read(run: Run, data: str) -> Awareness:
     invalid = InputError(f"{path} is not a measurement.", "Measure it again: hoptree eval boundary")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        measures = {name: _number(content.get(name)) for name in (*_COUNTS, *_SHARES, *_MISTAKES, *_OTHER_SHARES)}
+        by_name = {name: _number(content.get(name)) for name in (*_COUNTS, *_SHARES, *_MISTAKES, *_OTHER_SHARES)}
         probability = content.get("probability") or {}
         curve = [(_number(at["coverage"]), _number(at["precision"])) for at in probability.get("curve") or ()]
         flips = [
@@ -234,11 +225,11 @@ def _read(run: Run, data: str) -> Awareness:
         raise InputError(f"{path} cannot be read: {error}.", "Make it readable.") from error
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise invalid from error
-    if measures["direct_f1"] is None and measures["questions"] != 0:
+    if by_name["direct_f1"] is None and by_name["questions"] != 0:
         raise invalid
     known = tuple((x, y) for x, y in curve if x is not None and y is not None)
     usable = content.get("usable")
-    return Awareness(run, data, measures, ece, known, tuple(flips), usable if isinstance(usable, bool) else None)
+    return Awareness(run, data, by_name, ece, known, tuple(flips), usable if isinstance(usable, bool) else None)
 
 
 def _number(value: object) -> float | None:
@@ -266,7 +257,7 @@ def boundary_tables(groups: Iterable[DataGroup]) -> list[Table]:
     rows += [(f"{label} (mean of {len(sets)})", sets) for label, sets in measured_on_all(known).items()]
     columns = (*_COUNTS.values(), *_SHARES.values(), *_MISTAKES.values(), "ECE", "Usable")
     main, others = (
-        [row_of_runs(label, [awareness.run for awareness in sets], cells(sets)) for label, sets in rows]
+        [measures.row_of_runs(label, [awareness.run for awareness in sets], cells(sets)) for label, sets in rows]
         for cells in (_main_cells, lambda sets: _points(sets, _OTHER_SHARES))
     )
     tables = (
