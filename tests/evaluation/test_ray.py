@@ -24,8 +24,6 @@ from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.run_folder import RESULTS, Row, read_rows, trace_of
 from hoptree.evaluation.running import RunOptions, run_experiment
 
-pytest.importorskip("ray", reason="the extra 'ray' is not installed")
-
 FILMS = 11
 
 
@@ -33,22 +31,17 @@ FILMS = 11
 NODE = {"num_cpus": 2, "include_log_monitor": False}
 
 
-PROBE = "import ray; ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False); ray.get(ray.put(1))"
+PROBE = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False); ray.get(ray.put(1))"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def starts() -> None:
-    """Skip where the machine lets Ray start no process or share no memory, as sandboxes do."""
-    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
-    try:
-        subprocess.run([sys.executable, "-c", PROBE], env=environment, check=True, capture_output=True, timeout=240)
-    except subprocess.SubprocessError:
-        pytest.skip("Ray starts no cluster on this machine")
-
-
-@pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
-    """A cluster of two nodes, each with processes of its own."""
+    """A cluster of two nodes, each with processes of its own.
+
+    Skip where the machine lets Ray start no process or share no memory, as sandboxes do. Ray is loaded here, not by
+    each process that collects these tests: that takes as long as hundreds of others.
+    """
+    pytest.importorskip("ray", reason="the extra 'ray' is not installed")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NO_PROXY", "127.0.0.1")
         patch.setenv("OPENAI_API_KEY", "none")
@@ -56,10 +49,15 @@ def nodes() -> Iterator[Any]:
         patch.setenv("PYTHONPATH", str(Path(hoptree.__file__).parent.parent))
         from ray.cluster_utils import Cluster
 
-        head = {**NODE, "include_dashboard": False, "no_monitor": True}
-        running: Any = Cluster(initialize_head=True, head_node_args=head)
+        running: Any = Cluster()
         try:
-            running.add_node(**NODE)
+            try:
+                running.add_node(**NODE, include_dashboard=False, no_monitor=True)
+                running.add_node(**NODE)
+                probe = [sys.executable, "-c", PROBE, running.address]
+                subprocess.run(probe, check=True, capture_output=True, timeout=240)
+            except Exception as error:
+                pytest.skip(f"Ray starts no cluster on this machine: {error}")
             yield running
         finally:
             running.shutdown()
@@ -177,22 +175,22 @@ def test_a_node_that_is_lost_takes_nothing_with_it(endpoint: Endpoint, nodes: An
     ]
 
 
-def test_a_cluster_that_goes_away_ends_the_run_and_another_one_goes_on_with_it(
-    endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was finished is on disk by then."""
-    from ray.cluster_utils import Cluster
+@pytest.mark.parametrize("address", ["ray://127.0.0.1:1", "nonsense", "127.0.0.1:1"])
+def test_an_address_without_a_cluster_is_refused(address: str, endpoint: Endpoint, tmp_path: Path) -> None:
+    wanted = film_experiment(tmp_path, endpoint, FILMS)
+    with pytest.raises(InputError, match="cluster"):
+        asyncio.run(run_experiment(wanted, tmp_path / "run", RunOptions(cache=None, ray=address)))
 
-    monkeypatch.setenv("PYTHONPATH", str(Path(hoptree.__file__).parent.parent))
-    running: Any = Cluster(
-        initialize_head=True, head_node_args={**NODE, "include_dashboard": False, "no_monitor": True}
-    )
-    gone = threading.Event()
+
+def test_a_cluster_that_goes_away_ends_the_run_and_another_one_goes_on_with_it(
+    endpoint: Endpoint, nodes: Any, tmp_path: Path
+) -> None:
+    """What was finished is on disk by then. No test after this one has the cluster."""
+    going = threading.Thread(target=nodes.shutdown)
 
     def shut_down(_: Seen) -> None:
         if len(endpoint.requests) == 60:
-            gone.set()
-            threading.Thread(target=running.shutdown).start()
+            going.start()
 
     endpoint.on_request = shut_down
     wanted = film_experiment(tmp_path, endpoint, FILMS)
@@ -204,8 +202,9 @@ def test_a_cluster_that_goes_away_ends_the_run_and_another_one_goes_on_with_it(
         command = [sys.executable, "-m", "hoptree", "run", *arguments, *more]
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
-    cut_off = hoptree_run("--ray", running.address)
-    assert cut_off.returncode == 1 and gone.is_set()
+    cut_off = hoptree_run("--ray", str(nodes.address))
+    going.join()
+    assert cut_off.returncode == 1
     assert "The connection to the cluster was lost" in cut_off.stderr and "Traceback" not in cut_off.stderr
     finished = (tmp_path / "run" / RESULTS).read_text(encoding="utf-8").count("\n")
     assert finished < 2 * FILMS
@@ -219,10 +218,3 @@ def test_a_cluster_that_goes_away_ends_the_run_and_another_one_goes_on_with_it(
     assert [timeless(row) for row in read_rows(tmp_path / "run")] == [
         timeless(row) for row in plain_run(wanted, tmp_path)
     ]
-
-
-@pytest.mark.parametrize("address", ["ray://127.0.0.1:1", "nonsense", "127.0.0.1:1"])
-def test_an_address_without_a_cluster_is_refused(address: str, endpoint: Endpoint, tmp_path: Path) -> None:
-    wanted = film_experiment(tmp_path, endpoint, FILMS)
-    with pytest.raises(InputError, match="cluster"):
-        asyncio.run(run_experiment(wanted, tmp_path / "run", RunOptions(cache=None, ray=address)))

@@ -15,7 +15,8 @@ from hoptree.graph.embedded import EmbeddedGraph
 from hoptree.graph.folder import MANIFEST
 from hoptree.graph.loading import load_graph
 
-ROWS = [{"s": f"Person {number}", "p": "knows", "o": f"Person {number * 7919 % 10_007}"} for number in range(12_000)]
+# Names so long that half of a few rows is more than the reader of an archive holds at once: what it holds is lost.
+ROWS = [{"s": f"Person {number}", "p": "knows", "o": f"{number} knows " * 50} for number in range(2_400)]
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +80,12 @@ def test_a_wrong_form_is_refused_with_its_remedy(kg: Path, tmp_path: Path) -> No
 def test_a_cut_file_does_not_replace_a_whole_one(kg: Path, tmp_path: Path, share: float) -> None:
     before = (kg / MANIFEST).read_bytes()
     cut = packed(tmp_path, share)
-    with pytest.raises(GraphError, match=r"t\.jsonl\.gz is cut or damaged.*12,000 facts") as refused:
+    with pytest.raises(GraphError, match=r"t\.jsonl\.gz is cut or damaged.*2,400 facts") as refused:
         load_graph(kg, [cut])
     assert "--source" in refused.value.remedy
     unchanged(kg, before)
     told = load_graph(kg, [cut], source="the first half")
-    assert told.sources[0].facts > 1_000 and "damaged" in told.examples[-1]
+    assert told.sources[0].facts > 500 and "damaged" in told.examples[-1]
 
 
 def test_facts_are_not_replaced_by_names_alone(kg: Path, tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ __all__ = [
     "checking",
     "command",
     "connected",
+    "forked_streams",
     "http",
     "new_interpreter",
     "script",
@@ -140,6 +143,28 @@ def streams(arguments: Sequence[str]) -> StdioServerParameters:
         args=["-m", "hoptree", *arguments],
         env={name: os.environ[name] for name in ("PATH", "HOME", "HOPTREE_CACHE") if name in os.environ},
     )
+
+
+def _take_streams(source: str, target: str) -> None:
+    """In a forked process: read from one pipe and write to the other."""
+    os.dup2(os.open(source, os.O_RDONLY), 0)
+    os.dup2(os.open(target, os.O_WRONLY), 1)
+    sys.stdin = os.fdopen(0, encoding="utf-8")
+
+
+@contextlib.asynccontextmanager
+async def forked_streams(arguments: Sequence[str], mode: str) -> AsyncIterator[Client]:
+    """A client that talks over its streams to a forked server: a new interpreter loads for longer than it serves."""
+    with tempfile.TemporaryDirectory() as folder:
+        pipes = [f"{folder}/in", f"{folder}/out"]
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        process = Command(arguments, os.environ, before=partial(_take_streams, *pipes))
+        joined = StdioServerParameters(command="sh", args=["-c", 'cat "$1" & exec cat > "$0"', *pipes])
+        async with Client(joined, mode=mode) as client:
+            yield client
+        _, errors = await asyncio.to_thread(process.communicate, None, PATIENCE)
+    assert (process.returncode, errors) == (0, ""), "it ends with its input"
 
 
 def new_interpreter(arguments: Sequence[str], environment: Mapping[str, str], first: str = "") -> subprocess.Popen[str]:

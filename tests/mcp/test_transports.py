@@ -25,6 +25,7 @@ from tests.mcp.served import (
     answering,
     checking,
     command,
+    forked_streams,
     http,
     new_interpreter,
     streams,
@@ -49,7 +50,7 @@ TRUE = {"isTrue": True, "correct_answer": "Yes", "ref": {"wikipedia": ["T1"]}}
 
 
 async def over_streams(arguments: list[str], do: Do, mode: str) -> Any:
-    async with Client(streams(arguments), mode=mode) as client:
+    async with forked_streams(arguments, mode) as client:
         return await do(client)
 
 
@@ -90,8 +91,12 @@ def test_what_an_endpoint_says_stays_with_who_runs_the_server(tmp_path: Path) ->
     async def ask(client: Client) -> str:
         return text_of(await client.call_tool("ask", {"question": QUESTION}))
 
+    async def ask_new_interpreter() -> str:
+        async with Client(streams(arguments)) as client:
+            return await ask(client)
+
     arguments = command(tmp_path, [Rule(fault="401")], "--no-cache")
-    assert "The script says 401. Set OPENAI_API_KEY" in asyncio.run(over_streams(arguments, ask, "auto"))
+    assert "The script says 401. Set OPENAI_API_KEY" in asyncio.run(ask_new_interpreter())
     told = asyncio.run(over_http(arguments, ask, "auto"))
     assert "refused the server's key (HTTP 401)" in told and "script" not in told
 

@@ -24,6 +24,8 @@ __all__ = ["CHROMIUM", "Gated", "Watched", "ask_address", "models", "settings"]
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _POLL = 0.01
+_LOOK = 0.05
+"""Seconds between looks at the page: each passes through three processes."""
 
 
 class Gated(ScriptedModel):
@@ -107,7 +109,7 @@ class Watched:
         ends = time.monotonic() + PATIENCE
         while not self.page.evaluate(condition):
             assert time.monotonic() < ends, f"it did not come to that: {condition}"
-            time.sleep(_POLL)
+            time.sleep(_LOOK)
 
     def row(self, number: int) -> str:
         return " ".join(self.page.locator(f'.row[data-node="{number}"]').inner_text().split())

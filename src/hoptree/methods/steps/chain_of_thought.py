@@ -21,7 +21,7 @@ from hoptree.models.model import MAX_TOP_LOGPROBS, Choice, LearnsCapabilities, R
 from hoptree.text.names import sentence_spans
 from hoptree.text.parse import answer_sentence, before_answer, gives_answer, led_to_answer, read_conclusion
 from hoptree.text.tokens import Span, token_spans, word_spans
-from hoptree.text.uncertainty import token_entropy
+from hoptree.text.uncertainty import entropy_of_top
 
 REASONING_PROMPTS = ("go_on", "step_by_step", "worked.jsonl")  # after worked examples
 _SENTENCE_ENDS = (".", "!", "?", "…", '"', "”", ")", "。", "！", "？")
@@ -227,7 +227,10 @@ def read_draft(choice: Choice, before: str, size: int) -> Draft:
     text = " ".join(plain(choice.text).split()).removeprefix(before).strip()
     cut = choice.finish == "length"
     # Entropy that a model does not give is estimated from the likeliest alternatives.
-    tokens = tuple(replace(token, entropy=token_entropy(token)) for token in choice.tokens)
+    tokens = tuple(
+        replace(token, entropy=entropy_of_top(token)) if token.entropy is None and token.top else token
+        for token in choice.tokens
+    )
     draft = Draft(text, tokens, not cut, size=size)
     if not cut or text.endswith(_SENTENCE_ENDS):
         return draft
