@@ -56,7 +56,6 @@ def test_a_truthy_dump_becomes_facts_and_names(kg: Path, tmp_path: Path) -> None
         ("P166", "award received", "", 1),
         ("P569", "date of birth", "Time", 1),
     ]
-    assert asyncio.run(graph.label("P569")) == "date of birth"
     assert dict(graph.all_names())["Q17144"] == "Presidential Medal of Freedom"
 
 
@@ -285,8 +284,9 @@ def test_every_name_that_is_loaded_is_found(tmp_path: Path, names: list[str]) ->
 def test_names_in_other_languages_are_left_out_unless_wanted(kg: Path, tmp_path: Path) -> None:
     path = written(tmp_path / "truthy.nt", TRUTHY)
     load_graph(kg, [path], languages=("ar", "en"))
-    assert asyncio.run(EmbeddedGraph(kg).label("Q1615")) == "نيل آرمسترونغ"
-    assert asyncio.run(EmbeddedGraph(kg, languages=("en",)).label("Q1615")) == "Neil Armstrong"
+    for languages, label in ((), "نيل آرمسترونغ"), (("en",), "Neil Armstrong"):
+        entity = asyncio.run(EmbeddedGraph(kg, languages=languages).entity("Q1615"))
+        assert entity is not None and entity.label == label
     assert EmbeddedGraph(kg).manifest.languages == ("ar", "en")
 
 

@@ -43,9 +43,6 @@ class SmallGraph:
     async def entity(self, identifier: str) -> Entity | None:
         return self.known.get(identifier)
 
-    async def label(self, identifier: str) -> str:
-        return self.known[identifier].label
-
     async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
         return ()
 

@@ -199,9 +199,6 @@ class EmbeddedGraph:
     async def entity(self, identifier: str) -> Entity | None:
         return self._read(self.names.entity, node_of(entity_iri(identifier)))
 
-    async def label(self, identifier: str) -> str:
-        return self._read(self.names.label, node_of(entity_iri(identifier)).value, identifier)
-
     async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
         return await asyncio.to_thread(self._read, self.names.properties, limit)
 

@@ -34,10 +34,6 @@ class Entity:
     description: str = ""
     page: str = ""
 
-    @property
-    def term(self) -> Term:
-        return Term(self.id, self.label)
-
 
 @dataclass(frozen=True, slots=True)
 class Property:
@@ -173,9 +169,6 @@ class KnowledgeGraph(Protocol):
 
     async def entity(self, identifier: str) -> Entity | None:
         """Return the entity of an id; None if it is unknown."""
-
-    async def label(self, identifier: str) -> str:
-        """Return the label of an entity or property; the id if it has none."""
 
     async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
         """Return the relations, the most used first if the graph counts them."""

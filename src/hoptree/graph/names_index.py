@@ -52,9 +52,6 @@ class NameIndex:
             self._schema = self._index.schema
         self.rarity = lru_cache(100_000)(partial(_rarity, self._searcher))
 
-    def __len__(self) -> int:
-        return int(self._searcher.num_docs)
-
     def knows(self, word: str) -> bool:
         """Whether any name has this word."""
         return bool(self._searcher.doc_freq("words", word))

@@ -270,10 +270,6 @@ class SparqlEndpoint:
         description, page = (best_name(names[how], self._languages) for how in "23")
         return Entity(vocab.entity_id(iri), label, others, description, page)
 
-    async def label(self, identifier: str) -> str:
-        iri = vocab.entity_iri(identifier)
-        return (await self._labels.of([iri], TimeBudget(self._seconds))).text(iri)
-
     async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
         query = queries.property_query(self._languages, self._dialect, limit * 2)
         budget = TimeBudget(6 * DEFAULT_TIMEOUT_S)
