@@ -115,7 +115,7 @@ def test_retrieval_is_measured_on_files_that_carry_their_passages(tmp_path: Path
     path = lines(tmp_path / "dev.jsonl", [row])
     build_index(path, tmp_path / "dev.idx")
     asked = read_questions(path)
-    assert len(asked.questions[0].gold) == 2 and missing_gold(tmp_path / "dev.idx", asked) == []
+    assert len(asked.questions[0].supporting_ids) == 2 and missing_gold(tmp_path / "dev.idx", asked) == []
 
 
 def test_gold_that_the_context_lacks_has_no_ids(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import read_plan
 from hoptree.evaluation.run_folder import RESULTS, read_rows, read_run
 from hoptree.evaluation.running import RunOptions, run_experiment
-from hoptree.evaluation.tuned import Outcome, Tuned, read_trials
-from hoptree.evaluation.tuning import Tuning, rungs, tune
+from hoptree.evaluation.tuned import Outcome, Tuned, Tuning, read_trials
+from hoptree.evaluation.tuning import rungs, tune
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.indexing import index_passages
 
@@ -103,13 +103,15 @@ def test_a_trial_is_an_ordinary_run_of_the_slice(here: Path) -> None:
         run = read_run(one.folder)
         assert run["questions"] == [f"q{n}" for n in range(10, 20)] == [row.id for row in read_rows(one.folder)]
         assert run["rests_on"]["options"] == {"k": one.trial.values["k"], "titles": True, "surest": False}
-        assert run["rests_on"]["data"] == found.digest and run["experiment"]["ids"] == str(
+        assert run["rests_on"]["data"] == found.tuning.data.digest and run["experiment"]["ids"] == str(
             here / "out" / "tuned-on.txt"
         )
         assert run["name"] == f"{one.trial.name} on data"
     told = json.loads((here / "out" / "tune.json").read_text(encoding="utf-8"))
     assert told == json.loads(json.dumps(found.as_dict()))
-    assert told["slice"]["ids"] == [f"q{n}" for n in range(10, 20)] and told["slice"]["digest"] == found.digest
+    assert (
+        told["slice"]["ids"] == [f"q{n}" for n in range(10, 20)] and told["slice"]["digest"] == found.tuning.data.digest
+    )
     assert told["slice"]["questions"] == run["rests_on"]["questions"], "the digest that runs have"
     assert (here / "out" / "others.txt").read_text().split() == [f"q{n}" for n in (*range(10), *range(20, COUNT))]
 
@@ -140,9 +142,9 @@ def test_an_experiment_file_takes_the_best_as_it_is_written(
     "value", ["minilm", "rules:de", "a, b", "x: y", "}", "#1", "", "cot+confidence", None, 0.5, -6.0]
 )
 def test_any_value_is_read_as_it_was(here: Path, value: Any) -> None:
-    found = replace(
-        tuned(here, "k=8", rows="1-12"), experiment=replace(prepared(here, "k=8").experiment, options={"x": value})
-    )
+    found = tuned(here, "k=8", rows="1-12")
+    experiment = replace(found.tuning.experiment, options={"x": value})
+    found = replace(found, tuning=replace(found.tuning, experiment=experiment))
     read = yaml.safe_load(found.setting)["options"]["x"]
     assert read == value and type(read) is type(value)
 
@@ -153,7 +155,7 @@ def test_finished_trials_cost_nothing_and_others_may_join_them(here: Path, asked
     assert tuned(here, "k=2,8", limit=10).as_dict() == first.as_dict() and len(asked) == 30
     tuned(here, "k=2,3,8", limit=10)
     assert len(asked) == 40
-    assert tuned(here, "k=2,3,8", limit=10, metric="em").metric == "em" and len(asked) == 40
+    assert tuned(here, "k=2,3,8", limit=10, metric="em").tuning.metric == "em" and len(asked) == 40
 
 
 def test_what_was_broken_off_goes_on(here: Path, asked: list[str]) -> None:

@@ -90,26 +90,9 @@ def _fidelity_by_corpus(method: Method, capabilities: Collection[str]) -> str:
     return BY_CORPUS.join(dict.fromkeys(fidelities))
 
 
-_HOW = {
-    "corpus": "hoptree index FOLDER --out DIR, then --corpus DIR (or --corpus sample, --corpus wikipedia)",
-    "graph": "hoptree graph load FILE --out DIR or hoptree graph extract, then --graph DIR (or --graph wikidata)",
-}
-_MODELS_WITH = {
-    "logprobs": "every kind of model, unless its endpoint keeps them back",
-    "prefix": "local/NAME or hf/NAME",
-    "entropy": "hf/NAME",
-    "attention": "hf/NAME, of models that read and write in one sequence",
-    "hidden_states": "hf/NAME, of models that read and write in one sequence",
-    "n_samples": "every kind of model",
-    "json_schema": "local/NAME, or openai/NAME where the endpoint knows it",
-    "top_p": "every kind of model",
-    "top_k": "local/NAME or hf/NAME",
-}
-_CORPUS_WITH = {
-    "facts": "hoptree graph extract DIR --out FACTS, hoptree index facts FACTS --out DIR, then --corpus DIR "
-    "--retriever hippo",
-    "synonyms": "hoptree index facts with --encoder SPEC",
-}
+_NEEDS: dict[str, dict[str, str]] = json.loads((files("hoptree.methods") / "needs.json").read_text(encoding="utf-8"))
+_MODELS_WITH, _CORPUS_WITH = _NEEDS["model"], _NEEDS["corpus"]
+"""What gives each signal that a method hears from a model, or needs in the corpus."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +166,8 @@ def default_of(option: Option) -> str:
 
 
 def how_to_meet(need: str) -> str:
-    if need in _HOW or need in _CORPUS_WITH:
-        return (_HOW | _CORPUS_WITH)[need]
+    if known := _NEEDS["resources"].get(need) or _CORPUS_WITH.get(need):
+        return known
     return f"a model that gives it: {_MODELS_WITH[need]}" if is_signal(need) else "see its description"
 
 

@@ -16,8 +16,8 @@ from hoptree.engine.context import Budget
 from hoptree.engine.registry import DEFAULT_METHOD, find_method
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.running import Progress, RunOptions
-from hoptree.evaluation.tuned import Outcome, Tuned, as_text, read_trials
-from hoptree.evaluation.tuning import Step, Tuning
+from hoptree.evaluation.tuned import Outcome, Tuned, Tuning, as_text, read_trials
+from hoptree.evaluation.tuning import Step
 from hoptree.evaluation.tuning import tune as run_trials
 from hoptree.models import DEFAULT_MODEL
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -138,8 +138,9 @@ def tune(
 
 
 def _report(tuned: Tuned) -> None:
-    asked = f"{len(tuned.ids):,} of {len(tuned.ids) + tuned.others:,} questions"
-    echo(f"{tuned.experiment.method} on {tuned.data_name}, {asked}, in {tuned.folder}")
+    tuning = tuned.tuning
+    asked = f"{len(tuning.ids):,} of {len(tuning.ids) + len(tuning.others):,} questions"
+    echo(f"{tuning.experiment.method} on {tuning.data.name}, {asked}, in {tuned.folder}")
     ranked = tuned.ranked
     kept = [outcome for place, outcome in enumerate(ranked) if place < _MAX_ROWS or outcome is tuned.defaults]
     _table(tuned, kept)
@@ -163,15 +164,15 @@ def _table(tuned: Tuned, rows: Sequence[Outcome]) -> None:
     """Print options, score, difference to the defaults, and cost."""
     columns = {name: [as_text(row.trial.values[name]) for row in rows] for name in tuned.defaults.trial.values}
     columns |= {
-        tuned.metric: [_score(row) for row in rows],
+        tuned.tuning.metric: [_score(row) for row in rows],
         "against the defaults": ["defaults" if row is tuned.defaults else _difference(row) for row in rows],
         "calls": [f"{row.usage['llm_calls']:.1f}" for row in rows],
         "searches": [f"{row.usage['retrievals']:.1f}" for row in rows],
         "tokens": [f"{row.usage['tokens']:,.0f}" for row in rows],
     }
-    if tuned.experiment.prices:
+    if tuned.tuning.experiment.prices:
         columns["price"] = [f"{row.usage['price']:.5f}" for row in rows]
-    if any(len(row.scores) < len(tuned.ids) for row in rows):
+    if any(len(row.scores) < len(tuned.tuning.ids) for row in rows):
         columns["questions"] = [f"{len(row.scores):,}" for row in rows]
     if any(len(row.applicable) < len(row.scores) for row in rows):
         columns["with the score"] = [f"{len(row.applicable):,}" for row in rows]

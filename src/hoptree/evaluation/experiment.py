@@ -371,9 +371,10 @@ def _score(example: Example, row: Row, events: Sequence[Event], *, searchable: b
         if example.supporting_facts:
             cited = cited_sentences(events)
             scores |= metrics.score_support(row.answer, row.answers, cited, example.supporting_facts)
-        found = {name for search in row.retrieved for name in search}
-        scores["retrieval_recall"] = metrics.recall(found, row.gold)
-        scores |= {f"recall_hop_{hop}": metrics.recall(found, gold) for hop, gold in enumerate(example.hop_ids, 1)}
+        passages = {name for search in row.retrieved for name in search}
+        scores["retrieval_recall"] = metrics.recall(passages, row.gold)
+        for hop, gold in enumerate(example.hop_ids, 1):
+            scores[f"recall_hop_{hop}"] = metrics.recall(passages, gold)
         scores |= metrics.score_citations(row.cited, row.gold, failed=bool(row.error))
     if example.wanted:
         known = metrics.considered(events)

@@ -6,21 +6,27 @@ import hashlib
 import json
 import math
 import random
+import re
 import shlex
 import statistics
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal, DecimalException
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from hoptree.core.errors import ConfigError, InputError
-from hoptree.engine.registry import Method, Option, read_options
-from hoptree.evaluation.experiment import Experiment
+from hoptree.core.errors import ConfigError, HoptreeError, InputError
+from hoptree.engine.registry import Method, Option, find_method, read_options
+from hoptree.evaluation.datasets.examples import DataSet
+from hoptree.evaluation.datasets.reading import read_examples, sample
+from hoptree.evaluation.experiment import Experiment, failed_row
+from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.run_folder import half_width
 from hoptree.evaluation.statistics import PairedComparison, Scores
+from hoptree.retrieval.encoder import check_encoder
+from hoptree.text.names import open_tagger
 
 _HOW = "Write --vary OPTION=VALUE,VALUE,… or --vary OPTION=START:END:STEP."
 _MAX_VALUES = 1_000
@@ -119,6 +125,98 @@ def _expanded(part: str, option: Option, variation: str) -> list[str]:
     return [format(start + number * step, "f") for number in range(int(steps) + 1)]
 
 
+Search = Literal["grid", "halving"]
+TUNED_ON, OTHERS, TUNE = "tuned-on.txt", "others.txt", "tune.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The trials, defaults first, with their questions."""
+
+    experiment: Experiment
+    trials: tuple[Trial, ...]
+    data: DataSet
+    others: tuple[str, ...]
+    metric: str
+    search: Search
+
+    @classmethod
+    def prepare(
+        cls,
+        experiment: Experiment,
+        trials: tuple[Trial, ...],
+        *,
+        rows: str = "",
+        metric: str = "f1",
+        search: Search = "grid",
+    ) -> Tuning:
+        """Choose the questions, and refuse what cannot be tuned before anything is asked.
+
+        The questions are those that the experiment chooses, or `rows` of its file ("251-350", counted from 1). Halving
+        shuffles them, as a file may be sorted.
+        """
+        everything = read_examples(experiment.data)
+        data = _rows(everything, rows, experiment) if rows else experiment.read_data()
+        if search == "halving" and (rows or experiment.seed is None):
+            data = replace(data, examples=sample(data.examples, len(data.examples), experiment.seed or 0))
+        chosen = {example.id for example in data.examples}
+        others = tuple(example.id for example in everything.examples if example.id not in chosen)
+        method = find_method(experiment.method)
+        searchable = experiment.corpus is not None and "corpus" in method.needs
+        failed = [failed_row(example, HoptreeError("not asked"), searchable=searchable) for example in data.examples]
+        known = sorted({name for row in failed for name in row.scores})
+        if metric not in known:
+            raise ConfigError(f"There is no score '{metric}' for these questions.", f"There are {', '.join(known)}.")
+        for trial in trials:  # each would fail when its turn comes
+            try:
+                check_options(method, {**experiment.options, **trial.values})
+            except HoptreeError as error:
+                error.cause = f"{trial.name}: {error.cause}"
+                raise
+        return cls(experiment, trials, data, others, metric, search)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(example.id for example in self.data.examples)
+
+    def planned(self, trial: Trial, out: Path) -> tuple[Experiment, Path]:
+        """Return a trial as a run, and its folder."""
+        experiment = replace(
+            self.experiment,
+            options={**self.experiment.options, **trial.values},
+            ids=out / TUNED_ON,
+            half="",
+            limit=None,
+            seed=None,
+            name=f"{trial.name} on {self.data.name}",
+        )
+        return experiment, out / Planned("", trial.name, (), experiment).folder
+
+
+def _rows(data: DataSet, rows: str, experiment: Experiment) -> DataSet:
+    """Select questions by their places in the file."""
+    if experiment.limit is not None or experiment.ids is not None:
+        raise ConfigError(f"--questions {rows} is a choice already.", "Leave it out, or --limit and --ids.")
+    match = re.fullmatch(r"(\d{1,12})-(\d{1,12})", rows.strip(), re.ASCII)
+    if match is None:
+        raise ConfigError(f"--questions {rows} is not possible.", "Write FIRST-LAST, as in 251-350.")
+    first, last = map(int, match.groups())
+    chosen = data.examples[max(first, 1) - 1 : last]
+    if not chosen:
+        raise InputError(f"There is no question in {rows}.", f"The file has 1-{len(data.examples)}.")
+    return replace(data, examples=chosen)
+
+
+def check_options(chosen: Method, given: Mapping[str, Any]) -> None:
+    """Refuse unknown options, invalid values and combinations that do not go together."""
+    values = {option.name: option.default for option in chosen.options} | read_options(chosen, given)
+    if "tagger" in values:
+        open_tagger(values["tagger"])
+    if "encoder" in values:
+        check_encoder(values["encoder"])
+    chosen.check(**values)
+
+
 _SIGNIFICANCE = 0.05
 
 
@@ -169,17 +267,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """All trials beside the defaults, over the questions `ids`."""
+    """All trials beside the defaults."""
 
-    experiment: Experiment
-    data_name: str
-    digest: str
-    ids: tuple[str, ...]
-    others: int
-    metric: str
-    search: str
+    tuning: Tuning
     folder: Path
-    others_file: Path
     defaults: Outcome
     trials: tuple[Outcome, ...]
 
@@ -218,7 +309,9 @@ class Tuned:
     @property
     def warning(self) -> str:
         """Why the best trial's score is no result yet."""
-        where = f"the {self.others:,} other questions of the file" if self.others else "other questions"
+        where = (
+            f"the {len(self.tuning.others):,} other questions of the file" if self.tuning.others else "other questions"
+        )
         return (
             "A score on the questions that the values were chosen by is no result: what won had luck on its side. Show "
             f"it on {where}:"
@@ -234,22 +327,22 @@ class Tuned:
         return (
             shlex.join(self._run(self.best.trial, best)),
             shlex.join(self._run(self.defaults.trial, defaults)),
-            shlex.join(["hoptree", "eval", "compare", defaults, best, "--metric", self.metric]),
+            shlex.join(["hoptree", "eval", "compare", defaults, best, "--metric", self.tuning.metric]),
         )
 
     @property
     def setting(self) -> str:
         """The best values as an experiment file takes them."""
-        chosen = {**self.experiment.options, **self.best.trial.values}
+        chosen = {**self.tuning.experiment.options, **self.best.trial.values}
         return f"options: {json.dumps(chosen, ensure_ascii=False)}"
 
     def _run(self, trial: Trial, out: str) -> list[str]:
-        experiment = self.experiment
+        experiment = self.tuning.experiment
         limits = ",".join(f"{name}={value}" for name, value in asdict(experiment.budget).items() if value is not None)
         prices = f"{experiment.prices.prompt:g}/{experiment.prices.completion:g}" if experiment.prices else ""
         options = [
-            ("--data", str(experiment.data) if self.others else "OTHER-QUESTIONS"),
-            ("--ids", str(self.others_file) if self.others else ""),
+            ("--data", str(experiment.data) if self.tuning.others else "OTHER-QUESTIONS"),
+            ("--ids", str(self.folder / OTHERS) if self.tuning.others else ""),
             *((f"--{name}", getattr(experiment, name)) for name in ("corpus", "graph", "retriever", "rerank", "model")),
             ("--base-url", experiment.base_url),
             ("--budget", limits),
@@ -262,7 +355,7 @@ class Tuned:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of `tune.json`."""
-        experiment = self.experiment
+        tuning, experiment = self.tuning, self.tuning.experiment
         return {
             "format": 1,
             "folder": str(self.folder),
@@ -273,14 +366,14 @@ class Tuned:
             "varied": list(self.defaults.trial.values),
             "slice": {
                 "data": str(experiment.data),
-                "name": self.data_name,
-                "digest": self.digest,
-                "questions": hashlib.sha256("\n".join(self.ids).encode("utf-8", "replace")).hexdigest()[:16],
-                "ids": list(self.ids),
-                "others": self.others,
+                "name": tuning.data.name,
+                "digest": tuning.data.digest,
+                "questions": hashlib.sha256("\n".join(tuning.ids).encode("utf-8", "replace")).hexdigest()[:16],
+                "ids": list(tuning.ids),
+                "others": len(tuning.others),
             },
-            "metric": self.metric,
-            "search": self.search,
+            "metric": tuning.metric,
+            "search": tuning.search,
             "trials": [trial.as_dict() for trial in self.ranked],
             "defaults": self.defaults.trial.name,
             "best": self.best.trial.name,

@@ -9,105 +9,20 @@ FOLDER/tune.json      the result
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
 
-from hoptree.core.errors import ConfigError, HoptreeError, InputError, OtherRun, file_errors
-from hoptree.engine.registry import Method, find_method, read_options
-from hoptree.evaluation.datasets.examples import DataSet
-from hoptree.evaluation.datasets.reading import read_examples, read_ids, sample, write_ids
-from hoptree.evaluation.experiment import Experiment, failed_row
-from hoptree.evaluation.plan import Planned
+from hoptree.core.errors import HoptreeError, InputError, OtherRun, file_errors
+from hoptree.evaluation.datasets.reading import read_ids, write_ids
 from hoptree.evaluation.run_folder import RUN, Row, money_spent, read_rows, summarise_usage, write_json
 from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.evaluation.statistics import compare_pair, holm
-from hoptree.evaluation.tuned import Outcome, Trial, Tuned
+from hoptree.evaluation.tuned import OTHERS, TUNE, TUNED_ON, Outcome, Search, Trial, Tuned, Tuning
 from hoptree.models.model import Model
-from hoptree.retrieval.encoder import check_encoder
-from hoptree.text.names import open_tagger
 
-
-def check_options(chosen: Method, given: Mapping[str, Any]) -> None:
-    """Refuse unknown options, invalid values and combinations that do not go together."""
-    values = {option.name: option.default for option in chosen.options} | read_options(chosen, given)
-    if "tagger" in values:
-        open_tagger(values["tagger"])
-    if "encoder" in values:
-        check_encoder(values["encoder"])
-    chosen.check(**values)
-
-
-Search = Literal["grid", "halving"]
-TUNED_ON, OTHERS, TUNE = "tuned-on.txt", "others.txt", "tune.json"
 _MIN_QUESTIONS = 10  # questions that halving drops trials by, at least
-
-
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """The trials, defaults first, with their questions."""
-
-    experiment: Experiment
-    trials: tuple[Trial, ...]
-    data: DataSet
-    others: tuple[str, ...]
-    metric: str
-    search: Search
-
-    @classmethod
-    def prepare(
-        cls,
-        experiment: Experiment,
-        trials: tuple[Trial, ...],
-        *,
-        rows: str = "",
-        metric: str = "f1",
-        search: Search = "grid",
-    ) -> Tuning:
-        """Choose the questions, and refuse what cannot be tuned before anything is asked.
-
-        The questions are those that the experiment chooses, or `rows` of its file ("251-350", counted from 1). Halving
-        shuffles them, as a file may be sorted.
-        """
-        everything = read_examples(experiment.data)
-        data = _rows(everything, rows, experiment) if rows else experiment.read_data()
-        if search == "halving" and (rows or experiment.seed is None):
-            data = replace(data, examples=sample(data.examples, len(data.examples), experiment.seed or 0))
-        chosen = {example.id for example in data.examples}
-        others = tuple(example.id for example in everything.examples if example.id not in chosen)
-        method = find_method(experiment.method)
-        searchable = experiment.corpus is not None and "corpus" in method.needs
-        failed = [failed_row(example, HoptreeError("not asked"), searchable=searchable) for example in data.examples]
-        known = sorted({name for row in failed for name in row.scores})
-        if metric not in known:
-            raise ConfigError(f"There is no score '{metric}' for these questions.", f"There are {', '.join(known)}.")
-        for trial in trials:  # each would fail when its turn comes
-            try:
-                check_options(method, {**experiment.options, **trial.values})
-            except HoptreeError as error:
-                error.cause = f"{trial.name}: {error.cause}"
-                raise
-        return cls(experiment, trials, data, others, metric, search)
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return tuple(example.id for example in self.data.examples)
-
-    def planned(self, trial: Trial, out: Path) -> tuple[Experiment, Path]:
-        """Return a trial as a run, and its folder."""
-        experiment = replace(
-            self.experiment,
-            options={**self.experiment.options, **trial.values},
-            ids=out / TUNED_ON,
-            half="",
-            limit=None,
-            seed=None,
-            name=f"{trial.name} on {self.data.name}",
-        )
-        return experiment, out / Planned("", trial.name, (), experiment).folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,33 +136,8 @@ def _compared(tuning: Tuning, outcomes: Sequence[Outcome], out: Path) -> Tuned:
     adjusted = holm([pair.p_value for pair in pairs] + [1.0] * (len(others) - len(complete)))
     compared = zip(complete, pairs, adjusted, strict=False)
     against = {outcome.trial.name: replace(pair, adjusted_p=p) for outcome, pair, p in compared}
-    return Tuned(
-        experiment=tuning.experiment,
-        data_name=tuning.data.name,
-        digest=tuning.data.digest,
-        ids=tuning.ids,
-        others=len(tuning.others),
-        metric=tuning.metric,
-        search=tuning.search,
-        folder=out,
-        others_file=out / OTHERS,
-        defaults=defaults,
-        trials=tuple(replace(outcome, against=against.get(outcome.trial.name)) for outcome in others),
-    )
-
-
-def _rows(data: DataSet, rows: str, experiment: Experiment) -> DataSet:
-    """Select questions by their places in the file."""
-    if experiment.limit is not None or experiment.ids is not None:
-        raise ConfigError(f"--questions {rows} is a choice already.", "Leave it out, or --limit and --ids.")
-    match = re.fullmatch(r"(\d{1,12})-(\d{1,12})", rows.strip(), re.ASCII)
-    if match is None:
-        raise ConfigError(f"--questions {rows} is not possible.", "Write FIRST-LAST, as in 251-350.")
-    first, last = map(int, match.groups())
-    chosen = data.examples[max(first, 1) - 1 : last]
-    if not chosen:
-        raise InputError(f"There is no question in {rows}.", f"The file has 1-{len(data.examples)}.")
-    return replace(data, examples=chosen)
+    trials = tuple(replace(outcome, against=against.get(outcome.trial.name)) for outcome in others)
+    return Tuned(tuning, out, defaults, trials)
 
 
 def _rows_of(folder: Path) -> list[Row]:
