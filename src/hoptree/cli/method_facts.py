@@ -233,7 +233,7 @@ def as_markdown() -> str:
     facts = gather(methods, {})
     needs = dict.fromkeys(need for method in methods for need in (*method.needs, *held_by_corpus(method)))
     trained = [method for method in methods if method.trained and method.trained_by == ("checkpoint", True)]
-    template = files(__package__).joinpath("methods_reference.md").read_text(encoding="utf-8")
+    template = files(__package__).joinpath("methods_reference.txt").read_text(encoding="utf-8")
     return Template(template).substitute(
         overview=_overview(methods),
         needs=_table(("need", "how to meet it"), [(need, how_to_meet(need)) for need in needs]),
