@@ -329,7 +329,7 @@ _LETTERS = lazy_re(r"[^\W\d_]+")
 
 @cache
 def function_words() -> dict[str, frozenset[str]]:
-    """Load the words that most sentences of a language have some of, once, when they are first needed."""
+    """Load the words that most sentences of a language have some of."""
     data = json.loads(Path(__file__).with_name("function_words.json").read_text(encoding="utf-8"))
     return {language: frozenset(words) for language, words in data.items()}
 
