@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.graph.sparql_server import Answer, Seen, serving, sparql_server
 
 from hoptree.core.errors import ConfigError, EndpointError, GraphError, QueryTooLong, RateLimited, UnusableReply
-from hoptree.core.public_http import ReplyCache
+from hoptree.core.public_http import HttpCache
 from hoptree.graph import open_graph
 from hoptree.graph.oxigraph import ox
 from hoptree.graph.sparql import Dialect, SparqlClient, entities_query, facts_query, iri, literal, names_query
@@ -67,7 +67,7 @@ def asked(
     a_second: float = 1000.0,
 ) -> T:
     async def whole() -> T:
-        remembered = ReplyCache(cache) if cache else None
+        remembered = HttpCache(cache) if cache else None
         asking = SparqlClient(
             seen.url, contact="me@example.org", cache=remembered, patience_s=patience, per_second=a_second
         )

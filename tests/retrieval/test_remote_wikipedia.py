@@ -15,7 +15,7 @@ from tests.retrieval.wiki_server import Answer, Wiki, serving
 
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, RateLimited, UnusableReply
 from hoptree.core.http_client import Unreachable
-from hoptree.core.public_http import ReplyCache
+from hoptree.core.public_http import HttpCache
 from hoptree.core.values import Passage
 from hoptree.retrieval.remote.wikipedia import Wikipedia, passages_of
 from hoptree.retrieval.remote.wikipedia_api import (
@@ -59,7 +59,7 @@ def wiki(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wiki]:
 
 
 def opened(wiki: Wiki, *, cache: Path | None = None, patience: float = 0.0) -> Wikipedia:
-    remembered = ReplyCache(cache) if cache else None
+    remembered = HttpCache(cache) if cache else None
     api = WikiApi(wiki.url, contact="me@example.org", cache=remembered, a_second=1000, patience=patience)
     return Wikipedia(api)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from hoptree.core.backoff import retry_delay_s
 from hoptree.core.errors import CacheError, ModelError
 from hoptree.core.files import cache_dir
-from hoptree.core.retry import retry_delay_s
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ def path_beside_cache(name: str) -> Path:
     return Path(cache).with_name(name) if cache else cache_dir() / name
 
 
-class ReplyCache:
+class HttpCache:
     """Replies by server and query, in an SQLite file."""
 
     def __init__(self, path: Path, *, days: float = MAX_AGE_DAYS) -> None:

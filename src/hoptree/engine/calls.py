@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from hoptree.core.backoff import retry_delay_s
 from hoptree.core.errors import CacheError, ModelError, RateLimited, UnusableReply
-from hoptree.core.retry import retry_delay_s
 from hoptree.core.values import Passage
 from hoptree.engine.cache import (
     ENTITIES,

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hoptree.core.backoff import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.core.errors import EndpointError, IndexUnavailable, InputError
 from hoptree.core.files import FolderLock
-from hoptree.core.retry import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event

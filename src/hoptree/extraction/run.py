@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from hoptree import __version__
+from hoptree.core.backoff import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.core.errors import BudgetSpent, CorpusError, InputError, ModelError
-from hoptree.core.retry import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.core.values import Passage
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import find_files

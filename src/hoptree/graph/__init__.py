@@ -24,13 +24,13 @@ def open_graph(
         from hoptree.graph.embedded import EmbeddedGraph
 
         return EmbeddedGraph(Path(where), languages=languages)
-    from hoptree.core.public_http import ReplyCache, path_beside_cache
+    from hoptree.core.public_http import HttpCache, path_beside_cache
     from hoptree.graph.sparql import SparqlClient
     from hoptree.graph.sparql_endpoint import WIKIDATA_URL, SparqlEndpoint
 
     client = SparqlClient(
         WIKIDATA_URL if where == "wikidata" else where,
         contact=os.environ.get("HOPTREE_CONTACT", ""),
-        cache=ReplyCache(path_beside_cache("graph.sqlite")) if cached else None,
+        cache=HttpCache(path_beside_cache("graph.sqlite")) if cached else None,
     )
     return SparqlEndpoint(client, languages=languages, seconds=seconds)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from hoptree.core.errors import ConfigError, EndpointError, GraphError, QueryTooLong, UnusableReply
 from hoptree.core.http_client import HttpClient
-from hoptree.core.public_http import ReplyCache, Throttle, unreachable_remedy, user_agent
+from hoptree.core.public_http import HttpCache, Throttle, unreachable_remedy, user_agent
 from hoptree.graph import vocabulary as vocab
 from hoptree.graph.facts import Direction
 
@@ -88,7 +88,7 @@ class SparqlClient:
         url: str,
         *,
         contact: str = "",
-        cache: ReplyCache | None = None,
+        cache: HttpCache | None = None,
         per_second: float = 5.0,
         patience_s: float = 60.0,
     ) -> None:

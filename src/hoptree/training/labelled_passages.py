@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from hoptree.core.backoff import CircuitBreaker
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
-from hoptree.core.retry import CircuitBreaker
 from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Context

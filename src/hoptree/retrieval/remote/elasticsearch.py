@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
+from hoptree.core.backoff import retry_delay_s
 from hoptree.core.errors import ConfigError, CorpusError, EndpointError, HoptreeError, RateLimited, UnusableReply
 from hoptree.core.http_client import HttpClient, key_header
-from hoptree.core.retry import retry_delay_s
 from hoptree.core.values import Passage
 from hoptree.retrieval.remote import Address, batches, best_with_ties, metadata_pairs, shortened, without_surrogates
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 from hoptree.core.errors import CacheError
-from hoptree.core.public_http import ReplyCache, path_beside_cache
+from hoptree.core.public_http import HttpCache, path_beside_cache
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.document import Document, HeadingPath, Section, short
@@ -79,7 +79,7 @@ def open_wiki(corpus: str, *, cached: bool = True) -> Wikipedia:
     url = wiki_url(corpus)
     if cached:
         with suppress(CacheError):  # the folder cannot be written: pages are in memory, too
-            cache = ReplyCache(path_beside_cache("wikipedia.sqlite"))
+            cache = HttpCache(path_beside_cache("wikipedia.sqlite"))
     return Wikipedia(WikiApi(url, contact=os.environ.get("HOPTREE_CONTACT", ""), cache=cache))
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 
 from hoptree.core.errors import CacheError, ConfigError, EndpointError, ModelError, RateLimited, UnusableReply
 from hoptree.core.http_client import HttpClient
-from hoptree.core.public_http import ReplyCache, Throttle, unreachable_remedy, user_agent
+from hoptree.core.public_http import HttpCache, Throttle, unreachable_remedy, user_agent
 
 _BUSY = ("maxlag", "readonly", "cirrussearch-too-busy-error", "cirrussearch-backend-error", "search-error")
 _MAX_PAGE_CHARS = 4_000_000  # several times the longest article
@@ -152,7 +152,7 @@ class WikiApi:
         url: str,
         *,
         contact: str = "",
-        cache: ReplyCache | None = None,
+        cache: HttpCache | None = None,
         a_second: float = 10.0,
         patience: float = 60.0,
     ) -> None:

@@ -1,4 +1,7 @@
-"""Backoff between attempts, and a circuit breaker for work in which every call fails."""
+"""Delay before the next attempt, and a circuit breaker for work in which every call fails.
+
+The loops that retry are `Calls` in `engine/calls.py`, `Throttle` in `core/public_http.py`, and Elasticsearch's own.
+"""
 
 from __future__ import annotations
 
