@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from hoptree.cli.main import app
 from hoptree.engine.events import Decision
 from hoptree.engine.explain import describe_decision
+from hoptree.engine.registry import list_methods
 from hoptree.engine.result import read_result
 
 QUESTION = "Who directed The Hourglass Sanatorium?"
@@ -40,8 +41,8 @@ def ask(folder: Path, replies: dict[str, str | list[str]], *arguments: str) -> t
     return drawn, data
 
 
-def summary(decision: dict[str, Any]) -> str:
-    decided = event("decision", **decision)
+def summary(fields: dict[str, Any]) -> str:
+    decided = event("decision", **fields)
     assert isinstance(decided, Decision)
     return decided.shown_line()
 
@@ -119,6 +120,13 @@ def test_a_method_that_decides_nothing_says_nothing(tmp_path: Path) -> None:
     assert data["decisions"] == []
 
 
+def test_a_decision_with_fields_of_another_version_is_shown_as_others_of_its_kind() -> None:
+    list_methods()
+    assert summary({"kind": "need", "value": False, "asked": 2}) == "need: no (asked 2)"
+    assert summary({"kind": "repeated_search", "value": "x", "asked": 2}) == "searched before: x (asked 2)"
+    assert not summary({"kind": "round", "value": 1, "asked": 2}) and not summary({"kind": "unknown", "value": 1})
+
+
 def test_a_picture_tells_it_too(tmp_path: Path) -> None:
     ask(tmp_path, {"need": "No.", "think": SO}, "--method", "skr")
     hoptree("show", str(tmp_path / "trace.jsonl"), "--svg", str(tmp_path / "t.svg"))
@@ -169,4 +177,4 @@ def test_what_a_run_noticed_takes_from_its_stamp_and_adds_nothing() -> None:
     ],
 )
 def test_a_decision_is_told_in_one_line_whatever_is_in_it(told: dict[str, Any], line: str) -> None:
-    assert describe_decision({"kind": "route", **told}).replace("way:", "route:") == line
+    assert describe_decision("route", {"kind": "route", **told}) == line

@@ -5,7 +5,7 @@ On disk an event is one JSON object a line, `{"event": KIND, "run": ID, "t": SEC
 
 Types that only one method uses are defined in its file. A class registers itself by its `event` or `kind`:
 
-    @decision("route")
+    @decision("route", shown_as="way")
     class Routed(Decision):
         value: str
         labels: list[str] = field(default_factory=list)
@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
-from hoptree.engine.explain import SHOWN_KINDS, describe_decision
+from hoptree.engine.explain import describe_decision
 
 if TYPE_CHECKING:
     from hoptree.engine.generation_view import GenerationView
@@ -58,7 +58,7 @@ class Event:
 
     def __init_subclass__(cls) -> None:
         kind = cls.__dict__.get("kind")
-        if cls.event == "decision" and isinstance(kind, str):
+        if cls.event == "decision" and isinstance(kind, str) and issubclass(cls, Decision):
             # dataclass(slots=True) builds the class anew: the second takes the place of the first.
             _DECISIONS.setdefault(kind, {})[f"{cls.__module__}.{cls.__qualname__}"] = cls
         elif cls.event and "event" in cls.__dict__:
@@ -96,7 +96,7 @@ class Event:
 
 
 _EVENTS: dict[str, type[Event]] = {}
-_DECISIONS: dict[str, dict[str, type[Event]]] = {}
+_DECISIONS: dict[str, dict[str, type[Decision]]] = {}
 
 
 _FIELDS: dict[type[Event], tuple[tuple[str, bool, Any], ...]] = {}
@@ -294,6 +294,7 @@ class Decision(OfNode):
 
     event: ClassVar[str] = "decision"
     kind: ClassVar[str]
+    shown_as: ClassVar[str] = ""
     value: Any = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -302,8 +303,7 @@ class Decision(OfNode):
 
     def shown_line(self) -> str:
         """Return the line that is shown with the answer; "" for decisions that a tree or a text shows already."""
-        data = self.as_dict()
-        return describe_decision(data) if data["kind"] in SHOWN_KINDS else ""
+        return describe_decision(self.shown_as, self.as_dict()) if self.shown_as else ""
 
     def reason(self) -> str:
         """Return why the answer to the question itself is what it is, as far as this decided it."""
@@ -327,11 +327,15 @@ class Decision(OfNode):
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
-def decision(kind: str) -> Callable[[type[_Decision]], type[_Decision]]:
-    """Register a subclass of `Decision` under a kind, as a frozen dataclass with slots and keywords only."""
+def decision(kind: str, *, shown_as: str = "") -> Callable[[type[_Decision]], type[_Decision]]:
+    """Register a subclass of `Decision` under a kind, as a frozen dataclass with slots and keywords only.
+
+    One that tells how the question was answered is shown with the answer, in a line that begins with `shown_as`; a
+    tree or a text shows the others.
+    """
 
     def register(cls: type[_Decision]) -> type[_Decision]:
-        cls.kind = kind
+        cls.kind, cls.shown_as = kind, shown_as
         return typed_event(cls)
 
     return register
@@ -356,6 +360,11 @@ class OtherDecision(Decision):
         data = Event.as_dict(self)
         head = {"event": "decision", "run": self.run, "t": self.t, "kind": data.pop("name"), "value": data.pop("value")}
         return head | data | self.details
+
+    def shown_line(self) -> str:
+        """Return the line of the other decisions of this kind, whose fields are not those of this one."""
+        labels = (cls.shown_as for cls in _DECISIONS.get(self.name, {}).values())
+        return describe_decision(label, self.as_dict()) if (label := next(filter(None, labels), "")) else ""
 
 
 def decisions_of(kind: str, events: Iterable[Event]) -> list[Decision]:

@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from hoptree.core.values import Passage
     from hoptree.engine.result import Result, TreeNode
 
-_ROUTING = ("route", "need", "retrieve", "verify", "agreement", "share")
-SHOWN_KINDS = frozenset((*_ROUTING, "action", "repeated_search", "critique", "heaviest", "mixed", "ended"))
-"""Decisions that tell how a question was answered; trees and texts are drawn with all others."""
-_LABELS = {"route": "way", "repeated_search": "searched before"}
 _NOT_DESCRIBED = frozenset(
     ("event", "run", "t", "node", "depth", "kind", "value", "raw", "step", "labels", "encoder", "answer")
 )
@@ -23,11 +19,10 @@ _MAX_VALUE_CHARS = 80
 _MAX_ITEMS = 10
 
 
-def describe_decision(decision: Mapping[str, Any]) -> str:
+def describe_decision(label: str, decision: Mapping[str, Any]) -> str:
     """Put a decision into one line: "way: Retrieval (of Direct, Plan, Reason, Retrieval)"."""
     grounds = (_describe_ground(name, value) for name, value in decision.items() if name not in _NOT_DESCRIBED)
     behind = ", ".join(filter(None, grounds))
-    label = _LABELS.get(decision["kind"], decision["kind"])
     return f"{label}: {_describe_value(decision.get('value'))}" + (f" ({behind})" if behind else "")
 
 

@@ -26,7 +26,7 @@ class Compacted(Decision):
     evaluation: str
 
 
-@decision("ended")
+@decision("ended", shown_as="ended")
 class CompressionEnded(Decision):
     """Why summarising ended, after so many documents `read` of those found."""
 

@@ -13,7 +13,7 @@ from hoptree.methods.steps.answer import majority
 from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 
 
-@decision("share")
+@decision("share", shown_as="share")
 class ShareComputed(Decision):
     """The share of the chains that come to the answer, of all chains or of those with an answer."""
 

@@ -21,7 +21,7 @@ _REASONING_TOKENS, _ANSWER_TOKENS = 300, 20
 _TRAINED_NAMES = {"Direct": "Direct", "Plan": "Plan", "Reason": "CoT", "Retrieval": "RAG"}
 
 
-@decision("verify")
+@decision("verify", shown_as="verify")
 class AnswerVerified(YesNoJudged):
     """Whether the model says that its answer is right; `read` is False if the reply is neither yes nor no."""
 

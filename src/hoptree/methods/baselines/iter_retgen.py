@@ -20,7 +20,7 @@ class RoundFinished(Decision):
     new: int
 
 
-@decision("ended")
+@decision("ended", shown_as="ended")
 class EndedEarly(Decision):
     """Why the rounds ended early."""
 

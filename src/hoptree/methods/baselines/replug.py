@@ -24,7 +24,7 @@ from hoptree.text.uncertainty import distributions, lsr_shares, mix_distribution
 _ANSWER_TOKENS, _WIDE_TOP = 64, 200
 
 
-@decision("heaviest")
+@decision("heaviest", shown_as="heaviest")
 class HeaviestChosen(Decision):
     """The answer with the greatest weight, the scores of all answers and the weights of all documents."""
 
@@ -33,7 +33,7 @@ class HeaviestChosen(Decision):
     weights: list[float]
 
 
-@decision("mixed")
+@decision("mixed", shown_as="mixed")
 class TokensMixed(Decision):
     """What was written, the weights of all documents, and how likely each alone makes it.
 

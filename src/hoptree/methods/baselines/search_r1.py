@@ -22,7 +22,7 @@ _REPEATED = "That was searched for before; what was found stands above. Search f
 _NO_MORE = "There are no more searches. The answer has to be given now, between <answer> and </answer>."
 
 
-@decision("action")
+@decision("action", shown_as="action")
 class ActionTaken(Decision):
     """What the model did in a turn: search, answer or none of them, and its text."""
 
@@ -31,7 +31,7 @@ class ActionTaken(Decision):
     text: str
 
 
-@decision("repeated_search")
+@decision("repeated_search", shown_as="searched before")
 class SearchRepeated(Decision):
     """A query that was searched for before, and was not searched for again."""
 

@@ -25,7 +25,7 @@ _LABELS = {"relevant": ("yes", "no"), "supported": ("full", "part", "no"), "usef
 _NOTHING, _UNJUDGED = Answer(""), Critique()
 
 
-@decision("retrieve")
+@decision("retrieve", shown_as="retrieve")
 class RetrievalJudged(Decision):
     """Whether documents are read: the probability that they are needed against a threshold."""
 
@@ -34,7 +34,7 @@ class RetrievalJudged(Decision):
     threshold: float
 
 
-@decision("critique")
+@decision("critique", shown_as="critique")
 class AnswersCriticised(Decision):
     """The best answer, the scores of all, and for each the passage, the score and the critique."""
 

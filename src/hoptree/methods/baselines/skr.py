@@ -19,12 +19,12 @@ from hoptree.methods.steps.route import Labels, YesNoJudged, ask_yes_no, read_la
 from hoptree.retrieval.encoder import Encoder, open_encoder
 
 
-@decision("need")
+@decision("need", shown_as="need")
 class NeedJudged(YesNoJudged):
     """Whether the model says that it needs information; `read` is False if the reply is neither yes nor no."""
 
 
-@decision("route")
+@decision("route", shown_as="way")
 class NeighboursVoted(Decision):
     """Whether documents help by the nearest labelled questions: each with its label and likeness."""
 

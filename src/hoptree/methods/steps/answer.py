@@ -261,7 +261,7 @@ class MajorityCounted(Decision):
     unknown: int = 0
 
 
-@decision("agreement")
+@decision("agreement", shown_as="agreement")
 class AgreementChecked(Decision):
     """Whether at least the share `least` of all chains gives the same answer."""
 

@@ -45,7 +45,7 @@ class TopicsFound(Decision):
     value: list[str]
 
 
-@decision("ended")
+@decision("ended", shown_as="ended")
 class ExplorationEnded(Decision):
     """Why the exploration of a graph ended, and on which level."""
 

@@ -26,7 +26,7 @@ _NEEDS_NOT = re.compile(
 )
 
 
-@decision("route")
+@decision("route", shown_as="way")
 class Routed(Decision):
     """The strategy that was chosen; `read` is False for the default."""
 
