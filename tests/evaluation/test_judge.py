@@ -193,10 +193,10 @@ def test_nothing_to_judge_has_no_accuracy() -> None:
     assert not model.requests
 
 
-def said(*correct: bool | None) -> JudgeReport:
-    """A report of Yes and No; None is a prediction nobody was asked about."""
+def said(*correct: bool | None) -> dict[str, bool]:
+    """The clear verdicts of a report of Yes and No; None is a prediction nobody was asked about."""
     verdicts = [Verdict(str(place), bool(one), False, asked=one is not None) for place, one in enumerate(correct)]
-    return JudgeReport("m", "t", tuple(verdicts))
+    return JudgeReport("m", "t", tuple(verdicts)).clear_verdicts
 
 
 def test_two_judges_agree_as_often_as_they_say_the_same() -> None:
@@ -213,7 +213,7 @@ def test_agreement_by_chance_alone_has_no_kappa() -> None:
 def test_what_only_one_judge_was_asked_about_is_no_agreement() -> None:
     assert agreement(said(True, None, False, True), said(True, None, None)).questions == 1
     failed = JudgeReport("m", "t", (Verdict("0", False, False, error="EndpointError"), Verdict("1", True, False)))
-    assert agreement(failed, said(False, True)).questions == 1
+    assert agreement(failed.clear_verdicts, said(False, True)).questions == 1
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30))

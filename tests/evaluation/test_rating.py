@@ -18,8 +18,8 @@ from hoptree.evaluation.annotation import (
     KNOWS_NOT,
     NOTHING_NEW,
     RELEVANT,
-    Decision,
     Module,
+    RatedDecision,
     Sheet,
     draw_decisions,
     draw_of_runs,
@@ -38,11 +38,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_run(tmp_path_factory.mktemp("films"))
 
 
-def made(key: str, module: Module = "know", decided: str = KNOWS, data: str = "films", shown: str = "") -> Decision:
-    return Decision(f"{module}-{key}", data, module, f"Question {key}?", shown, decided)
+def made(
+    key: str, module: Module = "know", decided: str = KNOWS, data: str = "films", shown: str = ""
+) -> RatedDecision:
+    return RatedDecision(f"{module}-{key}", data, module, f"Question {key}?", shown, decided)
 
 
-def rated(model: ScriptedModel, *decisions: Decision, cache: Path | None = None) -> ModelRatings:
+def rated(model: ScriptedModel, *decisions: RatedDecision, cache: Path | None = None) -> ModelRatings:
     return asyncio.run(rate_decisions(decisions, model, cache=cache))
 
 
@@ -116,7 +118,7 @@ def test_damaged_traces_are_said_to_be(tmp_path: Path) -> None:
 # --- what is drawn
 
 
-def many(count: int) -> dict[str, list[Decision]]:
+def many(count: int) -> dict[str, list[RatedDecision]]:
     return {f"q{n}": [made(f"{n}.{place}") for place in range(n % 7 + 1)] for n in range(count)}
 
 
@@ -134,7 +136,7 @@ def test_a_question_is_drawn_however_many_decisions_it_led_to() -> None:
     few = many(50)
     more = {name: some + [made(f"{name}+{n}") for n in range(100 if name < "q3" else 0)] for name, some in few.items()}
 
-    def questions(found: dict[str, list[Decision]]) -> list[str]:
+    def questions(found: dict[str, list[RatedDecision]]) -> list[str]:
         of = {one.key: name for name, some in found.items() for one in some}
         return [of[one.key] for one in draw_decisions(found, 10, 1)]
 
@@ -239,7 +241,7 @@ def test_alpha_is_at_most_1_and_blind_to_which_value_is_which(units: list[list[b
 # --- what ratings come to
 
 
-def sheet(name: str, decisions: list[Decision], said: str) -> Sheet:
+def sheet(name: str, decisions: list[RatedDecision], said: str) -> Sheet:
     """A sheet with a letter a decision: y, n or . for none."""
     pairs = zip(decisions, said, strict=True)
     return Sheet(name, {one.key: one for one in decisions}, {one.key: s == "y" for one, s in pairs if s != "."}, {})

@@ -16,7 +16,7 @@ from hoptree.core.errors import InputError
 from hoptree.evaluation.annotation import (
     KNOWS,
     RELEVANT,
-    Decision,
+    RatedDecision,
     Sheet,
     neutral,
     read_sheet,
@@ -27,9 +27,9 @@ from hoptree.evaluation.annotation import (
 
 NASTY = '=cmd|"/c calc"!A1; =1+1, "-2"\n@SUM(A1)\n+3'
 ITEMS = [
-    Decision("know-000000000001", "2wiki", "know", "Who directed Äther?", "From memory: Ann", KNOWS),
-    Decision("relevance-0000000000e2", "2wiki", "relevance", "=1+1?", NASTY, RELEVANT),
-    Decision("decompose-000000000003", "nq", "decompose", "Why?", "", "1. Who?\n2. -5 °C, or not?"),
+    RatedDecision("know-000000000001", "2wiki", "know", "Who directed Äther?", "From memory: Ann", KNOWS),
+    RatedDecision("relevance-0000000000e2", "2wiki", "relevance", "=1+1?", NASTY, RELEVANT),
+    RatedDecision("decompose-000000000003", "nq", "decompose", "Why?", "", "1. Who?\n2. -5 °C, or not?"),
 ]
 RISKY = re.compile(r"(?:\A|[,;\t\r\n\"])\s*[=+\-@＝＋－＠]")
 

@@ -1,4 +1,4 @@
-"""Decisions of RA-ISF's modules to rate, and annotation sheets in CSV (Table 5)."""
+"""Decisions of RA-ISF's modules to rate (its Table 5), and annotation sheets in CSV."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from hoptree.core.errors import InputError
 from hoptree.core.files import atomic_write
-from hoptree.engine.events import Decision as DecisionEvent
-from hoptree.engine.events import Event, Finished, NodeStarted, TextQuarantined
+from hoptree.engine.events import Decision, Event, Finished, NodeStarted, TextQuarantined
 from hoptree.engine.prompts import MAX_WORDS
 from hoptree.engine.trace import ModelCalled, Retrieved, read_events
 from hoptree.evaluation.datasets.reading import seeded_rank
@@ -28,14 +27,14 @@ KNOWS, KNOWS_NOT = "knows", "does not know"
 RELEVANT, IRRELEVANT = "relevant", "irrelevant"
 NOTHING_NEW = "(no new sub-question)"
 
-_EVENTS = (NodeStarted, DecisionEvent, Retrieved, TextQuarantined, ModelCalled, Finished)
+_EVENTS = (NodeStarted, Decision, Retrieved, TextQuarantined, ModelCalled, Finished)
 _MAX_CELL_CHARS = 30_000  # spreadsheets keep 32,767 characters in a cell, and silently cut off the rest
 _MAX_ACCEPTED = 5  # accepted answers that are shown; some questions have thousands
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RatedDecision:
     """One judgement or split to rate; equal decisions of one question have one `key`."""
 
     key: str
@@ -51,16 +50,16 @@ class Drawn(NamedTuple):
 
     folder: Path
     data: str
-    decisions: tuple[Decision, ...]
+    decisions: tuple[RatedDecision, ...]
     drawn: dict[Module, int]
     of: dict[Module, int]
 
 
-def read_decisions(folder: Path) -> dict[str, list[Decision]]:
+def read_decisions(folder: Path) -> dict[str, list[RatedDecision]]:
     """Return the decisions of an RA-ISF run by question id."""
     run, rows = read_run(folder), read_rows(folder)
     by_trace = {row.trace: row for row in rows if row.trace}
-    decisions: dict[str, list[Decision]] = {}
+    decisions: dict[str, list[RatedDecision]] = {}
     if not by_trace:
         return decisions
     events = (event for event in read_events(folder / TRACES) if event.run in by_trace and isinstance(event, _EVENTS))
@@ -75,7 +74,7 @@ def read_decisions(folder: Path) -> dict[str, list[Decision]]:
     return {row.id: decisions[row.id] for row in rows if decisions.get(row.id)}
 
 
-def draw_decisions(decisions: Mapping[str, Sequence[Decision]], count: int, seed: int) -> list[Decision]:
+def draw_decisions(decisions: Mapping[str, Sequence[RatedDecision]], count: int, seed: int) -> list[RatedDecision]:
     """Draw `count` decisions of each module, at most one a question."""
     drawn = []
     for module in MODULES:
@@ -133,11 +132,11 @@ class _DecisionReader:
             elif isinstance(event, ModelCalled) and event.step == "direct" and event.node is not None:
                 self._from_memory[event.node] = event.reply
 
-    def decisions(self) -> list[Decision]:
-        recorded = [event.as_dict() for event in self._events if isinstance(event, DecisionEvent)]
+    def decisions(self) -> list[RatedDecision]:
+        recorded = [event.as_dict() for event in self._events if isinstance(event, Decision)]
         return list({decision.key: decision for record in recorded for decision in self._read(record)}.values())
 
-    def _read(self, record: Mapping[str, Any]) -> Iterator[Decision]:
+    def _read(self, record: Mapping[str, Any]) -> Iterator[RatedDecision]:
         kind = record["kind"]
         if kind == "know":
             answer = record["answer"] or self._from_memory.get(record["node"], "")
@@ -155,12 +154,12 @@ class _DecisionReader:
             listed = [f"{number}. {_line(question)}" for number, question in enumerate(record["questions"], 1)]
             yield self._decision("decompose", record["node"], "", "\n".join(listed) or NOTHING_NEW)
 
-    def _decision(self, module: Module, node: int, shown: str, decided: str) -> Decision:
+    def _decision(self, module: Module, node: int, shown: str, decided: str) -> RatedDecision:
         question = _line(self._questions[node])
         content = json.dumps([self._data, self._row.id, module, question, shown, decided])
         # The name in front keeps spreadsheets from reading digits with an e among them as a number.
         key = f"{module}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
-        return Decision(key, _line(self._data), module, question, shown, decided)
+        return RatedDecision(key, _line(self._data), module, question, shown, decided)
 
     def _passage(self, node: int, name: str) -> str:
         """Return a passage and its title as the module saw it."""
@@ -202,7 +201,7 @@ class Sheet:
     """One annotator's sheet; unrated decisions are in `decisions` alone."""
 
     name: str
-    decisions: Mapping[str, Decision]
+    decisions: Mapping[str, RatedDecision]
     ratings: Mapping[str, bool]
     notes: Mapping[str, str]
 
@@ -219,7 +218,7 @@ def undone(cell: str) -> str:
     return text[1:] if text.startswith("'") and _RISKY.match(text) else text
 
 
-def write_sheet(path: Path, decisions: Iterable[Decision]) -> None:
+def write_sheet(path: Path, decisions: Iterable[RatedDecision]) -> None:
     """Write a sheet to fill in; never overwrite an existing file."""
     if path.exists():
         raise InputError(f"{path} is there already, and may hold ratings.", "Choose another --out.")
@@ -274,7 +273,7 @@ class _SheetReader:
 
     path: Path
     header: Sequence[str]
-    decisions: dict[str, Decision] = field(default_factory=dict)
+    decisions: dict[str, RatedDecision] = field(default_factory=dict)
     ratings: dict[str, bool] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -316,7 +315,7 @@ class _SheetReader:
         if note:
             self.notes[decision.key] = note
 
-    def _decision(self, row: int, cells: Mapping[str, str]) -> Decision | None:
+    def _decision(self, row: int, cells: Mapping[str, str]) -> RatedDecision | None:
         """Return the decision of a row, or report what was changed."""
         texts = {column: undone(cells[column]).replace("\r\n", "\n") for column in _GIVEN}
         key, check, name = cells["item"].strip(), cells["check"].strip(), texts["module"].strip()
@@ -327,7 +326,7 @@ class _SheetReader:
         elif len(expected) != len(_GIVEN):
             changed = ["check"]
         else:
-            decision = Decision(key, texts["data"], module, texts["question"], texts["shown"], texts["decided"])
+            decision = RatedDecision(key, texts["data"], module, texts["question"], texts["shown"], texts["decided"])
             digests = zip(_GIVEN, _digests(decision), expected, strict=True)
             changed = [column for column, digest, written in digests if digest != written]
             if not changed:
@@ -353,7 +352,7 @@ class _SheetReader:
             raise InputError(f"{self.path} holds no decisions.", "Give what hoptree eval annotate wrote.")
 
 
-def _digests(decision: Decision) -> list[str]:
+def _digests(decision: RatedDecision) -> list[str]:
     """Return a short digest of each text of a row, to detect which was changed."""
     texts = {column: " ".join(getattr(decision, column).split()) for column in _GIVEN}
     contents = [f"{decision.key}\0{column}\0{text}" for column, text in texts.items()]

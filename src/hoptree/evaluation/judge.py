@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,6 +108,11 @@ class JudgeReport:
         """The share of items that got a Yes."""
         return mean_of([verdict.correct for verdict in self.verdicts])
 
+    @property
+    def clear_verdicts(self) -> dict[str, bool]:
+        """The verdicts that could be read, by the item's id."""
+        return {verdict.id: verdict.correct for verdict in self.verdicts if verdict.clear}
+
     def as_dict(self) -> dict[str, Any]:
         """The figures, with disagreements between judge and exact match."""
         clear = [verdict for verdict in self.verdicts if verdict.clear]
@@ -168,10 +173,8 @@ def read_verdict(reply: str) -> bool | None:
     return {"yes": True, "no": False}.get(word[0].casefold()) if word else None
 
 
-def agreement(report: JudgeReport, other: JudgeReport) -> Agreement:
-    """Compare two judges of the same predictions by their readable verdicts."""
-    theirs = {verdict.id: verdict.correct for verdict in other.verdicts if verdict.clear}
-    mine = {verdict.id: verdict.correct for verdict in report.verdicts if verdict.clear}
+def agreement(mine: Mapping[str, bool], theirs: Mapping[str, bool]) -> Agreement:
+    """Compare two judges by what both called right or not, by the item's id."""
     pairs = [(verdict, theirs[name]) for name, verdict in mine.items() if name in theirs]
     if not pairs:
         return Agreement(0, None, None)

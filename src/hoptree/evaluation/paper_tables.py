@@ -342,7 +342,7 @@ def _figure(run: Run, measure: str, part: str) -> Number | None:
         reports = [known.report(run.rows) for known in read_judgements(run.folder)]
         if len(reports) <= int(part):
             return None
-        agreed = agreement(reports[0], reports[int(part)])
+        agreed = agreement(reports[0].clear_verdicts, reports[int(part)].clear_verdicts)
         return points(agreed.rate, questions=agreed.questions)
     if kind == "sub_questions":
         asked = [work.questions for work in workload(run).values()]

@@ -14,8 +14,8 @@ from hoptree.core.errors import ModelError
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import together
-from hoptree.evaluation.annotation import KNOWS, MODULES, NOTHING_NEW, RELEVANT, Decision, Module, Sheet
-from hoptree.evaluation.judge import JudgeReport, Verdict, YesNoReply, agreement, ask_yes_no, summarise_replies
+from hoptree.evaluation.annotation import KNOWS, MODULES, NOTHING_NEW, RELEVANT, Module, RatedDecision, Sheet
+from hoptree.evaluation.judge import YesNoReply, agreement, ask_yes_no, summarise_replies
 from hoptree.evaluation.run_folder import half_width
 from hoptree.models.model import Model
 
@@ -41,7 +41,7 @@ class ModelRatings:
 
 
 async def rate_decisions(
-    decisions: Sequence[Decision],
+    decisions: Sequence[RatedDecision],
     model: Model,
     *,
     cache: str | Path | None = "default",
@@ -52,7 +52,7 @@ async def rate_decisions(
     failures: list[ModelError] = []
     done = 0
 
-    async def rate(decision: Decision) -> ModelRating:
+    async def rate(decision: RatedDecision) -> ModelRating:
         nonlocal done
         rating = await _rate(decision, model, calls, failures)
         done += 1
@@ -69,7 +69,7 @@ async def rate_decisions(
     return ModelRatings(model.name, templates, tuple(ratings))
 
 
-async def _rate(decision: Decision, model: Model, calls: Calls, failures: list[ModelError]) -> ModelRating:
+async def _rate(decision: RatedDecision, model: Model, calls: Calls, failures: list[ModelError]) -> ModelRating:
     if decision.decided == NOTHING_NEW:
         return ModelRating(decision.key, False, asked=False)
     # Texts are on one line each, so that none can pass for another part.
@@ -90,7 +90,7 @@ _ALL = "all"
 
 
 def sum_up(sheets: Sequence[Sheet], model: ModelRatings | None = None) -> dict[str, Any]:
-    """Return Table 5: means by module and rater, and their agreement.
+    """Return RA-ISF's Table 5: means by module and rater, and their agreement.
 
     In the mean of all people every decision counts once, with the share of those who rated it. The model is compared
     with the majority; a tie says nothing.
@@ -126,7 +126,7 @@ def sum_up(sheets: Sequence[Sheet], model: ModelRatings | None = None) -> dict[s
         rated = {rating.key: rating.right for rating in model.ratings if rating.right is not None}
         majority = {key: share > 0.5 for key, share in people.items() if share != 0.5}
         with_people = {
-            part: asdict(agreement(*(_report(ratings, part, decisions) for ratings in (rated, majority))))
+            part: asdict(agreement(*(_of_module(ratings, part, decisions) for ratings in (rated, majority))))
             for part in (*MODULES, _ALL)
         }
         summary["model"] = {**model.as_dict(), "means": _means(rated, decisions), "with_people": with_people}
@@ -152,7 +152,7 @@ def krippendorff_alpha(units: Iterable[Sequence[Hashable]]) -> float | None:
     return 1 - (n - 1) * unlike / by_chance if by_chance else None
 
 
-def _means(ratings: Mapping[str, float], decisions: Mapping[str, Decision]) -> dict[str, dict[str, Any]]:
+def _means(ratings: Mapping[str, float], decisions: Mapping[str, RatedDecision]) -> dict[str, dict[str, Any]]:
     """Return each module's mean rating, overall and by data set."""
     means: dict[str, dict[str, Any]] = {}
     for module in MODULES:
@@ -174,7 +174,6 @@ def _mean(values: Sequence[float]) -> dict[str, float] | None:
     return {"mean": statistics.fmean(values), "plus_minus": half_width(values), "decisions": len(values)}
 
 
-def _report(ratings: Mapping[str, bool], part: str, decisions: Mapping[str, Decision]) -> JudgeReport:
-    """Return ratings as verdicts, from which kappa is computed."""
-    keys = (key for key in ratings if part in (_ALL, decisions[key].module))
-    return JudgeReport("", "", tuple(Verdict(key, ratings[key], em=False) for key in keys))
+def _of_module(ratings: Mapping[str, bool], part: str, decisions: Mapping[str, RatedDecision]) -> dict[str, bool]:
+    """Return the ratings of one module's decisions, or of all."""
+    return {key: rating for key, rating in ratings.items() if part in (_ALL, decisions[key].module)}

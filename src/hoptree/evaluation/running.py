@@ -397,7 +397,7 @@ async def judge_run(
         "folder": str(folder),
         "questions": len(run["questions"]),
         "judge": report.as_dict(),
-        "agreement": {other.model: asdict(agreement(report, other)) for other in others},
+        "agreement": {other.model: asdict(agreement(report.clear_verdicts, other.clear_verdicts)) for other in others},
     }
 
 

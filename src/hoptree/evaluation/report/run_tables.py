@@ -69,7 +69,8 @@ def judges_table(group: DataGroup) -> Table | None:
     for run, by_judge in zip(group.runs, reports, strict=True):
         cells = [points(by_judge[name].accuracy) if name in by_judge else None for name in names]
         for first, second in pairs:
-            both = agreement(by_judge[first], by_judge[second]) if {first, second} <= by_judge.keys() else None
+            verdicts = [by_judge[name].clear_verdicts for name in (first, second) if name in by_judge]
+            both = agreement(*verdicts) if len(verdicts) == 2 else None
             cells.append(points(both.rate, questions=both.questions) if both else None)
             cells.append(None if both is None or both.kappa is None else Number(both.kappa, digits=3))
         rows.append(TableRow(run.label, run.id, tuple(cells)))
