@@ -12,11 +12,18 @@ from tests.methods.asked import Shelf
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
-from hoptree.core.errors import HoptreeError
+from hoptree.core.errors import ConfigError, HoptreeError
 from hoptree.core.values import Passage
 from hoptree.engine.engine import Engine
 from hoptree.engine.own_prompts import _check_demonstrations, files_of, open_prompts, write_prompts
-from hoptree.engine.prompts import packaged_names, packaged_text, prompt_for, read_prompt, using_prompts
+from hoptree.engine.prompts import (
+    packaged_names,
+    packaged_text,
+    prompt_for,
+    read_demonstrations,
+    read_prompt,
+    using_prompts,
+)
 from hoptree.engine.registry import Method, find_method, list_methods
 from hoptree.engine.result import Result
 from hoptree.methods.steps.chain_of_thought import load_worked_examples
@@ -262,3 +269,13 @@ def test_a_list_that_is_empty_in_ours_may_hold_anything(tmp_path: Path) -> None:
     _check_demonstrations(tmp_path, json.dumps({"question": "R?", "documents": [{"title": "T"}]}), ours)
     with pytest.raises(HoptreeError, match="is no demonstration"):
         _check_demonstrations(tmp_path, json.dumps({"question": "R?", "documents": "T"}), ours)
+
+
+def test_a_step_without_a_prompt_is_told_where_to_put_it() -> None:
+    with pytest.raises(ConfigError) as caught:
+        prompt_for("mine", "draft")
+    assert "'draft'" in str(caught.value)
+    assert "mine/draft.txt under hoptree/prompts" in caught.value.remedy and "read_prompt(" in caught.value.remedy
+    with pytest.raises(ConfigError) as caught:
+        read_demonstrations("plans.jsonl", "mine")
+    assert caught.value.remedy == "Add mine/plans.jsonl under hoptree/prompts."

@@ -129,7 +129,9 @@ def prompt_for(method: str, step: str) -> Prompt:
     for name in (f"{method}/{step}", f"shared/{step}"):
         if (text := prompt_text(f"{name}.txt")) is not None:
             return read_prompt(name, text)
-    raise ConfigError(f"{method} has no prompt for its step '{step}'.", "Prompts are files under hoptree/prompts.")
+    cause = f"{method} has no prompt for its step '{step}'."
+    remedy = f"Add {method}/{step}.txt under hoptree/prompts, or call read_prompt(NAME, TEXT) in place of prompt_for."
+    raise ConfigError(cause, remedy)
 
 
 def read_demonstrations(name: str, method: str = "") -> str:
@@ -137,7 +139,8 @@ def read_demonstrations(name: str, method: str = "") -> str:
     for folder in (method or _in_use.get()[0], "shared"):
         if (text := prompt_text(f"{folder}/{name}")) is not None:
             return text
-    raise ConfigError(f"There are no demonstrations {name}.", "They are files under hoptree/prompts.")
+    folder = method or _in_use.get()[0] or "shared"
+    raise ConfigError(f"There are no demonstrations {name}.", f"Add {folder}/{name} under hoptree/prompts.")
 
 
 def split_lines(text: str) -> list[tuple[int, str]]:
