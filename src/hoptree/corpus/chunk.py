@@ -87,7 +87,10 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 
 def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = None) -> Iterator[Passage]:
-    """Yield the passages of a document, named DOCUMENT#1, DOCUMENT#2, …"""
+    """Yield the passages of a document, named DOCUMENT#1, DOCUMENT#2, …
+
+    A row that is one passage keeps its own id.
+    """
     key, text, aliases, metadata = document.id, document.text, document.aliases, document.metadata
     if document.is_passage and chunking.by == "auto" and len(text) <= MAX_ROW_CHARS:
         yield Passage(key, document.title, text, 0.0, key, 0, len(text), aliases, metadata)

@@ -1,4 +1,8 @@
-"""The one door to models, and to search and graphs elsewhere: cache, single flight, slots, retries."""
+"""The one door to models, and to search and graphs elsewhere.
+
+All of them share one cache and single flight. Models and remote searches get slots and retries here, too; a graph
+limits and retries its own requests.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
 
 
 MAX_PASSAGE_CHARS = 20_000
-"""Characters of a passage that a method gets; prompts show its first 350 words."""
+"""Characters of a passage that a method gets; prompts show at most 350 words of it."""
 _CHARS_A_TOKEN, _SPARE_CHARS = 16, 2_000
 """Characters of a reply that are read: a token has about four, and an endpoint need not keep to `max_tokens`."""
 

@@ -21,7 +21,7 @@ import tantivy
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.tantivy_files import KeyedWriter, TantivyErrors, composed, key_of, readable
+from hoptree.retrieval.index.tantivy_files import KeyedWriter, TantivyErrors, composed, key_of, lockable_folder
 from hoptree.retrieval.index.text_index import Texts
 from hoptree.text.names import sentences
 
@@ -70,7 +70,7 @@ class Links:
 
 class _Reader:
     def __init__(self, folder: Path) -> None:
-        with TantivyErrors(f"The links in {folder} are damaged", LINK_AGAIN), readable(folder) as place:
+        with TantivyErrors(f"The links in {folder} are damaged", LINK_AGAIN), lockable_folder(folder) as place:
             index = tantivy.Index.open(str(place))
             index.reload()
             self._schema = index.schema

@@ -85,7 +85,7 @@ class KeyedWriter:
             self._writer.wait_merging_threads()
 
 
-def open_packed(folder: Path, schema: tantivy.Schema) -> tantivy.Index:
+def open_for_writing(folder: Path, schema: tantivy.Schema) -> tantivy.Index:
     """Open an index to write to, new or old; a new one gets smaller blocks, an old one keeps its own.
 
     tantivy has no argument for that, so its file is edited. Raises a ValueError, as tantivy does, if that fails.
@@ -109,8 +109,8 @@ def open_packed(folder: Path, schema: tantivy.Schema) -> tantivy.Index:
 
 
 @contextmanager
-def readable(folder: Path) -> Iterator[Path]:
-    """Give a place to open an index at: links to a folder that cannot be locked."""
+def lockable_folder(folder: Path) -> Iterator[Path]:
+    """Yield a folder to open the index in: links if its own cannot be locked."""
     if not folder.is_dir() or _may_write(folder):
         yield folder
         return

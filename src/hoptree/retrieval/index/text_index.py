@@ -26,9 +26,9 @@ from hoptree.retrieval.index.tantivy_files import (
     inverse_document_frequency,
     is_plain,
     key_of,
-    open_packed,
+    lockable_folder,
+    open_for_writing,
     pairs,
-    readable,
     without_asking,
 )
 from hoptree.retrieval.retriever import DOCUMENT, SECTION, TITLE, fits
@@ -65,7 +65,7 @@ class TextWriter(KeyedWriter):
 
     def __init__(self, folder: Path, *, language: str, memory: int) -> None:
         with TantivyErrors(f"The index cannot be written to {folder}"):
-            index = open_packed(folder, _schema())
+            index = open_for_writing(folder, _schema())
             index.register_tokenizer(_ANALYZER, analyzer_for(language))
             self._language = language
             super().__init__(index, "The index", memory=memory, threads=2)
@@ -146,7 +146,7 @@ class Texts:
         self._analyzer = analyzer_for(language)
         self._language = language
         self._tagged: bool | None = None
-        with TantivyErrors(f"The index {folder} is damaged"), readable(folder) as place:
+        with TantivyErrors(f"The index {folder} is damaged"), lockable_folder(folder) as place:
             self._index = tantivy.Index.open(str(place))
             self._index.register_tokenizer(_ANALYZER, self._analyzer)
             self._index.reload()
