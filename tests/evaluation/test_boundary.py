@@ -280,7 +280,7 @@ def test_a_scripted_model_sees_the_steps_of_taikc(tmp_path: Path) -> None:
 
     async def ask() -> None:
         wanted = BoundaryExperiment(questions(tmp_path / "nq.jsonl"), model="any")
-        async with wanted.open(cache=None, concurrency=None, model=model) as engine:
+        async with wanted.open_engine(cache=None, concurrency=None, model=model) as engine:
             await engine.ask("What is number 0?")
 
     asyncio.run(ask())

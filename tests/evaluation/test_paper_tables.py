@@ -103,7 +103,7 @@ def test_claims_name_runs_data_and_metrics_that_there_are(paper: str) -> None:
     assert len({claim.says for claim in claims}) == len(claims) >= 9
     for claim in claims:
         decided = bool(claim.below) or claim.least is not None or claim.most is not None
-        assert bool(claim.untold) != decided, claim
+        assert bool(claim.undecided_because) != decided, claim
         if decided:
             plan = known.parts[claim.table].plan()
             assert {*claim.above, *claim.below} <= {name.partition(", draw ")[0] for name in plan["runs"]}, claim
@@ -139,7 +139,7 @@ def test_a_claim_holds_fails_or_cannot_be_told() -> None:
     assert verdict(above=["A"], below=["B"], most=3) == ("does not hold", "A − B, F1 (D)")
     assert verdict(above=["B"], metric="searches", most=2) == ("does not hold", "B, Searches")
     assert verdict(above=["C"], least=50) == ("cannot be told", "C, F1")
-    assert verdict(untold="it takes people") == ("cannot be told", "it takes people")
+    assert verdict(undecided_because="it takes people") == ("cannot be told", "it takes people")
 
 
 def test_all_experiment_files_load_without_optional_packages() -> None:

@@ -110,7 +110,7 @@ def test_what_a_worker_cannot_open_is_the_runs_error() -> None:
 
 def test_a_model_inside_the_process_is_not_loaded_several_times(endpoint: Endpoint, tmp_path: Path) -> None:
     wanted = film_experiment(tmp_path, endpoint, FILMS)
-    engine = wanted.open(cache=None, concurrency=None)
+    engine = wanted.open_engine(cache=None, concurrency=None)
     embedded = replace(wanted, model="local/smollm", base_url="")
     ways: dict[str, Any] = {"cache": None, "concurrency": None, "on_trace": lambda _: None}
     with pytest.raises(ConfigError, match="several times"):

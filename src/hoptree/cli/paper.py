@@ -28,7 +28,7 @@ from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.datasets.releases import command_for
 from hoptree.evaluation.experiment import LINKING_METHOD, BoundaryExperiment
 from hoptree.evaluation.judge import read_judgements
-from hoptree.evaluation.paper_runs import Place, claims_table, planned_places, stored_places
+from hoptree.evaluation.paper_runs import RunLocation, claims_table, planned_locations, stored_locations
 from hoptree.evaluation.paper_tables import PaperPart
 from hoptree.evaluation.plan import Planned, chosen, read_plan
 from hoptree.evaluation.report.contents import tables_of
@@ -135,7 +135,7 @@ def paper(
     except OtherRun as error:  # rows of one table that rest on different things cannot be compared
         error.remedy = "Choose another --out."
         raise
-    _show(part, planned_places(part, planned, folder), folder, judges, as_json=as_json)
+    _show(part, planned_locations(part, planned, folder), folder, judges, as_json=as_json)
 
 
 def _default_folder(part: PaperPart, model: str, limit: int | None, choices: Sequence[str]) -> Path:
@@ -186,17 +186,19 @@ def _open_judge(spec: str, base_url: str) -> Model:
 def _show_stored(part: PaperPart, root: Path, out: Path | None, *, as_json: bool) -> None:
     """Print a table from the runs below a folder."""
     assert part.file is not None
-    places = stored_places(part, root)
-    if not places:
+    locations = stored_locations(part, root)
+    if not locations:
         where = root / part.paper / part.file.stem
         raise InputError(f"There is no run of {part.title} in {where}, or deeper in {root}.", f"Make it: --out {where}")
-    judges = dict.fromkeys(known.judge.name for place in places for known in read_judgements(place.folder))
-    _show(part, places, out or root / part.paper, list(judges), as_json=as_json)
+    judges = dict.fromkeys(known.judge.name for location in locations for known in read_judgements(location.folder))
+    _show(part, locations, out or root / part.paper, list(judges), as_json=as_json)
 
 
-def _show(part: PaperPart, places: Sequence[Place], out: Path, judges: Sequence[str], *, as_json: bool) -> None:
+def _show(
+    part: PaperPart, locations: Sequence[RunLocation], out: Path, judges: Sequence[str], *, as_json: bool
+) -> None:
     """Print the table or the report's tables, and write them to a file."""
-    tables = [paper_tables.paper_table(part, places, judges)] if part.rows else []
+    tables = [paper_tables.paper_table(part, locations, judges)] if part.rows else []
     pages: dict[str, str] = {}
     missing: list[str] = []
     if part.rows and part.name.startswith("figure"):
@@ -204,7 +206,7 @@ def _show(part: PaperPart, places: Sequence[Place], out: Path, judges: Sequence[
         axis = "recall, %" if of_links else ", ".join(part.measures)
         pages[f"{part.name}.html"] = make_figure_page(part.title, [table_bars(tables[0], axis)], tables)
     elif part.name.startswith("figure"):
-        groups = read_groups([place.folder for place in places])
+        groups = read_groups([location.folder for location in locations])
         tables += [table for table in tables_of(groups) if any(title in table.title for title in part.report)]
         missing = _missing(part, tables, groups)
         pages["report.html"] = make_page(groups)

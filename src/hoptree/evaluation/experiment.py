@@ -90,7 +90,7 @@ class Experiment:
         if not isinstance(self.judge, str):
             raise ConfigError(f"{self.judge!r} names no judge.", "Write judge: openai/NAME, or another model.")
 
-    async def filtered(self, data: DataSet) -> tuple[DataSet, dict[str, Any]]:
+    async def drop_unfound_answers(self, data: DataSet) -> tuple[DataSet, dict[str, Any]]:
         """Drop answers that BM25 does not find, the same ones for all runs over a corpus."""
         if self.filter_answers is None:
             return data, {}
@@ -117,7 +117,7 @@ class Experiment:
             models[role] = opened[key]
         return models
 
-    def open(
+    def open_engine(
         self,
         *,
         listeners: Sequence[Listener] = (),
@@ -213,8 +213,8 @@ class BoundaryExperiment(Experiment):
 
     method: str = BOUNDARY_METHOD
 
-    def open(self, **how: Any) -> Engine:
-        engine = Experiment.open(replace(self, method=_STEPS_OF, corpus=None, options={}), **how)
+    def open_engine(self, **how: Any) -> Engine:
+        engine = Experiment.open_engine(replace(self, method=_STEPS_OF, corpus=None, options={}), **how)
         prompt = prompt_for(_STEPS_OF, "confident")
         template = f"{prompt.name}@{prompt.digest}"
         options = (Option("strict", bool, True), Option("prompt", Literal[template], template))
@@ -246,10 +246,10 @@ _QUESTIONS_PER_SLOT = 4  # questions under way for each slot of the model, so th
 
 
 class Asked(NamedTuple):
-    """A question's outcome; `hopeless` is an error of all questions."""
+    """A question's outcome; `stops_run` is the error that every other question would meet."""
 
     row: Row
-    hopeless: HoptreeError | None = None
+    stops_run: HoptreeError | None = None
 
 
 class Asker(Protocol):
@@ -274,8 +274,8 @@ class EngineAsker:
         failure = result.failure
         row = _row(example, result, events, searchable=searches(self._engine))
         # A request that is too long says nothing of the other questions.
-        hopeless = failure is not None and failure.exit_code == 2 and not isinstance(failure, RequestTooLong)
-        return Asked(row, failure if hopeless else None)
+        meets_all = failure is not None and failure.exit_code == 2 and not isinstance(failure, RequestTooLong)
+        return Asked(row, failure if meets_all else None)
 
 
 def searches(engine: Engine) -> bool:

@@ -23,7 +23,7 @@ from hoptree.evaluation.statistics import Interval, PairedComparison, compare_pa
 if TYPE_CHECKING:
     from hoptree.evaluation.paper_tables import Paper, PaperPart
 
-HOLDS, FAILS, UNTOLD = "holds", "does not hold", "cannot be told"
+HOLDS, FAILS, INCONCLUSIVE = "holds", "does not hold", "cannot be told"
 DRAW = ", draw "
 """What a draw of a run has after its name."""
 _SIGNIFICANCE = 0.05
@@ -41,7 +41,7 @@ _CLAIM_NOTES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RunLocation:
     """The folder of a run, with its model, run and data set as a table names them."""
 
     folder: Path
@@ -51,29 +51,30 @@ class Place:
     data: str
 
 
-def planned_places(part: PaperPart, planned: Sequence[Planned], out: Path) -> list[Place]:
+def planned_locations(part: PaperPart, planned: Sequence[Planned], out: Path) -> list[RunLocation]:
     """Return where the runs of a plan lie below a folder."""
-    places = (_place(part, out / run.folder, run.experiment.model) for run in planned)
-    return [place for place in places if place]
+    locations = (_locate(part, out / run.folder, run.experiment.model) for run in planned)
+    return [location for location in locations if location]
 
 
-def stored_places(part: PaperPart, root: Path) -> list[Place]:
+def stored_locations(part: PaperPart, root: Path) -> list[RunLocation]:
     """Find the runs of a table in PAPER/FILE below `root`; refuse two of the same."""
     assert part.file is not None
     below = f"{part.paper}/{part.file.stem}/**/"
-    places: dict[tuple[str, str, str], Place] = {}
+    locations: dict[tuple[str, str, str], RunLocation] = {}
     for file in sorted(file for name in (RUN, LINKED) for file in root.rglob(below + name)):
         about = read_run(file.parent)["experiment"] if file.name == RUN else read_linked(file.parent)["rests_on"]
-        if place := _place(part, file.parent, str(about["model"] or NO_MODEL)):
-            other = places.setdefault((place.model, place.run, place.data), place)
-            if other is not place:
+        if location := _locate(part, file.parent, str(about["model"] or NO_MODEL)):
+            other = locations.setdefault((location.model, location.run, location.data), location)
+            if other is not location:
                 raise InputError(
-                    f"{other.folder} and {place.folder} are runs of the same.", "Give --runs a folder with one of them."
+                    f"{other.folder} and {location.folder} are runs of the same.",
+                    "Give --runs a folder with one of them.",
                 )
-    return list(places.values())
+    return list(locations.values())
 
 
-def _place(part: PaperPart, folder: Path, spec: str) -> Place | None:
+def _locate(part: PaperPart, folder: Path, spec: str) -> RunLocation | None:
     """Name a run by its folder, DATA/RUN; None for one that the file does not have."""
     plan = part.plan()
     runs, models = list(plan.get("runs", {})), plan.get("models", {})
@@ -82,20 +83,20 @@ def _place(part: PaperPart, folder: Path, spec: str) -> Place | None:
     by_folder = {plain_name(name): run for run in runs for name in (run, f"{run}, {model}")}
     run = by_folder.get(folder.name, runs[0] if len(runs) == 1 else "")
     data = next((name for name in plan.get("data", {}) if plain_name(name) == folder.parent.name), "")
-    return Place(folder, spec, model, run, data) if run and data else None
+    return RunLocation(folder, spec, model, run, data) if run and data else None
 
 
 Runs = Mapping[tuple[str, str, str], Sequence[Run]]  # by model, run and data set; draws of one run together
 
 
-def runs_by_place(places: Sequence[Place]) -> dict[tuple[str, str, str], list[Run]]:
+def read_runs_at(locations: Sequence[RunLocation]) -> dict[tuple[str, str, str], list[Run]]:
     """Read the runs that there are."""
-    folders = {place.folder.resolve(): place for place in places if (place.folder / RUN).exists()}
+    folders = {location.folder.resolve(): location for location in locations if (location.folder / RUN).exists()}
     runs: dict[tuple[str, str, str], list[Run]] = {}
     for group in read_groups(list(folders)) if folders else ():
         for run in group.runs:
-            place = folders[run.folder.resolve()]
-            runs.setdefault((place.model, place.run.partition(DRAW)[0], place.data), []).append(run)
+            location = folders[run.folder.resolve()]
+            runs.setdefault((location.model, location.run.partition(DRAW)[0], location.data), []).append(run)
     return runs
 
 
@@ -111,7 +112,7 @@ class Claim:
     data: Sequence[str] = ()
     least: float | None = None
     most: float | None = None
-    untold: str = ""
+    undecided_because: str = ""
 
     @property
     def scale(self) -> float:
@@ -126,8 +127,8 @@ class Claim:
     @property
     def rule(self) -> str:
         """What must be so for it to hold."""
-        if self.untold:
-            return f"no run here: {self.untold}"
+        if self.undecided_because:
+            return f"no run here: {self.undecided_because}"
         bounds = ((self.least, "at least"), (self.most, "at most"))
         bound = "".join(f", {word} {value:g}" for value, word in bounds if value is not None)
         sides = " above ".join("; ".join(names) for names in (self.above, self.below) if names)
@@ -158,7 +159,7 @@ def claims_table(paper: Paper, title: str, root: Path) -> Table:
     rows = []
     unfinished: dict[str, None] = {}
     for claim in read_claims(paper):
-        runs = {} if claim.untold else runs_by_place(stored_places(paper.parts[claim.table], root))
+        runs = {} if claim.undecided_because else read_runs_at(stored_locations(paper.parts[claim.table], root))
         behind = ((key, run) for key, several in runs.items() for run in several if not run.finished)
         unfinished |= {f"{name} on {data} ({run.progress})": None for (_, name, data), run in behind}
         models = list(dict.fromkeys(model for model, _, _ in runs))
@@ -179,8 +180,8 @@ def _cells(claim: Claim, verdict: Verdict) -> tuple[Any, ...]:
 
 def judge_claim(claim: Claim, runs: Runs, model: str) -> Verdict:
     """Judge a claim from the runs of one model."""
-    if claim.untold:
-        return Verdict(UNTOLD, claim.untold)
+    if claim.undecided_because:
+        return Verdict(INCONCLUSIVE, claim.undecided_because)
     if claim.metric in _BOUNDARY:
         return _judge_boundary(claim, [run for (of, _, _), several in runs.items() if of == model for run in several])
     name = ", ".join(claim.above)
@@ -191,7 +192,7 @@ def judge_claim(claim: Claim, runs: Runs, model: str) -> Verdict:
         return Verdict(_verdict(claim, figure), f"{name}, {claim.title}", figure, None, len(values))
     compared, missing = _compare_all(claim, runs, model) if claim.below else ({}, [name])
     if not compared:
-        return Verdict(UNTOLD, f"not run: {', '.join(missing)}")
+        return Verdict(INCONCLUSIVE, f"not run: {', '.join(missing)}")
     adjusted = dict(zip(compared, holm([pair.p_value for pair in compared.values()]), strict=True))
     worst = min(compared, key=lambda name: compared[name].difference * (1 if claim.most is None else -1))
     verdicts = {name: _verdict(claim, pair.interval, adjusted[name]) for name, pair in compared.items()}
@@ -199,7 +200,7 @@ def judge_claim(claim: Claim, runs: Runs, model: str) -> Verdict:
         verdict = FAILS
         worst = min((name for name in compared if verdicts[name] == FAILS), key=lambda name: adjusted[name])
     else:
-        verdict = HOLDS if set(verdicts.values()) == {HOLDS} and not missing else UNTOLD
+        verdict = HOLDS if set(verdicts.values()) == {HOLDS} and not missing else INCONCLUSIVE
     pair, unrun = compared[worst], f"; not run: {', '.join(missing)}" if missing else ""
     return Verdict(verdict, worst + unrun, pair.interval, adjusted[worst], pair.questions)
 
@@ -225,10 +226,10 @@ def _compare_all(claim: Claim, runs: Runs, model: str) -> tuple[dict[str, Paired
 def _verdict(claim: Claim, figure: Interval, p_value: float = 0.0) -> str:
     low, high = claim.scale * figure.low, claim.scale * figure.high
     if claim.least is not None:
-        return HOLDS if low >= claim.least else FAILS if high < claim.least else UNTOLD
+        return HOLDS if low >= claim.least else FAILS if high < claim.least else INCONCLUSIVE
     if claim.most is not None:
-        return HOLDS if high <= claim.most else FAILS if low > claim.most else UNTOLD
-    return UNTOLD if p_value >= _SIGNIFICANCE else HOLDS if figure.mean > 0 else FAILS
+        return HOLDS if high <= claim.most else FAILS if low > claim.most else INCONCLUSIVE
+    return INCONCLUSIVE if p_value >= _SIGNIFICANCE else HOLDS if figure.mean > 0 else FAILS
 
 
 def _scores(claim: Claim, runs: Runs, model: str, name: str) -> dict[str, dict[str, float]]:
@@ -256,7 +257,7 @@ def _judge_boundary(claim: Claim, runs: Sequence[Run]) -> Verdict:
     values = [score_attempt(text, gold).f1 for (_, text), gold in zip(sure, golds, strict=True)]
     if len(values) < 2 or (claim.metric == "gap" and len(refused) < 2):
         asked = f"sure of {len(sure)} and refused {len(refused)} of {len(pairs)} questions" if pairs else "not run"
-        return Verdict(UNTOLD, asked)
+        return Verdict(INCONCLUSIVE, asked)
     figure = interval(values)
     if claim.metric == "gap":
         gap, around = fmean(values) - fmean(refused), hypot(half_width(values), half_width(refused))

@@ -21,7 +21,7 @@ from hoptree.core.errors import ConfigError, InputError, did_you_mean
 from hoptree.evaluation.datasets.releases import command_for
 from hoptree.evaluation.judge import agreement, read_judgements
 from hoptree.evaluation.linking import coverage, read_linked, recall_number
-from hoptree.evaluation.paper_runs import DRAW, Place, runs_by_place
+from hoptree.evaluation.paper_runs import DRAW, RunLocation, read_runs_at
 from hoptree.evaluation.plan import NO_MODEL, Planned, experiments_folder
 from hoptree.evaluation.report.contents import mean_number, modules_of, workload
 from hoptree.evaluation.report.hypothesis_trees import gold_found, trees_of
@@ -192,9 +192,9 @@ def check_data(part: PaperPart, planned: Sequence[Planned], data: Path) -> None:
     raise InputError(f"{part.title} needs {', '.join(missing)} in {data}.", f"Get them: {'; '.join(remedies)}.")
 
 
-def paper_table(part: PaperPart, places: Sequence[Place], judges: Sequence[str]) -> Table:
+def paper_table(part: PaperPart, locations: Sequence[RunLocation], judges: Sequence[str]) -> Table:
     """Return the paper's table with our figures above its own."""
-    ours = _Ours(part, places)
+    ours = _Ours(part, locations)
     theirs, their_means = _paper_figures(part)
     lengths = Counter(key[-1] for key in theirs)
     by_length = sorted(theirs, key=lambda key: -lengths[key[-1]])
@@ -283,17 +283,17 @@ def _lines(figures: Mapping[str, Any], depth: int) -> Iterator[tuple[Key, Sequen
 class _Ours:
     """The figures of the runs that there are, by their place in the table."""
 
-    def __init__(self, part: PaperPart, places: Sequence[Place]) -> None:
+    def __init__(self, part: PaperPart, locations: Sequence[RunLocation]) -> None:
         self.cells: dict[Key, Number | None] = {}
         self.asked: dict[str, int] = {}
-        self.models = dict.fromkeys(place.spec for place in places if place.spec != NO_MODEL)
+        self.models = dict.fromkeys(location.spec for location in locations if location.spec != NO_MODEL)
         self.notes: list[str] = []
-        for place in places:
-            if linked := read_linked(place.folder):
-                self.asked[place.data] = linked["questions"]
-                self._place(part, (place.model, place.run, place.data), partial(recall_number, linked))
+        for location in locations:
+            if linked := read_linked(location.folder):
+                self.asked[location.data] = linked["questions"]
+                self._place(part, (location.model, location.run, location.data), partial(recall_number, linked))
                 self.notes = [coverage(linked)]
-        self.runs = runs_by_place(places)
+        self.runs = read_runs_at(locations)
         for of, runs in self.runs.items():
             self.asked[of[-1]] = runs[0].total
             self._place(part, of, partial(_over_draws, runs))

@@ -116,7 +116,7 @@ async def run_experiment(
     boundary runs, whose outcomes are in it.
     """
     options = options or RunOptions()
-    data, answer_filter = await experiment.filtered(data or experiment.read_data())
+    data, answer_filter = await experiment.drop_unfound_answers(data or experiment.read_data())
     folder = RunFolder(out)
     writer: TraceFile | None = None
     refused = False
@@ -138,7 +138,7 @@ async def run_experiment(
     judge = experiment.open_judge() if experiment.judge else None  # before the first question
     async with (
         aclosing(judge) if judge else nullcontext(),
-        experiment.open(
+        experiment.open_engine(
             listeners=(on_event,),
             cache=options.cache,
             concurrency=options.concurrency,
@@ -289,10 +289,10 @@ class _OutcomeWriter:
         self._held: list[Asked] = []
 
     async def take(self, asked: Asked) -> None:
-        shut_out = isinstance(asked.hopeless, EndpointError) and asked.hopeless.status in SHUT_OUT_STATUS
-        if asked.hopeless is not None and (shut_out or not self._breaker.succeeded):
+        shut_out = isinstance(asked.stops_run, EndpointError) and asked.stops_run.status in SHUT_OUT_STATUS
+        if asked.stops_run is not None and (shut_out or not self._breaker.succeeded):
             self._held.append(asked)
-            self._breaker.failure(asked.hopeless)
+            self._breaker.failure(asked.stops_run)
             return
         self._breaker.success()  # now, and not when it is on disk: others end meanwhile
         postponed, self._held = self._held, []
@@ -302,8 +302,8 @@ class _OutcomeWriter:
     async def end(self) -> None:
         """Write waiting failures, or raise the first if all failed."""
         for waiting in self._held:
-            if waiting.hopeless is not None and not self._breaker.succeeded:
-                raise waiting.hopeless
+            if waiting.stops_run is not None and not self._breaker.succeeded:
+                raise waiting.stops_run
             await self._keep(waiting.row)
 
     async def _keep(self, row: Row) -> None:

@@ -99,7 +99,7 @@ class Worker:
         """Open the engine once; return what it rests on, or the error."""
         try:
             if self._engine is None:
-                self._engine = experiment.open(listeners=(self._on_event,), cache=cache, concurrency=concurrency)
+                self._engine = experiment.open_engine(listeners=(self._on_event,), cache=cache, concurrency=concurrency)
         except HoptreeError as error:
             return {"failure": write_error(error)}
         corpus = self._engine.retriever.identity if self._engine.retriever else None
@@ -112,12 +112,12 @@ class Worker:
         """Return the outcome of a question and its trace, as in a run's folder."""
         assert self._engine is not None
         asked = await EngineAsker(self._engine).ask(_example(question))
-        hopeless = write_error(asked.hopeless) if asked.hopeless else None
-        return {"row": asked.row.as_dict(), "hopeless": hopeless}, b"".join(self._lines.pop(asked.row.trace))
+        stops_run = write_error(asked.stops_run) if asked.stops_run else None
+        return {"row": asked.row.as_dict(), "stops_run": stops_run}, b"".join(self._lines.pop(asked.row.trace))
 
 
 def read_outcome(outcome: Message) -> Asked:
-    return Asked(Row.read(outcome["row"]), read_error(outcome["hopeless"]) if outcome["hopeless"] else None)
+    return Asked(Row.read(outcome["row"]), read_error(outcome["stops_run"]) if outcome["stops_run"] else None)
 
 
 def _example(data: Message) -> Example:
