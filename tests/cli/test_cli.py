@@ -142,9 +142,11 @@ def test_a_person_sees_tree_evidence_answer_and_cost(home: Path) -> None:
         "from documents",
         "films.md#1",
         "Skagen",
-        "7 model calls",
+        "reasoning  Ada Moor, who directed Red Kite, was born in Skagen.",
+        "7 model calls · ",
     ):
         assert piece in done.stdout
+    assert "7 model calls (7 from the cache) · " in ask(home).stdout
     assert "plan: 2 sub-questions" in done.stderr
 
 

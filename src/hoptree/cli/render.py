@@ -58,7 +58,7 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
     if result.writing:
         show_writing(console, result.writing)
     for chain in result.chains:
-        line(("chain  ", "dim"), clean(chain))
+        line(("reasoning  ", "dim"), clean(chain))
     _show_passages(console, line, result)
     console.print()
     if result.sentence and result.answer:
@@ -135,7 +135,7 @@ def _answer_text(result: Result) -> Text:
 
 def _cost(result: Result) -> str:
     usage = result.usage
-    cached = f" ({usage.cached_calls} remembered)" if usage.cached_calls else ""
+    cached = f" ({usage.cached_calls} from the cache)" if usage.cached_calls else ""
     tokens = f"{usage.prompt_tokens:,} tokens read, {usage.completion_tokens:,} written · " if usage.llm_calls else ""
     money = f" · cost {usage.cost:g}" if usage.cost else ""
     method, paper = load_method(result.method), _FIDELITY.get(result.fidelity, "")

@@ -1,4 +1,4 @@
-"""Decisions of RA-ISF's modules to rate (its Table 5), and annotation sheets in CSV."""
+"""Decisions of RA-ISF's modules (its Table 5), and sheets to rate them in CSV."""
 
 from __future__ import annotations
 

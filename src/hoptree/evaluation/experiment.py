@@ -246,7 +246,7 @@ _QUESTIONS_PER_SLOT = 4  # questions under way for each slot of the model, so th
 
 
 class Asked(NamedTuple):
-    """A question's outcome; `stops_run` is the error that every other question would meet."""
+    """A question's outcome; `stops_run` is an error every other would meet."""
 
     row: Row
     stops_run: HoptreeError | None = None
