@@ -315,7 +315,7 @@ def _ways_from(links: Links, weights: LinkWeights, key: int, title: str, aliases
     return _Ways(
         max(sum(tie.borne for tie in ties.values()), 1),
         tuple(
-            _Way(f" {name} ", 1 + weights.rare * log(max(tie.count, 1)), tie.bearing, tie.mentioning)
+            _Way(f" {name} ", 1 + weights.rare * log(max(tie.mentioned, 1)), tie.bearing, tie.mentioning)
             for name, tie in ties.items()
             if tie.bearing or tie.mentioning
         ),

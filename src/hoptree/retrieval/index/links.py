@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -52,9 +52,9 @@ class LinkWriter(KeyedWriter):
 
 
 class Ties(NamedTuple):
-    """How passages are tied to a name: the numbers and passages of `Links` by the same names."""
+    """How passages are tied to a name: what `Links` says under the same words; `mentioned` is its count."""
 
-    count: int
+    mentioned: int
     borne: bool
     bearing: tuple[tuple[int, ...], ...]
     mentioning: tuple[int, ...]
