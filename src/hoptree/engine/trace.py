@@ -177,11 +177,12 @@ _PASSAGE_FIELDS = ["id", "title", "text", "score"]
 
 def _encode_search(data: dict[str, Any]) -> str:
     """Return what `_encode` does for a search, whose passages others have found too."""
-    name, passages = data.popitem()
-    if not passages or name != "passages" or any([*passage] != _PASSAGE_FIELDS for passage in passages):
-        return _encode(data | {name: passages})
+    passages = data["passages"]
+    if not passages or [*data][-1] != "passages" or any([*passage] != _PASSAGE_FIELDS for passage in passages):
+        return _encode(data)
+    head = _encode({name: value for name, value in data.items() if name != "passages"})
     shown = (_encode_passage(p["id"], p["title"], p["text"]) + _encode(p["score"]) for p in passages)
-    return f'{_encode(data)[:-1]}, "passages": [{"}, ".join(shown)}}}]}}'
+    return f'{head[:-1]}, "passages": [{"}, ".join(shown)}}}]}}'
 
 
 @lru_cache(maxsize=1024)

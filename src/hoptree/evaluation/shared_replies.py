@@ -1,4 +1,4 @@
-"""The call cache of a run for its workers: in the process that holds the run, and at a worker's end of the pipe."""
+"""The call cache of a run for its workers, at both ends of their pipes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ class SharedReplies:
         self._claims: dict[bytes, tuple[int, asyncio.Future[None]]] = {}
 
     def claimed(self, key: bytes, worker: int) -> tuple[bool, str | None]:
-        """Claim a call at once unless another worker has it; return whether that worked, and the cached reply."""
+        """Claim a call unless another worker has it.
+
+        Return whether that worked, and the cached reply.
+        """
         if (text := self._cache.text(key)) is not None:
             return True, text
         if key in self._claims:
@@ -42,7 +45,10 @@ class SharedReplies:
             await asyncio.shield(self._claims[key][1])
 
     def put_soon(self, key: bytes, text: str, worker: int) -> asyncio.Future[None]:
-        """Return what is done once a reply is stored durably, or failed; its claim is released then."""
+        """Return what is done once a reply is stored durably, or failed.
+
+        Its claim is released then.
+        """
         stored = self._cache.put_soon(key, text)
         stored.add_done_callback(lambda _: self.release(key, worker))
         return stored
@@ -78,7 +84,10 @@ class WorkerPipe:
         self._numbers = 0
 
     def tell(self, *, trace: bytes = b"", **message: Any) -> None:
-        """Send a message at once; once the process that holds the run is gone, end without a word."""
+        """Send a message at once.
+
+        Once the process that holds the run is gone, end without a word.
+        """
         self._unsent.append(json.dumps(message).encode() + b"\n" + trace)
         self._flush()
 

@@ -121,7 +121,10 @@ class _Process:
         self._send(json.dumps(message).encode())
 
     def tell_reply(self, number: int, text: str | None) -> None:
-        """Answer a message about the cache with the text under its key, which holds no line end unless damaged."""
+        """Answer a message about the cache with the text under its key.
+
+        The text holds no line end unless it is damaged.
+        """
         held = b"" if text is None else b" " + text.encode("utf-8", "surrogatepass").replace(b"\n", b" ")
         self._send(b"%d" % number + held)
 
