@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlsplit
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.files import sealed
+from hoptree.core.http_client import _request_head
 from hoptree.engine.trace import Retrieved, trace_line
 from hoptree.models.model import Message
 from hoptree.models.openai import _encode_body
@@ -52,3 +54,13 @@ def test_messages_stand_in_a_request_as_in_one_json_object(contents: list[str], 
     }
     whole = body | {"messages": [{"role": "user", "content": content} for content in contents]}
     assert _encode_body(body, messages) == json.dumps(whole, separators=(",", ":")).encode()
+
+
+def test_requests_of_one_kind_differ_in_their_length_alone() -> None:
+    url, headers = urlsplit("http://user:key@127.0.0.1:80/v1/chat?a=b"), {"X-Step": "read"}
+    first, second, bare = (_request_head("POST", url, headers, length, None) for length in (7, 812, 0))
+    assert b"Content-Length: 7\r\n\r\n" in first and b"X-Step: read\r\n" in first
+    assert second == first.replace(b": 7\r", b": 812\r") and bare == first.replace(b": 7\r", b": 0\r")
+    assert b"Content-Length" not in _request_head("GET", url, headers, 0, None)
+    other = _request_head("POST", url, {"X-Step": "plan"}, 7, None)
+    assert other == first.replace(b"read", b"plan")
