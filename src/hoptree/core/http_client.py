@@ -192,25 +192,34 @@ class ConnectionPool:
 def _request_head(
     method: str, parts: SplitResult, headers: Mapping[str, str], body_length: int, proxy: SplitResult | None
 ) -> bytes:
+    head = _fixed_head(method, parts, tuple(headers.items()), proxy)
+    if body_length or method not in ("GET", "HEAD"):
+        return head + b"Content-Length: %d\r\n\r\n" % body_length
+    return head + b"\r\n"
+
+
+@lru_cache(maxsize=256)
+def _fixed_head(
+    method: str, parts: SplitResult, headers: tuple[tuple[str, str], ...], proxy: SplitResult | None
+) -> bytes:
+    """Return the request line and the headers that many requests share, each with its line end."""
     target = quote(parts.path or "/", _PATH_CHARS) + (f"?{quote(parts.query, _PATH_CHARS)}" if parts.query else "")
     tls = parts.scheme == "https"
     host = _ascii_host(parts)
     # On the own machine or network, unpacking costs more than the bytes it saves.
     encoding = "gzip" if tls else "identity"
-    fields = {"Host": host, "Accept": "*/*", "Accept-Encoding": encoding, "User-Agent": "Hoptree", **headers}
+    fields = {"Host": host, "Accept": "*/*", "Accept-Encoding": encoding, "User-Agent": "Hoptree", **dict(headers)}
     if authorization := _basic_auth(parts):
         fields["Authorization"] = authorization
     if proxy is not None and not tls:
         target = f"http://{host}{target}"
         if authorization := _basic_auth(proxy):
             fields["Proxy-Authorization"] = authorization
-    if body_length or method not in ("GET", "HEAD"):
-        fields["Content-Length"] = str(body_length)
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     if any("\r" in line or "\n" in line for line in lines):
         raise ConnectionBroken("a header with a line end")
     try:
-        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+        return ("\r\n".join(lines) + "\r\n").encode("latin-1")
     except UnicodeError as error:
         raise ConnectionBroken("a header that is not Latin-1") from error
 

@@ -115,12 +115,16 @@ class Cache:
         await self.put_text(key, to_text(form, value, seconds))
 
     async def put_text(self, key: bytes, text: str) -> None:
+        await self.put_soon(key, text)
+
+    def put_soon(self, key: bytes, text: str) -> asyncio.Future[None]:
+        """Return what is done once the text is on disk, or failed."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         if not self._waiting:
             loop.call_soon(self._flush)
         self._waiting.append((key, text, done))
-        await done
+        return done
 
     def give_up(self, key: bytes) -> None:
         """Nobody beyond this process waits for it."""

@@ -25,6 +25,9 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
     A spent budget cancels nothing: calls under way are paid for and finish, and nothing new is begun anywhere.
     """
+    coroutines = list(work)
+    if len(coroutines) == 1:  # nothing to wait for beside it
+        return [await coroutines[0]]
     spent: list[BudgetSpent] = []
 
     async def until_spent(coroutine: Coroutine[Any, Any, T]) -> T | None:
@@ -36,7 +39,7 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(until_spent(coroutine)) for coroutine in work]
+            tasks = [group.create_task(until_spent(coroutine)) for coroutine in coroutines]
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     if spent:

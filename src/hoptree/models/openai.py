@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from hoptree.core.lazy import lazy_re
 from hoptree.models.model import (
     Capability,
     Choice,
+    Message,
     Reply,
     Request,
     TokenUsage,
@@ -31,6 +33,7 @@ _RENAMED = {"max_tokens": "max_completion_tokens"}
 _OPTIONAL = ("temperature", "seed", "stop", "top_p")
 _LOGPROBS = ("logprobs", "top_logprobs")
 _FALLBACK_LOGPROBS = (5, 1)  # alternatives a token to request if an endpoint refuses more without naming its limit
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 _HTML = lazy_re(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 
 
@@ -70,8 +73,10 @@ class OpenAIModel:
     async def generate(self, request: Request, *, step: str) -> Reply:
         while True:
             sent = self._body(request)
-            status, headers, body = await self._http.send(
-                "POST", "/chat/completions", sent, headers={"X-Hoptree-Step": step}
+            content = _encode_body(sent, request.messages)
+            headers = {"X-Hoptree-Step": step, "Content-Type": "application/json"}
+            status, received, body = await self._http.send(
+                "POST", "/chat/completions", headers=headers, content=content
             )
             if status == 200:
                 return self._read(body)
@@ -81,12 +86,12 @@ class OpenAIModel:
             if status in (400, 422) and (parameters := _refused_parameters(body, sent)):
                 self._refused.update(parameters)
                 continue
-            raise self._failure(status, headers, body)
+            raise self._failure(status, received, body)
 
     def _body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._model,
-            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+            "messages": None,  # `_encode_body` puts them in
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
             "seed": request.seed,
@@ -146,6 +151,19 @@ class OpenAIModel:
 
     async def aclose(self) -> None:
         await self._http.aclose()
+
+
+def _encode_body(body: Mapping[str, Any], messages: Sequence[Message]) -> bytes:
+    """Return the JSON of a request; worked examples are the same for every question."""
+    encoded = ",".join([*map(_encode_again, messages[:-1]), *map(_encode_message, messages[-1:])])
+    return _encode(body).replace('"messages":null', f'"messages":[{encoded}]', 1).encode()
+
+
+def _encode_message(message: Message) -> str:
+    return _encode({"role": message.role, "content": message.content})
+
+
+_encode_again = lru_cache(maxsize=256)(_encode_message)
 
 
 def _open_client(base_url: str, timeout: float | None = None) -> HttpClient:

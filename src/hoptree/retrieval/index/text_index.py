@@ -47,8 +47,8 @@ _SCAN_AT_ONCE = 2_000
 _MAX_SCORED = 80_000
 """Occurrences of query words to score, which takes one to two milliseconds; one more for every 50 passages."""
 _MIN_SEARCH_WORDS = 3
-_QUERIES_KEPT, _TERMS_KEPT, _PASSAGES_KEPT = 100, 10_000, 200
-"""Cache sizes: the terms of queries, which one search needs several times; term rarities; passages."""
+_QUERIES_KEPT, _TERMS_KEPT, _PASSAGES_KEPT = 100, 10_000, 2_000
+"""Cache sizes: the terms of queries, which one search needs several times; what is known of a term; passages."""
 _MIN_CANDIDATES, _CANDIDATES_PER_RESULT = 45, 4
 """Passages that are scored by all words: so many at least (one more for every 300,000), or so many for each result."""
 _DAMAGED = TantivyErrors("The index is damaged")
@@ -160,7 +160,8 @@ class Texts:
         spoken = lru_cache(_QUERIES_KEPT)(partial(_spoken, language, foreign))
         sought = lru_cache(_QUERIES_KEPT)(partial(_sought, self._analyzer, language, spoken))
         self.sought: Callable[[str], tuple[str, ...]] = sought
-        known = partial(_known, self._searcher, sought, spoken)
+        self._term: Callable[[Word], tantivy.Query] = lru_cache(_TERMS_KEPT)(partial(_term_query, self._schema))
+        known = partial(_known, lru_cache(_TERMS_KEPT)(partial(_count, self._searcher)), sought, spoken)
         self._words: Callable[[str], Mapping[Word, int]] = lru_cache(_QUERIES_KEPT)(known)
         self._stored: Callable[[int, int], Stored] = lru_cache(_PASSAGES_KEPT)(partial(_read_stored, self._searcher))
         self._rarity: Callable[[str], float] = lru_cache(_TERMS_KEPT)(partial(_rarity, self._searcher))
@@ -316,8 +317,7 @@ class Texts:
         return int(hits[0][0]) if hits else -1
 
     def _any(self, words: Collection[Word]) -> tantivy.Query:
-        terms = (tantivy.Query.term_query(self._schema, *word, index_option="freq") for word in words)
-        return tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
+        return tantivy.Query.boolean_query([(tantivy.Occur.Should, self._term(word)) for word in words])
 
     def _by_cost(self, words: Mapping[Word, int]) -> tuple[list[Word], list[Word]]:
         """Split words into those that may find passages and those too frequent for it, rarest first."""
@@ -398,14 +398,22 @@ def _sought(analyzer: tantivy.TextAnalyzer, language: str, spoken: Callable[[str
     return _terms(analyzer, without_asking(query, language)) or _terms(analyzer, query)
 
 
+def _term_query(schema: tantivy.Schema, word: Word) -> tantivy.Query:
+    return tantivy.Query.term_query(schema, *word, index_option="freq")
+
+
+def _count(searcher: tantivy.Searcher, word: Word) -> int:
+    return int(searcher.doc_freq(*word))
+
+
 def _known(
-    searcher: tantivy.Searcher, sought: Callable[[str], tuple[str, ...]], spoken: Callable[[str], str], query: str
+    count: Callable[[Word], int], sought: Callable[[str], tuple[str, ...]], spoken: Callable[[str], str], query: str
 ) -> MappingProxyType[Word, int]:
     """Return the words of a query that any passage has, and how many have each."""
     foreign = spoken(query)
     of_pairs = dict.fromkeys((*pairs(composed(query)), *(_foreign(foreign, query) if foreign else ())))
     words: Iterator[Word] = chain((("body", term) for term in sought(query)), (("pairs", pair) for pair in of_pairs))
-    return MappingProxyType({word: count for word in words if (count := int(searcher.doc_freq(*word)))})
+    return MappingProxyType({word: having for word in words if (having := count(word))})
 
 
 def _rarity(searcher: tantivy.Searcher, term: str) -> float:
