@@ -89,6 +89,7 @@ class LinkWeights:
     named: float = 0.7  # a passage whose name is in the question
     rare_named: float = 0.3  # discount of such a name by how many passages mention it (a factor of the logarithm)
     link: float = 1.2  # a passage whose name a seed mentions
+    reference: float = 1.2  # a passage that a seed points to
     back: float = 0.2  # a passage that mentions a seed's name
     together: float = 0.5  # a passage that mentions the same name as a seed
     rare: float = 0.5  # discount of a mentioned name by how many passages mention it (a factor of the logarithm)
@@ -216,6 +217,15 @@ class Linked(BM25):
                     give([key], worth * part, source)
                 if 2 <= count <= _COUNT_TOLERANCE * weights.mentioners:
                     give(links.mentioning(name, weights.mentioners), strength * weights.together / rarity, source)
+            places = [name for name in links.references(source) if links.borne(name)]
+            for name in places:
+                rarity = 1 + weights.rare * log(max(links.count(name), 1))
+                parts = self._parts(query, name)
+                if all(source in linked.get(key, ()) for key in parts):  # its words are the name of the page
+                    continue
+                for key, part in parts.items():
+                    led = True
+                    give([key], strength * weights.reference * part / rarity / len(places) ** weights.spread, source)
             for name in _names(passages[source].title, passages[source].aliases):
                 mentioners = links.mentioning(name, weights.mentioners)
                 rarity = 1 + weights.rare * log(max(len(mentioners), 1))

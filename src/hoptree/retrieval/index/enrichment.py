@@ -10,6 +10,7 @@ from pathlib import Path
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import link_or_copy
 from hoptree.core.values import Passage
+from hoptree.corpus.references import places_of, references_of
 from hoptree.retrieval.encoder import Encoder, open_encoder
 from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.folder import open_vectors
@@ -111,7 +112,8 @@ def _add_links(writer: LinkWriter, key: int, passage: Passage, finder: NameFinde
     own = _own_names(passage)
     written = {folded(name) for name in capitalised_names(passage.text)}
     if first_round:
-        writer.add(key, _document_key(passage), bears=sorted(own), mentions=sorted((known | written) - own))
+        bears, mentioned = own | places_of(passage), ((known | written) - own) | references_of(passage)
+        writer.add(key, _document_key(passage), bears=sorted(bears), mentions=sorted(mentioned))
     elif new := known - written - own:
         writer.add(key, _document_key(passage), mentions=sorted(new))
 
