@@ -3,6 +3,7 @@
 export const LANGUAGES = ["en", "de", "zh"];
 
 export const ROWS = [
+  [".", ".", "。"],
   ["1 file has a problem:", "1 Datei macht Schwierigkeiten:", "1 个文件有问题："],
   ["A and B are level in F1", "A und B haben dasselbe F1", "A 与 B 的 F1 相同"],
   ["A follow-up: read it with the questions before it", "Eine Rückfrage: mit den Fragen davor lesen", "追问：与之前的问题一起理解"],
@@ -188,12 +189,15 @@ export const ROWS = [
   ["Verdict", "Urteil", "判定"],
   ["What had come by then is below. Ask again when the server is back.", "Was bis dahin da war, steht unten. Fragen Sie noch einmal, wenn der Server wieder da ist.", "此前得到的内容在下面。服务器恢复后请再问一次。"],
   ["What had come by then is below. Ask again when the server is back: what it has looked up already is remembered.", "Was bis dahin da war, steht unten. Fragen Sie noch einmal, wenn der Server wieder da ist: was er nachgeschlagen hat, hat er behalten.", "此前得到的内容在下面。服务器恢复后请再问一次：已查过的内容都记住了。"],
+  ["What does “{document}” say about “{topic}”?", "Was steht in „{document}“ über „{topic}“?", "《{document}》中关于“{topic}”是怎么说的？"],
   ["What happened, in {steps}", "Was geschah, in {steps}", "过程，共 {steps}"],
   ["What happens", "Was geschieht", "过程"],
+  ["What is {topic}?", "Was ist {topic}?", "{topic}是什么？"],
   ["What is said about {topic}?", "Was steht über {topic} geschrieben?", "关于{topic}说了什么？"],
   ["What the answer rests on", "Worauf die Antwort beruht", "答案的依据"],
   ["What was read", "Was gelesen wurde", "读过的内容"],
   ["Where they differ: {questions}", "Wo sie abweichen: {questions}", "有差异的：{questions}"],
+  ["Who is {topic}?", "Wer ist {topic}?", "{topic}是谁？"],
   ["Who runs the server gives it out. It is kept until this tab is closed, and sent to this server only.", "Wer den Server betreibt, gibt ihn aus. Er bleibt, bis dieser Tab geschlossen wird, und geht nur an diesen Server.", "由服务器管理员发放。保存到此标签页关闭为止，且只发送给此服务器。"],
   ["Why", "Warum", "原因"],
   ["Why this one: {why}", "Warum diese: {why}", "为何选它：{why}"],
