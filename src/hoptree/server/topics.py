@@ -135,7 +135,8 @@ def _links(passages: Sequence[Passage]) -> Iterator[Topic]:
             if _is_name(title):
                 by_title.setdefault(title, passage)
     for title, passage in by_title.items():
-        others = (other for other in by_title if other in passage.text and other not in title and title not in other)
+        own = set(title.casefold().split())
+        others = (other for other in by_title if other in passage.text and not own & set(other.casefold().split()))
         if other := max(others, key=len, default=""):
             yield Topic(title=title, mentions=other, document=None, kind="link", language=_language(passage))
 

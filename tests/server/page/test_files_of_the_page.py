@@ -104,15 +104,15 @@ def test_reasons_have_words_in_all_languages() -> None:
             told = explain._weigh_support(answer, holding, stated, min(backed, steps), steps, measured)
             reasons.add(told.reason)
     for read in (0, 1, 7):
-        nothing = {"nodes": (), "evidence": passages, "cited": (), "measured": None, "read": read}
+        nothing: dict[str, Any] = {"nodes": (), "evidence": passages, "cited": (), "measured": None, "read": read}
         reasons.add(explain.tell_answer("Where is it?", "", "external", **nothing)[0])
-    assert len(reasons) > 30
+    assert len(reasons) > 30 and UNSUPPORTED in SCRIPTS["answer.js"]
     assert [reason for reason in sorted(reasons) if not fitting(reason)] == []
 
 
 def test_steps_have_words_in_all_languages() -> None:
     found = [{"id": "p", "title": "Lund", "text": "t", "score": 1.0}]
-    plan = [{"id": number, "question": "?", "parent": None, "refs": []} for number in (1, 2)]
+    plan: list[dict[str, Any]] = [{"id": number, "question": "?", "parent": None, "refs": []} for number in (1, 2)]
     events = [
         event("start", question="q", method="hop", model="m", fidelity="exact", options={}),
         event("rewritten", question="Who is it?"),

@@ -14,6 +14,8 @@ import { WritingView } from "./writing.js";
 
 const STEPS_SHOWN = 5;
 const SILENT = 20;
+/** The server's warning of a guess, which the sentence and the support say already. */
+const UNSUPPORTED = "what was read does not hold the answer: it is a guess that documents do not support";
 
 const FIDELITY = { prompted: t("prompted where its paper trained a model") };
 
@@ -260,7 +262,7 @@ export class AnswerView extends EventTarget {
   }
 
   #notes(result) {
-    const found = (result.warnings ?? []).map((text) => make("p", { class: "note warm", text: t("Note: {text}", { text: translated(text) }), dir: "auto" }));
+    const found = (result.warnings ?? []).filter((text) => result.confidence?.level !== "a guess" || text !== UNSUPPORTED).map((text) => make("p", { class: "note warm", text: t("Note: {text}", { text: translated(text) }), dir: "auto" }));
     if (result.chains?.length) {
       found.push(make("details", {}, make("summary", { text: result.chains.length === 1 ? t("The chain of reasoning") : t("The chains of reasoning") }),
         result.chains.map((text) => make("p", { class: "chain", text, dir: "auto" }))));

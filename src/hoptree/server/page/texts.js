@@ -40,8 +40,8 @@ export function translated(text) {
     const match = english.exec(text);
     if (match) return filled(own, Object.fromEntries(Object.entries(match.groups).map(([name, value]) => [name, name === name.toUpperCase() ? translated(value) : value])));
   }
-  if (!text.includes("; ")) return text;
-  return text.split("; ").map(translated).join(language === "zh" ? "；" : "; ");
+  const mark = ["; ", ", "].find((each) => text.includes(each) && text.split(each).every((part) => translated(part) !== part));
+  return mark ? text.split(mark).map(translated).join(language === "zh" ? (mark === "; " ? "；" : "，") : mark) : text;
 }
 
 /** A number as the reader's language writes it. */
