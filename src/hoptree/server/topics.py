@@ -47,8 +47,9 @@ _DEFINED = {
     "de": lazy_re(
         rf"(?:Der |Die |Das |Eine? )?{_NAME}{_MEANING} (?:ist|war) (?:eine?|der|die|das) (?P<rest>.{{0,200}})"
     ),
-    "zh": lazy_re(r"(?P<name>(?![如这那它其此本因所])[\w+ .-]{2,16}?)\s?是(?:一|指|由|用)(?P<rest>.{0,100})"),
+    "zh": lazy_re(r"(?P<name>(?![如这那它其此本因所只])[\w+ .-]{2,16}?)\s?是(?:一|指|由|用)(?P<rest>.{0,100})"),
 }
+_COMMAND = lazy_re(r"(?P<name>[a-z][\w.+-]{1,40}) [-–—] \S.{4,200}")
 _PERSON = lazy_re(r"\bborn\b|\bdied\b|\bgeboren\b|\bgestorben\b|出生|逝世|\b(?:1\d|20)\d\d\s?[–-]\s?(?:1\d|20)\d\d")
 _PART = "part|chapter|section|appendix|kapitel|abschnitt|anhang"
 _NUMBERED = lazy_re(
@@ -64,6 +65,7 @@ _POINTING = word_set(
     "jede jeder jedes 如下 这 那 如果 oder and or darauf antwort 它 他 她 其 此 本"
 )
 _USUAL = word_set(
+    "alphabetical-list-of-documents site-map permuted-index commands variables "
     "introduction warning caution scope tip important "
     "overview synopsis description options option parameters notes note example examples see-also "
     "name names author authors bugs history files environment contents index preface summary conclusion "
@@ -77,7 +79,9 @@ _USUAL = word_set(
 
 def suggest_topics(passages: Iterable[Passage]) -> list[Topic]:
     """Return what could be asked, of each kind in turn: questions, links, definitions, headings, else names."""
-    read = list(passages)
+    in_order = list(passages)
+    stride = max(1, len(in_order) // _MAX_TOPICS)  # from all over the corpus
+    read = [passage for start in range(stride) for passage in in_order[start::stride]]
     kinds = (list(_questions(read)), list(_links(read)), list(_definitions(read)), list(_headings(read)))
     in_turn = (topic for row in zip_longest(*kinds) for topic in row if topic is not None)
     chosen: dict[str, Topic] = {}
@@ -145,6 +149,9 @@ def _definitions(passages: Sequence[Passage]) -> Iterator[Topic]:
     """Yield names of which a passage says at its beginning who or what they are."""
     for passage in passages:
         language = _language(passage)
+        command = _COMMAND.fullmatch(passage.text.strip())
+        if command and command["name"] in passage.title:  # a page of a manual begins so
+            yield Topic(title=command["name"], mentions=None, document=None, kind="what", language=language)
         match = _DEFINED[language].match(passage.text)
         name = match["name"] if match else ""
         known = name and (name[0].isupper() or language == "zh") and _readable(name, passage)
@@ -157,7 +164,8 @@ def _headings(passages: Sequence[Passage]) -> Iterator[Topic]:
     """Yield headings with the title of their document."""
     for passage in passages:
         document, heading = _path(passage)
-        if heading and heading[-1] not in "?？" and heading not in document and len(passage.text.split()) > 1:
+        several = " " in heading or "-" in heading or not heading.isascii()
+        if several and heading[-1] not in "?？" and heading not in document and len(passage.text.split()) > 1:
             of = document if document and document not in heading else None
             yield Topic(title=heading, mentions=None, document=of, kind="heading", language=_language(passage))
 
