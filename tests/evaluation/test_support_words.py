@@ -11,7 +11,7 @@ import pytest
 from tests.command_line import call as call_in
 
 from hoptree.core.errors import InputError
-from hoptree.evaluation.support import NO_ANSWER, measure_support
+from hoptree.evaluation.calibration import NO_ANSWER, measure_support
 
 PAGES = {"A": "Ada Moor was born in Lund.", "B": "Bo Ek was born in Oslo.", "C": "Cy Dahl was born in Rome."}
 QUESTIONS = {

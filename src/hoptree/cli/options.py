@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 from hoptree.cli.console import counted, warn
-from hoptree.core.config import Config
 from hoptree.core.errors import InputError
+from hoptree.core.files import config_dir
 
 if TYPE_CHECKING:
+    from hoptree.core.config import Config
     from hoptree.engine.context import Prices
     from hoptree.engine.engine import Engine
     from hoptree.engine.trace import TraceFile
 
 
-_config = Config({}, {}, ())
+_config: Config | None = None
 
 
-def set_config(config: Config) -> None:
-    """Keep what configuration files say, and print their notes."""
+def read_config(*, trusted: bool) -> None:
+    """Read the configuration files, where there are any, and print what a person should know of them."""
     global _config
-    _config = config
-    for note in config.notes:
-        warn(note)
+    _config = None
+    if any(path.is_file() for path in (Path(".env"), Path("hoptree.toml"), config_dir() / "hoptree.toml")):
+        from hoptree.core.config import load_config
+
+        _config = load_config(os.environ, trusted=trusted)
+        for note in _config.notes:
+            warn(note)
+
+
+def options_of_files() -> Mapping[str, Mapping[str, Any]]:
+    """Return the options that configuration files set, by method."""
+    return _config.options if _config else {}
 
 
 def current_config() -> Config:
-    return _config
+    """Return what configuration files set, and where each value came from."""
+    from hoptree.core.config import load_config
+
+    return _config or load_config(dict(os.environ))
 
 
 class Argument:
@@ -253,7 +266,7 @@ def open_engine(
             corpus=corpus,
             graph=graph,
             retriever=retriever,
-            options={**current_config().options.get(method, {}), **read_settings(settings)},
+            options={**options_of_files().get(method, {}), **read_settings(settings)},
             roles=read_roles(roles),
             budget=limits,
             prices=read_prices(prices),

@@ -13,6 +13,7 @@ from hoptree.cli.console import chance, clean, echo, interval, print_json, run_t
 from hoptree.cli.options import AsJson, RunFolders, given
 from hoptree.cli.progress import describe_run, shown
 from hoptree.core.errors import InputError
+from hoptree.evaluation.calibration import measure_support
 from hoptree.evaluation.judge import read_judgements
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import DataGroup, read_groups
@@ -22,7 +23,6 @@ from hoptree.evaluation.reproduce import Reproduction
 from hoptree.evaluation.reproduce import reproduce as repeat
 from hoptree.evaluation.run_folder import Row, read_rows, read_run
 from hoptree.evaluation.statistics import PairedComparison, compare_groups, compare_runs
-from hoptree.evaluation.support import measure_support
 
 
 def report(

@@ -152,7 +152,7 @@ def serve(
         corpora=read_corpora(corpora, os.environ.get(VARIABLES["corpus"], "")),
         graphs=read_named(graphs, "--graph"),
         rerankers=read_named(rerankers, "--rerank"),
-        options=_read_options(settings, options.current_config().options),
+        options=_read_options(settings, options.options_of_files()),
         prompts=own_prompts.texts,
         corpora_folder=uploads,
         uploads_off=uploads_off,

@@ -169,6 +169,7 @@ export const SERVER_ROWS = [
   ["read at {turn}, spared the search at {turns}", "gelesen bei {turn}, ersparte die Suche bei {turns}", "读于 {turn}，省去 {turns} 的搜索"],
   ["read at {turn}", "gelesen bei {turn}", "读于 {turn}"],
   ["Sources differ: {sides}", "Quellen widersprechen sich: {sides}", "来源不一致：{sides}"],
+  ["This sample can detect a difference of {points} points ({n} paired questions, two-sided at {level} %, power {power} %).", "Diese Stichprobe kann einen Unterschied von {points} Punkten erkennen ({n} gepaarte Fragen, zweiseitig bei {level} %, Macht {power} %).", "此样本可检出 {points} 分的差异（{n} 个配对问题，双侧 {level} %，功效 {power} %）。"],
   // Methods.
   ["Read once, and split the question where that pays", "Einmal lesen, und die Frage teilen, wo es sich lohnt", "先读一次，值得时再拆分问题"],
   ["Read what the question finds; split the question where that is likely to mend the answer.", "Liest, was die Frage findet, und teilt sie, wo das die Antwort wahrscheinlich verbessert.", "阅读问题所找到的内容；在可能改善答案时拆分问题。"],
