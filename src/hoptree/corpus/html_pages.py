@@ -189,7 +189,7 @@ class _Page:
         self.text = "".join(self._pieces)
 
     def references(self) -> Iterator[tuple[int, str]]:
-        """Yield the links in sentences: a line without other words is a menu, or of a list of contents."""
+        """Yield the links in sentences: a line without other words is a menu."""
         lines: dict[int, list[tuple[int, int, str]]] = {}
         for link in self._links:
             lines.setdefault(self.text.rfind("\n", 0, link[0] + 1), []).append(link)

@@ -203,7 +203,7 @@ read_rst = text_reader(rst_document)
 
 
 def _rst_place(role: str, target: str, name: str) -> str:
-    """Return where a role leads: to a label, of any file, or to a document, whose root is not known for sure."""
+    """Return where a role leads: to a label of any file, or to a document."""
     if role != "doc":
         return f"{_LABELLED}{' '.join(target.casefold().split())}"
     place = resolve_link(target.lstrip("/"), "" if target.startswith("/") else name)

@@ -1,4 +1,4 @@
-"""Cross-references: where a document points to, and what of a passage can be pointed to.
+"""Cross-references: where passages point to, and what can be pointed to.
 
 A place has a name that no text has: the file and an anchor in it ("manual/tables.html#keys"), the file and the number
 of a section, or the file and the id of an entry ("[RFC2119]"). Links written in HTML, Markdown or reStructuredText are
@@ -36,7 +36,7 @@ _NOT_WORDS = lazy_re(r"[^\w\- ]")
 
 
 def resolve_link(href: str, name: str) -> str:
-    """Return the place that a link in the file `name` leads to; "" if it leads out of the documents."""
+    """Return the place that a link of a file leads to; "" if out of the documents."""
     target, _, anchor = href.strip().partition("#")
     path = unquote(target.partition("?")[0])
     if _SCHEME.match(href.strip()) or path.startswith("/") or not (path or anchor):
@@ -71,15 +71,15 @@ def places_of(passage: Passage) -> set[str]:
 def references_of(passage: Passage) -> set[str]:
     """Return the names of the places that a passage points to."""
     file = _file_of(passage)
-    found = {MARK + target for target in passage.references}
+    targets = {MARK + target for target in passage.references}
     for pattern in (_NUMBERED, _NUMBERED_ZH):
-        found |= {_numbered(file, match["number"]) for match in _first(pattern.finditer(passage.text))}
-    found |= {_entry(file, match["id"]) for match in _first(_CITED.finditer(passage.text))}
-    return found - places_of(passage)
+        targets |= {_numbered(file, match["number"]) for match in _first(pattern.finditer(passage.text))}
+    targets |= {_entry(file, match["id"]) for match in _first(_CITED.finditer(passage.text))}
+    return targets - places_of(passage)
 
 
 def _number_of(heading: str) -> str:
-    """Return the number of a heading ("4.2. Package pools", "Chapter 5", "A. Names"); "" where it has none."""
+    """Return the number of "4.2. Package pools", "Chapter 5", "A. Names"; else ""."""
     match = _HEADED.match(heading)
     if match is None:
         return ""

@@ -1,4 +1,7 @@
-"""Compare what was said of answers with their correctness: decisions to answer from memory, and words of support."""
+"""Compare what was said of answers with their correctness.
+
+That is decisions to answer from memory, and words about support.
+"""
 
 from __future__ import annotations
 
@@ -238,7 +241,7 @@ _RIGHT_FROM = 0.5  # of F1
 
 @dataclass(frozen=True, slots=True)
 class Worded:
-    """Answers that were given one word: how many, the share that is right, and the mean F1, with intervals."""
+    """Answers of one word: how many, the share that is right, and the mean F1."""
 
     word: str
     answers: int
@@ -250,7 +253,7 @@ class Worded:
 
 
 def measure_support(runs: Sequence[Path]) -> list[Worded]:
-    """Return how right the answers of runs are, by the word that a person reads for their support.
+    """Return how right answers of runs are, by the word about their support.
 
     The words are told anew from the traces, by today's rules. An answer with an F1 of 0.5 and above counts as right.
     """

@@ -239,7 +239,7 @@ export class AnswerView extends EventTarget {
       make("p", { class: "label", text: label }),
       result.answer && result.sentence ? make("p", { class: "sentence", dir: "auto" }, ...this.#cited(result)) : "",
       result.answer ? make("p", { class: "answer-text", text: result.answer, dir: "auto" }) : make("p", { class: "answer-text none", text: noAnswer(result) }),
-      level ? make("p", { class: "note confidence", text: `${capital(t(level))}: ${translated(reason)}${t(".")}`, dir: "auto" }) : "",
+      level ? make("p", { class: "note confidence", text: t("{level}: {reason}.", { level: capital(t(level)), reason: translated(reason) }), dir: "auto" }) : "",
       result.why && result.answer ? make("p", { class: "note why", text: t("Why this one: {why}", { why: translated(result.why) }), dir: "auto" }) : "");
     if (result.error) this.trouble.replaceChildren(problemBox(result.error));
   }

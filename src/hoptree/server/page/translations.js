@@ -3,7 +3,6 @@
 export const LANGUAGES = ["en", "de", "zh"];
 
 export const ROWS = [
-  [".", ".", "。"],
   ["1 file has a problem:", "1 Datei macht Schwierigkeiten:", "1 个文件有问题："],
   ["A and B are level in F1", "A und B haben dasselbe F1", "A 与 B 的 F1 相同"],
   ["A follow-up: read it with the questions before it", "Eine Rückfrage: mit den Fragen davor lesen", "追问：与之前的问题一起理解"],
@@ -267,6 +266,7 @@ export const ROWS = [
   ["{corpus} is not indexed for it", "{corpus} ist dafür nicht indexiert", "{corpus} 没有为此建立索引"],
   ["{done} of {total}", "{done} von {total}", "{done} / {total}"],
   ["{done} of {total} passages", "{done} von {total} Stellen", "{done} / {total} 个段落"],
+  ["{level}: {reason}.", "{level}: {reason}.", "{level}：{reason}。"],
   ["{name} is ready.", "{name} ist fertig.", "{name} 已就绪。"],
   ["{name} was removed.", "{name} wurde entfernt.", "{name} 已删除。"],
   ["{n} below", "{n} darunter", "下有 {n} 个"],
