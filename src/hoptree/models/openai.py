@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
 
+from hoptree.core.config import is_loopback_url
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
 from hoptree.core.http_client import MAX_BODY_BYTES, HttpClient, describe_body, error_text, key_header
 from hoptree.core.lazy import lazy_re
@@ -170,17 +170,8 @@ def _open_client(base_url: str, timeout: float | None = None) -> HttpClient:
     """Open an endpoint with its key; one on this machine is waited for longer: its processor may be slow."""
     url = (base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
     headers = key_header("OPENAI_API_KEY")
-    seconds = timeout or (_LOCAL_TIMEOUT_S if is_loopback(url) else _TIMEOUT_S)
+    seconds = timeout or (_LOCAL_TIMEOUT_S if is_loopback_url(url) else _TIMEOUT_S)
     return HttpClient(url, headers=headers, timeout=seconds, url_source="--base-url", max_body=MAX_BODY_BYTES)
-
-
-def is_loopback(url: str) -> bool:
-    """Whether an address is one of this machine."""
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return False
-    return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")
 
 
 async def list_models(base_url: str = "", *, timeout: float = 10.0) -> list[str]:

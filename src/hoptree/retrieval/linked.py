@@ -90,6 +90,7 @@ class LinkWeights:
     named: float = 0.7  # a passage whose name is in the question
     rare_named: float = 0.3  # discount of such a name by how many passages mention it (a factor of the logarithm)
     link: float = 1.2  # a passage whose name a seed mentions
+    reference: float = 1.2  # a passage that a seed points to
     back: float = 0.2  # a passage that mentions a seed's name
     together: float = 0.5  # a passage that mentions the same name as a seed
     rare: float = 0.5  # discount of a mentioned name by how many passages mention it (a factor of the logarithm)
@@ -118,10 +119,11 @@ class _Way(NamedTuple):
 
 
 class _Ways(NamedTuple):
-    """Where a passage leads: by names that it mentions, of which `borne` lead to passages, and by its own names."""
+    """Where a passage leads: by names that it mentions, of which `borne` lead to passages, by places, by its names."""
 
     borne: int
     by_mentions: tuple[_Way, ...]
+    by_references: tuple[tuple[float, tuple[tuple[int, ...], ...]], ...]
     by_names: tuple[tuple[float, tuple[int, ...]], ...]
 
 
@@ -230,6 +232,14 @@ class Linked(BM25):
                     led = True
                     give((key,), worth * part, source)
                 give(mentioning, strength * weights.together / rarity, source)
+            for rarity, bearing in ways.by_references:
+                parts = self._parts(query, bearing)
+                if all(source in linked.get(key, ()) for key in parts):  # its words are the name of the page
+                    continue
+                share = rarity * len(ways.by_references) ** weights.spread
+                for key, part in parts.items():
+                    led = True
+                    give((key,), strength * weights.reference * part / share, source)
             for rarity, mentioners in ways.by_names:
                 give(mentioners, strength * weights.back / rarity, source)
         return linked, led
@@ -311,15 +321,21 @@ def _ways_from(links: Links, weights: LinkWeights, key: int, title: str, aliases
     """Return where the passage of a key leads."""
     limits = (weights.bearers, weights.mentioners, _COUNT_TOLERANCE * weights.mentioners)
     ties = {name: links.ties(name, *limits) for name in links.mentions(key)}
+    places = [links.ties(name, *limits) for name in links.references(key)]
     backward = [links.mentioning(name, weights.mentioners) for name in _names(title, aliases)]
+
+    def rarity(count: int) -> float:
+        return 1 + weights.rare * log(max(count, 1))
+
     return _Ways(
         max(sum(tie.borne for tie in ties.values()), 1),
         tuple(
-            _Way(f" {name} ", 1 + weights.rare * log(max(tie.mentioned, 1)), tie.bearing, tie.mentioning)
+            _Way(f" {name} ", rarity(tie.mentioned), tie.bearing, tie.mentioning)
             for name, tie in ties.items()
             if tie.bearing or tie.mentioning
         ),
-        tuple((1 + weights.rare * log(len(keys)), keys) for keys in backward if keys),
+        tuple((rarity(tie.mentioned), tie.bearing) for tie in places if tie.borne),
+        tuple((rarity(len(keys)), keys) for keys in backward if keys),
     )
 
 

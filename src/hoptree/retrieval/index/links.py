@@ -22,6 +22,7 @@ import tantivy
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
+from hoptree.corpus.references import MARK
 from hoptree.retrieval.index.tantivy_files import KeyedWriter, TantivyErrors, composed, key_of, readable
 from hoptree.retrieval.index.text_index import Texts
 from hoptree.text.names import sentences
@@ -65,6 +66,7 @@ class Links:
     """Reads the mention graph, as it was when it was opened.
 
     `mentions` are the names in a passage, `count` how many passages mention a name, `borne` whether any bears it.
+    `references` are the places that a passage points to, which bear names as well (`corpus/references.py`).
     `mentioning` and `bearing` (by document) return passages of a name; none if they are more than a number. `ties` is
     all of that in one look.
     """
@@ -73,6 +75,7 @@ class Links:
         read = _Reader(folder)  # one that does not refer to the caches: a cycle would keep the index open
         self.knows: Callable[[int], bool] = read.knows
         self.mentions: Callable[[int], tuple[str, ...]] = lru_cache(_KEPT)(read.mentions)
+        self.references: Callable[[int], tuple[str, ...]] = lru_cache(_KEPT)(read.references)
         self.count: Callable[[str], int] = lru_cache(_KEPT)(read.count)
         self.borne: Callable[[str], bool] = lru_cache(_KEPT)(read.borne)
         self.mentioning: Callable[[str, int], tuple[int, ...]] = lru_cache(_KEPT)(read.mentioning)
@@ -94,6 +97,12 @@ class _Reader:
             return bool(self._searcher.doc_freq("key", key))
 
     def mentions(self, key: int) -> tuple[str, ...]:
+        return tuple(name for name in self._mentioned(key) if not name.startswith(MARK))
+
+    def references(self, key: int) -> tuple[str, ...]:
+        return tuple(name for name in self._mentioned(key) if name.startswith(MARK))
+
+    def _mentioned(self, key: int) -> tuple[str, ...]:
         names: set[str] = set()
         with _DAMAGED:
             records = max(int(self._searcher.doc_freq("key", key)), 1)
@@ -176,6 +185,8 @@ _NUMBERING = lazy_re(rf"(?:(?:{_PART_WORD}) )?(?:[A-Z]\.)?(?:\d+\.)+(?:\d+)?\s+"
 """What comes before the words of a heading, but not before those of a title: "1. FC Köln" is a name."""
 _PAGE_NUMBERING = lazy_re(rf"(?:(?:{_PART_WORD}) (?:[A-Z]|\d+)\.|(?:[A-Z]|\d+)(?:\.\d+)+\.)\s+(?=\S)", re.IGNORECASE)
 """What comes before the words of a title, too: "F.9. btree_gist" is a page of a manual."""
+_MANUAL_PAGE = lazy_re(r"[\w.:+-]+\(\d\w{0,4}\)")
+"""A page of a manual, which is named with its section: ls(1)."""
 _MIN_NAME_CHARS, _MAX_NAME_CHARS = 3, 120
 _MAX_TITLE_CHARS = 1_000  # longer titles are no names, whatever stands in brackets at their end
 _MAX_NAMES_PER_PASSAGE = 64
@@ -207,9 +218,10 @@ def names_of(title: str, aliases: Iterable[str] = ()) -> tuple[str, ...]:
             part = part.strip()
             if len(part) > _MAX_TITLE_CHARS:
                 continue
-            name = _QUALIFIER.sub("", part) or part
-            if _MIN_NAME_CHARS <= len(name) <= _MAX_NAME_CHARS and any(c.isalpha() for c in name):
-                names[name] = None
+            bare = _QUALIFIER.sub("", part) or part
+            for name in (bare, part) if _MANUAL_PAGE.fullmatch(part) else (bare,):
+                if _MIN_NAME_CHARS <= len(name) <= _MAX_NAME_CHARS and any(c.isalpha() for c in name):
+                    names[name] = None
     return tuple(names)
 
 

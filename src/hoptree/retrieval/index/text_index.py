@@ -56,8 +56,9 @@ _DAMAGED = TantivyErrors("The index is damaged")
 Word = tuple[str, str]  # a field and a term in it
 Hit = tuple[float, tantivy.DocAddress]
 Stages = tuple[tuple[str, float], ...]
-Stored = tuple[str, str, str, str, int, int, tuple[str, ...], tuple[tuple[str, str], ...]]
-"""A passage without its score: id, title, text, document, start, end, aliases, metadata."""
+Names = tuple[str, ...]
+Stored = tuple[str, str, str, str, int, int, Names, tuple[tuple[str, str], ...], Names, Names]
+"""A passage without its score: id, title, text, document, start, end, aliases, metadata, anchors, references."""
 
 
 class TextWriter(KeyedWriter):
@@ -120,6 +121,8 @@ def _record(passage: Passage) -> bytes:
     if is_plain(passage):
         return _PLAIN + passage.id.encode("utf-8", "surrogatepass")
     rest = [passage.id, passage.document, passage.start, passage.end, passage.aliases, passage.metadata]
+    if passage.anchors or passage.references:
+        rest += [passage.anchors, passage.references]
     return json.dumps(rest).encode()
 
 
@@ -377,8 +380,8 @@ class Texts:
             stored = self._stored(address.segment_ord, address.doc)
         except (LookupError, TypeError, RecursionError) as error:
             raise ValueError(f"a passage cannot be read ({error})") from error
-        name, title, text, document, start, end, aliases, metadata = stored
-        return Passage(name, title, text, score, document, start, end, aliases, metadata, stages)
+        name, title, text, document, start, end, aliases, metadata, *links = stored
+        return Passage(name, title, text, score, document, start, end, aliases, metadata, stages, *links)
 
 
 def _terms(analyzer: tantivy.TextAnalyzer, text: str) -> tuple[str, ...]:
@@ -428,10 +431,11 @@ def _read_stored(searcher: tantivy.Searcher, segment: int, place: int) -> Stored
     record = bytes(stored["record"][0])
     if record.startswith(_PLAIN):
         name = record[len(_PLAIN) :].decode("utf-8", "surrogatepass")
-        return name, title, text, name, 0, len(text), (), ()
-    name, document, start, end, aliases, metadata = json.loads(record)
+        return name, title, text, name, 0, len(text), (), (), (), ()
+    name, document, start, end, aliases, metadata, *links = json.loads(record)
     fields = tuple((name, value) for name, value in metadata)
-    return name, title, text, document, start, end, tuple(aliases), fields
+    anchors, references = map(tuple, links or ((), ()))
+    return name, title, text, document, start, end, tuple(aliases), fields, anchors, references
 
 
 def _first(hits: Sequence[Hit], k: int) -> list[Hit]:
