@@ -89,6 +89,16 @@ def _fidelity_by_corpus(method: Method, capabilities: Collection[str]) -> str:
     return BY_CORPUS.join(dict.fromkeys(fidelities))
 
 
+_IN_WORDS = {"exact": "yes", "approx": "not exactly"}
+
+
+def as_published(method: Method, fidelity: str) -> str:
+    """Say in words whether a run is as in the method's paper."""
+    if not method.paper and fidelity != NOT_POSSIBLE:
+        return "of no paper"
+    return BY_CORPUS.join(_IN_WORDS.get(part, part) for part in fidelity.split(BY_CORPUS))
+
+
 _HOW = {
     "corpus": "hoptree index FOLDER --out DIR, then --corpus DIR (or --corpus sample, --corpus wikipedia)",
     "graph": "hoptree graph load FILE --out DIR or hoptree graph extract, then --graph DIR (or --graph wikidata)",
@@ -194,7 +204,7 @@ def held_by_corpus(method: Method) -> tuple[str, ...]:
 
 def notes_of(method: Method) -> tuple[str, ...]:
     """Return what the fidelity of a method depends on, a note each."""
-    notes = [f"approx: {method.differs}"] if method.differs else []
+    notes = [f"approx: {method.differs}"] if method.differs and method.paper else []
     name, value = method.trained_by
     trained = f"{name}={'on' if value is True else value}"
     heard = [signal for signal in method.signals if is_signal(signal)]
@@ -244,7 +254,7 @@ OLD_COST = "measured before the method's code or prompts changed"
 _HEAD = """# Methods
 
 Made by `hoptree methods docs --out docs/reference/methods.md` from the code: edit that, not this file.
-`hoptree methods` prints the table with the fidelity for your model, and `hoptree methods show NAME` one of them.
+`hoptree methods` says of each for your model whether it runs as published, and `hoptree methods show NAME` one of them.
 """
 _FIDELITY = """## How close to their papers
 
@@ -354,6 +364,7 @@ def _section(facts: MethodFacts) -> str:
         source = f"[{cited.title}]({cited.link}), {cited.year}" if cited.link else cited.cited
         lines.append(f"- Paper: {source}.")
     lines += [f"- Fidelity: {note.removesuffix('.')}." for note in notes_of(method)]
+    lines += [] if method.paper else ["- Of no paper."]
     corpus_needs = " and ".join(held_by_corpus(method))
     needs = ", ".join(method.needs) or "nothing but a model"
     lines.append(f"- Needs: {needs}{f', which holds {corpus_needs}, else it is approx' if corpus_needs else ''}.")

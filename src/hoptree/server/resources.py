@@ -217,6 +217,7 @@ class Topic(TypedDict):
 
 
 _TOPIC_PASSAGES = 300
+_TOPIC_TEXT_CHARS = 2_000  # of a passage: every title is looked for in each
 _MAX_TOPICS = 6
 _MIN_TOPIC_CHARS, _MAX_TOPIC_CHARS = 4, 80
 
@@ -361,7 +362,7 @@ class Corpora:
         for _, _, passage in (row for number in range(0, len(texts), step) for row in texts.scan(number, number + 1)):
             title = passage.title.rpartition(BETWEEN_HEADINGS)[2].strip()
             if _MIN_TOPIC_CHARS <= len(title) <= _MAX_TOPIC_CHARS:
-                by_title.setdefault(title, passage.text)
+                by_title.setdefault(title, passage.text[:_TOPIC_TEXT_CHARS])
         topics = []
         for title, text in by_title.items():
             others = (other for other in by_title if other in text and other not in title and title not in other)

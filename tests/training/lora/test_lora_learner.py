@@ -76,16 +76,16 @@ def test_packed_and_alone_are_the_same(kind: str, base: Path, windowed: Path, tm
 
 def test_packed_examples_have_the_gradients_of_plain_attention(base: Path, tmp_path: Path) -> None:
     found = examples(base, tmp_path)
-    together = learner(base, Recipe(max_length=512))
-    loss, packed = gradients(together, found)
+    loss, packed = gradients(learner(base, Recipe(max_length=512)), found)
     plain = learner(base, Recipe())
     model, replies = plain.adapted.get_base_model(), sum(example.reply for example in found)
     model.set_attn_implementation("sdpa")
     for example in found:
         logits = model(input_ids=torch.tensor([example.tokens]), use_cache=False).logits[0, example.prompt - 1 : -1]
-        part = torch.nn.functional.cross_entropy(logits, torch.tensor(example.tokens[example.prompt :]), reduction="sum")
-        (part / replies).backward()
-        loss -= float(part.detach()) / replies
+        targets = torch.tensor(example.tokens[example.prompt :])
+        part = torch.nn.functional.cross_entropy(logits, targets, reduction="sum") / replies
+        part.backward()
+        loss -= float(part.detach())
     assert loss == pytest.approx(0, abs=1e-5)
     assert alike(packed, {name: weight.grad for name, weight in plain.weights.items()})
 
