@@ -318,9 +318,8 @@ def _legend(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] | 
     lines.append("not exactly: otherwise, or without a signal the paper uses; prompted: without the model it trained")
     for fact in facts:
         if any(method_facts.BY_CORPUS in value for value in fact.fidelity.values()):
-            lines.append(
-                f"yes{method_facts.BY_CORPUS}not exactly: by what the corpus holds (hoptree methods show NAME says what)"
-            )
+            either = f"yes{method_facts.BY_CORPUS}not exactly"
+            lines.append(f"{either}: by what the corpus holds (hoptree methods show NAME says what)")
             break
     measured: dict[str, list[str]] = {}
     for fact in facts:
