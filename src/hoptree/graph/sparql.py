@@ -120,7 +120,7 @@ class SparqlClient:
         await self._throttle.send(lambda: self._send("ASK { ?s ?p ?o }", budget))
 
     async def _send(self, query: str, budget: TimeBudget) -> tuple[bytes, Any]:
-        """Return a reply with what it holds: parsing once is enough of a hold-up where it is long."""
+        """Return a reply, and the JSON in it; a long one takes a second to parse."""
         form = urlencode({"query": query, "format": "json"}, errors="replace").encode()
         seconds, began = budget.seconds, time.monotonic()
         if not budget.left:
