@@ -33,7 +33,7 @@ FILMS = 11
 NODE = {"num_cpus": 2, "include_log_monitor": False}
 
 
-PROBE = "import ray; ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False); ray.get(ray.put(1))"
+PROBE = "import ray; ray.init('local', num_cpus=1, include_dashboard=False, log_to_driver=False); ray.get(ray.put(1))"
 
 
 @pytest.fixture(scope="module", autouse=True)
