@@ -25,6 +25,7 @@ MAX_BODY_BYTES = 16 * 2**20  # bytes of a response that are read; a server that 
 _CONNECT_TIMEOUT_S = 10.0
 _MAX_IDLE_S = 5.0  # how long an idle connection is used again: one that a firewall forgot would swallow the request
 _MAX_HEADERS = 200
+_MAX_INTERIM = 10  # replies before the one that is meant
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: |\r?\n)")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _PATH_CHARS = "!#$%&'()*+,/:;=?@[]~"
@@ -323,9 +324,13 @@ class _Connection:
         """Send a request and read the whole reply; raise ValueError for what is no HTTP, EOFError for a sudden end."""
         self._writer.write(message)
         await self._writer.drain()
-        status, version = 100, 1
-        while status < 200:
+        status, version, headers = await self._read_head()
+        for _ in range(_MAX_INTERIM):  # "100 Continue" and the like, which a server might send for ever
+            if status >= 200:
+                break
             status, version, headers = await self._read_head()
+        else:
+            raise ValueError("interim replies without end")
         self._keep_alive = version == 1 and headers.get("connection", "").lower() != "close"
         if bodiless or status in (204, 304):
             return status, headers, b""
@@ -376,9 +381,10 @@ class _Connection:
                 raise BodyTooLarge
             received += await self._reader.readexactly(size)
             await self._reader.readline()
-        while (await self._reader.readline()).strip():
-            pass
-        return bytes(received)
+        for _ in range(_MAX_HEADERS):
+            if not (await self._reader.readline()).strip():
+                return bytes(received)
+        raise ValueError("trailers without end")
 
 
 def key_header(variable: str, scheme: str = "Bearer") -> dict[str, str]:

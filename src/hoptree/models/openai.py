@@ -12,7 +12,14 @@ from typing import Any
 
 from hoptree.core.config import is_loopback_url
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
-from hoptree.core.http_client import MAX_BODY_BYTES, HttpClient, describe_body, error_text, key_header
+from hoptree.core.http_client import (
+    MAX_BODY_BYTES,
+    HttpClient,
+    describe_body,
+    error_text,
+    key_header,
+    without_password,
+)
 from hoptree.core.lazy import lazy_re
 from hoptree.models.model import (
     Capability,
@@ -61,7 +68,7 @@ class OpenAIModel:
             remedy = "Set OPENAI_API_KEY, or give --base-url for another endpoint, or use --model local/…."
             raise ConfigError(f"openai/{name} needs a key.", remedy)
         self.name = f"{kind}/{name}"
-        self.identity = f"openai:{url}:{name}"
+        self.identity = f"openai:{without_password(url)}:{name}"
         self.endpoint = url
         self.slots, self._model = slots, name
         self._refused: set[str] = set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import Literal
 
@@ -36,6 +37,7 @@ class Topic(TypedDict):
     language: Language
 
 
+_TEXT_CHARS = 2_000  # of a passage: every title is looked for in each
 _MAX_TOPICS, _ENOUGH = 6, 3  # names are offered where nothing better is
 _MIN_CHARS, _MAX_CHARS, _MAX_WORDS, _MAX_NAME_WORDS = 3, 60, 7, 4
 _MIN_QUESTION_WORDS, _MAX_QUESTION_CHARS = 4, 120
@@ -79,7 +81,7 @@ _USUAL = word_set(
 
 def suggest_topics(passages: Iterable[Passage]) -> list[Topic]:
     """Return what could be asked, of each kind in turn: questions, links, definitions, headings, else names."""
-    in_order = list(passages)
+    in_order = [replace(passage, text=passage.text[:_TEXT_CHARS]) for passage in passages]
     stride = max(1, len(in_order) // _MAX_TOPICS)  # from all over the corpus
     read = [passage for start in range(stride) for passage in in_order[start::stride]]
     kinds = (list(_questions(read)), list(_links(read)), list(_definitions(read)), list(_headings(read)))
