@@ -163,7 +163,8 @@ class Texts:
         spoken = lru_cache(_QUERIES_KEPT)(partial(_spoken, language, foreign))
         sought = lru_cache(_QUERIES_KEPT)(partial(_sought, self._analyzer, language, spoken))
         self.sought: Callable[[str], tuple[str, ...]] = sought
-        self._term: Callable[[Word], tantivy.Query] = lru_cache(_TERMS_KEPT)(partial(_term_query, self._schema))
+        term = partial(tantivy.Query.term_query, self._schema, index_option="freq")
+        self._term: Callable[[str, str], tantivy.Query] = lru_cache(_TERMS_KEPT)(term)
         known = partial(_known, lru_cache(_TERMS_KEPT)(partial(_count, self._searcher)), sought, spoken)
         self._words: Callable[[str], Mapping[Word, int]] = lru_cache(_QUERIES_KEPT)(known)
         self._stored: Callable[[int, int], Stored] = lru_cache(_PASSAGES_KEPT)(partial(_read_stored, self._searcher))
@@ -320,7 +321,7 @@ class Texts:
         return int(hits[0][0]) if hits else -1
 
     def _any(self, words: Collection[Word]) -> tantivy.Query:
-        return tantivy.Query.boolean_query([(tantivy.Occur.Should, self._term(word)) for word in words])
+        return tantivy.Query.boolean_query([(tantivy.Occur.Should, self._term(*word)) for word in words])
 
     def _by_cost(self, words: Mapping[Word, int]) -> tuple[list[Word], list[Word]]:
         """Split words into those that may find passages and those too frequent for it, rarest first."""
@@ -399,10 +400,6 @@ def _sought(analyzer: tantivy.TextAnalyzer, language: str, spoken: Callable[[str
         words = (word for word in query.split() if word.strip("?¿!.,").lower() not in function_words().get(foreign, ()))
         query = " ".join(word for word in words if _foreign(foreign, word)) or query
     return _terms(analyzer, without_asking(query, language)) or _terms(analyzer, query)
-
-
-def _term_query(schema: tantivy.Schema, word: Word) -> tantivy.Query:
-    return tantivy.Query.term_query(schema, *word, index_option="freq")
 
 
 def _count(searcher: tantivy.Searcher, word: Word) -> int:
