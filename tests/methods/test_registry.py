@@ -213,6 +213,39 @@ def test_an_entry_point_that_cannot_be_imported_leaves_the_others(others: Callab
     assert "hop" in unknown.value.remedy
 
 
+def test_a_module_that_registers_another_name_says_so(
+    others: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others("twice", "thrice_module", METHOD.format(name="thrice"))
+    with pytest.raises(ConfigError, match="The module thrice_module registers no method 'twice'") as caught:
+        find_method("twice")
+    assert '@method("twice", …)' in caught.value.remedy and find_method("thrice")
+    (tmp_path / "copied_module.py").write_text(METHOD.format(name="copyd"), encoding="utf-8")
+    monkeypatch.setitem(registry._MODULES, "copied", "copied_module")
+    with pytest.raises(ConfigError, match="The module copied_module registers no method 'copied'") as caught:
+        find_method("copied")
+    assert '@method("copied", …)' in caught.value.remedy
+
+
+def test_a_name_is_registered_by_one_module(
+    others: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of a file that keeps its name took the place of the original."""
+    original = find_method("iter_retgen")
+    (tmp_path / "copy_module.py").write_text(METHOD.format(name="iter_retgen"), encoding="utf-8")
+    monkeypatch.setitem(registry._MODULES, "copied", "copy_module")
+    with pytest.raises(ConfigError) as caught:
+        find_method("copied")
+    assert "The module copy_module registers no method 'copied'" in str(caught.value)
+    assert f"'iter_retgen' is the method of {original.run.__module__}" in str(caught.value)
+    assert find_method("iter_retgen") is original
+    monkeypatch.delitem(registry._MODULES, "copied")
+    registry._registered.pop("oner")  # as before it is looked for
+    others("oner", "other_oner", METHOD.format(name="oner"))
+    list_methods()
+    assert "oner" not in registry._registered, "nobody takes a name of ours, loaded or not"
+
+
 def test_a_name_like_no_method_gets_the_list() -> None:
     with pytest.raises(ConfigError) as caught:
         find_method("zzz")

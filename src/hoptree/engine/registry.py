@@ -32,6 +32,7 @@ _MODULES = {
 }
 """Where each method of the package is defined; a module is imported when its method is first looked for."""
 _registered: dict[str, Method] = {}
+_REGISTERS = '@method("{}", …)'
 _MAX_LISTED_METHODS = 6
 _UNBOUNDED = 1e9
 ON, OFF = ("on", "true", "yes", "1"), ("off", "false", "no", "0")  # how a switch is written
@@ -174,6 +175,10 @@ def method(name: str, *, title: str, **facts: Any) -> Callable[[Run], Run]:
             Option(p.name, hints[p.name], p.default) for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY
         )
         begun = _begun_again(run) if facts.get("signals") else run
+        taken = _registered[name].run.__module__ if name in _registered else _MODULES.get(name, run.__module__)
+        if run.__module__ != taken and not run.__module__.startswith(f"{taken}."):
+            cause = f"'{name}' is the method of {taken}, and {run.__module__} registers another one of that name."
+            raise ConfigError(cause, f"Name it otherwise there: {_REGISTERS.format('…')}.")
         _registered[name] = Method(name, title, begun, options, **facts)
         return run
 
@@ -204,7 +209,19 @@ def list_methods() -> tuple[Method, ...]:
 
 @cache
 def _load(name: str) -> None:
-    import_module(_MODULES[name])
+    module = _MODULES[name]
+    try:
+        import_module(module)
+    except ConfigError as error:
+        raise _not_registered(module, name, f": {error.cause}") from error
+    if name not in _registered:
+        raise _not_registered(module, name, ".")
+
+
+def _not_registered(module: str, name: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"The module {module} registers no method '{name}'{why}", f"Write {_REGISTERS.format(name)} there."
+    )
 
 
 class _Announced(NamedTuple):
@@ -259,8 +276,8 @@ def find_method(name: str) -> Method:
     plugins = _load_plugins() if name not in _registered else ()
     if name not in _registered:
         for announced in plugins:
-            if announced.name == name and announced.problem:
-                raise announced.as_error()
+            if announced.name == name:
+                raise announced.as_error() if announced.problem else _not_registered(announced.module, name, ".")
         names = [*_MODULES, *(known for known in _registered if known not in _MODULES)]
         close = closest(name.casefold(), names)
         hint = f"Did you mean '{close}'?" if close else f"There are: {', '.join(names)}."
