@@ -76,16 +76,17 @@ def events() -> Iterator[str]:
     yield "One JSON object a line; every event has `event`, `run` and `t` (seconds since the question was asked).\n"
     yield "`sum`, the last field of a line, is the CRC-32 of what stands before it.\n"
     kinds = {cls for cls in _subclasses(Event) if cls.event and not issubclass(cls, Decision)}
-    yield from _table("event", {cls.event: cls for cls in sorted(kinds, key=lambda cls: (cls.event, cls.__name__))})
+    yield from _table("event", {cls: cls.event for cls in kinds})
     yield "\n## Decisions\n"
     yield 'A decision is `{"event": "decision", "kind": …, "value": …}` with its grounds.\n'
-    decisions = {cls.kind: cls for cls in _subclasses(Decision) if isinstance(cls.__dict__.get("kind"), str)}
-    yield from _table("kind", dict(sorted(decisions.items())))
+    decisions = {cls: cls.kind for cls in _subclasses(Decision) if isinstance(cls.__dict__.get("kind"), str)}
+    yield from _table("kind", decisions)
 
 
-def _table(head: str, classes: dict[str, Any]) -> Iterator[str]:
+def _table(head: str, classes: dict[Any, str]) -> Iterator[str]:
+    """A row for each class; several may have one name."""
     yield f"| {head} | type | meaning | fields |\n|---|---|---|---|"
-    for name, cls in classes.items():
+    for cls, name in sorted(classes.items(), key=lambda pair: (pair[1], pair[0].__name__, pair[0].__module__)):
         fields = ", ".join(f"`{part.name}`" for part in dataclasses.fields(cls) if part.name not in ("run", "t"))
         module = cls.__module__.removeprefix("hoptree.").replace(".", "/")
         yield f"| `{name}` | `{cls.__name__}` in `{module}.py` | {_cell(inspect.getdoc(cls) or '')} | {fields} |"

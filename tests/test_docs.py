@@ -15,6 +15,8 @@ import pytest
 import typer.main
 
 from hoptree.cli.main import app
+from hoptree.engine.events import _DECISIONS, NodeSettled, NodeStarted
+from hoptree.engine.registry import list_methods
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(
@@ -88,6 +90,15 @@ def test_the_reference_is_up_to_date() -> None:
         [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_reference_has_a_row_for_each_type_of_a_kind() -> None:
+    """Several types share a kind: a node that starts and one that is settled, decisions of several methods."""
+    list_methods()
+    rows = (ROOT / "docs" / "reference" / "events.md").read_text(encoding="utf-8")
+    packaged = [cls for kinds in _DECISIONS.values() for cls in kinds.values() if cls.__module__.startswith("hoptree.")]
+    missing = [cls.__name__ for cls in (NodeStarted, NodeSettled, *packaged) if f"| `{cls.__name__}` in `" not in rows]
+    assert not missing and "`verdict`, `struck`, `facts`" in rows
 
 
 def test_the_readme_fits_on_a_page() -> None:

@@ -45,6 +45,16 @@ SCRIPTS = {
             Rule("Orson Welles", step="final"),
         ],
     ),
+    "a tree that says otherwise": (
+        "taikc",
+        [
+            Rule(PLAN, step="decompose"),
+            Rule("RAG_REQUIRED", step="confident"),
+            Rule("Wojciech Has", step="read"),
+            Rule("Bille August directed it.", step="summarise"),
+            Rule("Bille August", step="final"),
+        ],
+    ),
 }
 GUESS = "what was read does not hold the answer: it is a guess that documents do not support"
 
@@ -101,6 +111,8 @@ def test_every_door_gives_the_same_result(case: str, tmp_path: Path) -> None:
     for name in ("answer", "abstained", "method", "warnings"):
         assert told[name] == result[name], name
     assert told["why"] == result.get("why", "")
+    contrary = "its last step says “Wojciech Has”" in ((result["confidence"] or {}).get("reason") or "")
+    assert contrary == (case == "a tree that says otherwise")
     assert [passage["id"] for passage in told["evidence"]] == [passage["id"] for passage in result["evidence"]]
     assert [(node["answer"], node["source"], node["evidence"]) for node in told["tree"]] == [
         (node["answer"], node["source"], node["evidence"]) for node in result["tree"]

@@ -30,11 +30,18 @@ HAS = {
 QUESTION = "In which city did the director of the film The Hourglass Sanatorium die?"
 
 
-def result(answer: str, *more: Any, source: str = "external", support: list[str] | None = None) -> Result:
+def result(
+    answer: str,
+    *more: Any,
+    source: str = "external",
+    support: list[str] | None = None,
+    of: str = QUESTION,
+    method: str = "oner",
+) -> Result:
     final = {"answer": answer, "source": source, "support": ["film", "has"] if support is None else support}
     return read_result(
         [
-            event("start", question=QUESTION, method="oner", model="m", fidelity="exact", options={}),
+            event("start", question=of, method=method, model="m", fidelity="exact", options={}),
             event("retrieve", t=0.1, passages=[FILM, HAS], issued=0.0, seconds=0.1),
             *more,
             event("final", t=1.0, abstained=not answer, stopped_by="", **final),
@@ -100,7 +107,7 @@ def test_questions_in_other_languages_get_no_english_words() -> None:
 def test_what_is_no_supported_answer_is_told_in_the_language_of_the_question(
     question: str, answer: str, read: int, sentence: str
 ) -> None:
-    parts: dict[str, Any] = {"nodes": (), "evidence": (), "cited": (), "measured": None}
+    parts: dict[str, Any] = {"computed": False, "nodes": (), "evidence": (), "cited": (), "measured": None}
     told, confidence = tell_answer(question, answer, "external", read=read, **parts)
     assert told == sentence and (confidence is None or confidence.reason == "nothing that was read says so")
 
@@ -156,6 +163,90 @@ def test_what_no_passage_holds_is_a_guess_and_what_was_read_is_kept_apart() -> N
     assert [passage["id"] for passage in told.as_dict()["consulted"]] == ["film", "has"]
     own = result("Warsaw", source="internal", support=[])
     assert own.confidence is not None and "its own knowledge" in own.confidence.reason
+
+
+BORN = "In which city was the director of the film The Hourglass Sanatorium born?"
+DIED = {"id": 2, "question": "Where did #query1 die?", "parent": 1, "refs": [1]}
+
+
+def of_two_steps(answer: str, last: str, *more: Any, of: str = QUESTION, method: str = "oner", **end: Any) -> Result:
+    """The result of a plan whose second step, supported by a passage, came to `last`."""
+    first = {"id": 1, "question": "Who directed it?", "parent": None, "refs": []}
+    step = {"state": "answered", "source": "external"}
+    return result(
+        answer,
+        event("plan", t=0.2, nodes=[first, DIED | end], issues=[]),
+        event("node", t=0.3, id=1, **step, answer="Wojciech Jerzy Has", evidence=["film"]),
+        event("node", t=0.4, id=2, **step, answer=last, evidence=["has"]),
+        *more,
+        of=of,
+        method=method,
+    )
+
+
+def test_an_answer_that_its_last_step_contradicts_is_at_most_partly_supported() -> None:
+    contrary = of_two_steps("Kraków", "Łódź")
+    assert contrary.answer == "Kraków" and contrary.confidence is not None
+    assert contrary.confidence.level == "partly supported"
+    assert contrary.confidence.reason == "each of its 2 steps rests on what was read, but its last step says “Łódź”"
+    assert "Kraków [1]:" in contrary.sentence, "the first step's passage"
+    born = of_two_steps("Kraków", "Warsaw", of=BORN, question="Where was #query1 born?")
+    assert born.confidence is not None and born.confidence.level == "partly supported"
+
+
+@pytest.mark.parametrize(
+    ("probability", "level"), [(0.9, "partly supported"), (0.5, "partly supported"), (0.1, "a guess")]
+)
+def test_a_contradicted_answer_is_never_well_supported_however_likely(probability: float, level: str) -> None:
+    find_method("hop")
+    weighed = {"probability": probability, "why": "", "given": True, "why_not": "", "over": [], "calibrated_on": "Z"}
+    contrary = of_two_steps("Kraków", "Łódź", event("decision", kind="chosen", value="Kraków", **weighed), method="hop")
+    assert contrary.confidence is not None and contrary.confidence.level == level
+    assert "but its last step says “Łódź”" in contrary.confidence.reason
+
+
+@pytest.mark.parametrize(
+    ("answer", "last", "of", "end"),
+    [
+        ("Łódź", "the city of Łódź", QUESTION, {}),
+        ("Łódź", "Lodz, Poland", QUESTION, {}),
+        ("Wojciech Jerzy Has", "Wojciech Has", "Who directed the film?", {"question": "Who is #query1?"}),
+        ("Poland", "Polish", "Which country is he of?", {"question": "What is the nationality of #query1?"}),
+        ("2000", "October 2000", "When did he die?", {"question": "When did #query1 die?"}),
+        ("沈括", "北宋科学家沈括", "Who wrote it?", {"question": "Who was #query1?"}),
+        ("yes", "Łódź", "Did he die in Poland?", {}),
+        ("Has", "Łódź", "Who died in the larger city, Has or Braden?", {}),
+        ("75", "1925", "How old was he?", {"question": "When was #query1 born?"}),
+        ("Kraków", "Łódź", QUESTION, {"parent": None, "refs": []}),  # two steps that stand side by side
+    ],
+)
+def test_what_means_the_same_or_was_concluded_is_no_contradiction(
+    answer: str, last: str, of: str, end: dict[str, Any]
+) -> None:
+    concluded = of_two_steps(answer, last, of=of, **end)
+    assert concluded.confidence is not None and "last step" not in concluded.confidence.reason
+
+
+def test_what_code_concluded_contradicts_no_step() -> None:
+    find_method("hop")
+    compared = event("decision", kind="compared", value=True, kind_of="choice", facts={}, why="Łódź is larger")
+    listed = {"answer": "Kraków", "how": "list", "of": [["Kraków"]], "asked": ["?"]}
+    for decided in (compared, event("decision", kind="combined", value=["Kraków"], **listed)):
+        concluded = of_two_steps("Kraków", "Łódź", decided)
+        assert concluded.confidence is not None and concluded.confidence.level == "well supported"
+
+
+def test_a_question_above_its_parts_is_not_held_against_the_last_of_them() -> None:
+    """In a tree of the question itself what stands below is what an answer needs, not what it comes to."""
+    root: dict[str, Any] = {"id": 0, "question": QUESTION, "parent": None, "refs": []}
+    step = {"state": "answered", "source": "external"}
+    asked = result(
+        "Łódź",
+        event("plan", t=0.2, nodes=[root, {"id": 1, "question": "Who directed it?", "parent": 0, "refs": []}]),
+        event("node", t=0.3, id=1, **step, answer="Wojciech Jerzy Has", evidence=["film"]),
+        event("node", t=0.4, id=0, **step, answer="Łódź", evidence=["has"]),
+    )
+    assert asked.confidence is not None and asked.confidence.level == "well supported"
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,21 @@ def test_an_effort_is_how_little_a_move_may_promise(asked: Ask, effort: str, fir
     assert ("decompose" in steps(run)) is splits and bool(skipped(run)) is not splits
 
 
+def test_a_last_reading_against_the_last_part_is_told_with_the_answer(asked: Ask) -> None:
+    parts = reads(In_which="London", Who="Damien Chazelle", Where="Providence")
+    script = [plan(), Rule("London", step="final"), *parts]
+    result = asked(script, **EVERY).result
+    assert [node.answer for top in result.tree for node in top.walk()] == ["Damien Chazelle", "Providence"]
+    assert result.answer == "London" and result.confidence is not None
+    assert result.confidence.level != "well supported"
+    assert "but its last step says “Providence”" in result.confidence.reason
+    final = Rule("Providence", step="final")
+    agreed = asked(
+        [plan(), final, *reads(In_which="Providence", Who="Damien Chazelle", Where="Providence")], **EVERY
+    ).result
+    assert agreed.confidence is not None and agreed.confidence.level == "well supported"
+
+
 def test_high_effort_makes_every_move(asked: Ask) -> None:
     script = [plan({"query1": ROOT}), *reads(In_which="Providence")]
     run = asked(script, **EVERY)

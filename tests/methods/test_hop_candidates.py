@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,8 +87,34 @@ def test_a_single_answer_is_explained_by_what_bears_it_out() -> None:
     pool = make_pool()
     pool.add(Answer("Providence"), "read", FOUND)
     pool.add(Answer("Providence"), "split", FOUND, supported=1.0)
-    said = "several moves came to it; a sentence that was read states it; its parts were answered from what was read"
+    said = "several moves came to it; a passage that was read holds it; its parts were answered from what was read"
     assert why(pool) == said
+
+
+@pytest.mark.parametrize(
+    ("question", "share", "words"),
+    [
+        ("Where was Damien Chazelle born?", 1.0, "a sentence that was read states it"),
+        ("Which bakery sells pretzels?", 0.0, "a passage that was read holds it"),
+    ],
+)
+def test_a_sentence_states_an_answer_where_it_holds_what_was_asked(question: str, share: float, words: str) -> None:
+    pool = make_pool(question)
+    pool.add(Answer("Providence"), "read", FOUND)
+    (only,) = pool.standings()
+    assert only.features["quoted"] == 1 and only.features["sentence"] == share
+    assert why(pool) == words
+    pool.add(Answer("Nowhere"), "guess")
+    assert why(pool) == words, "over another answer, too"
+
+
+def test_a_sentence_that_holds_little_of_the_question_states_nothing() -> None:
+    pool = make_pool("Which bakery was sold?", weights=Weights(Logistic({"sentence": 3.0}, 0.0)))
+    pool.add(Answer("Providence"), "read", FOUND)
+    pool.add(Answer("Nowhere"), "split")
+    features = pool.standings()[0].features | {"sentence": 0.3}
+    first, second = pool.standings()
+    assert pool.explain([replace(first, features=features), second]) == "its sentence is nearer to the question"
 
 
 def test_no_reason_is_given_that_speaks_against_an_answer() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from typer.testing import CliRunner
 
 from hoptree import methods
+from hoptree.cli.main import app
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Question
 from hoptree.engine import registry
@@ -156,6 +158,92 @@ def test_an_unknown_method_is_refused_with_the_nearest_name(name: str, meant: st
     with pytest.raises(ConfigError, match=f"There is no method '{name}'") as caught:
         find_method(name)
     assert caught.value.remedy == f"Did you mean '{meant}'?"
+
+
+METHOD = """
+from hoptree import Answer, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+
+@method("{name}", title="Another")
+async def another(question: Question, ctx: Context) -> Answer:
+    return Answer("")
+"""
+
+
+@pytest.fixture
+def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Announces a module by an entry point of a package of its own."""
+    list_methods()
+    before = dict(registry._registered)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def announce(entry: str, module: str, code: str, *, package: str = "") -> None:
+        (tmp_path / f"{module}.py").write_text(code, encoding="utf-8")
+        info = tmp_path / f"{package or module}-0.1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package or module}\nVersion: 0.1\n", "utf-8")
+        (info / "entry_points.txt").write_text(f"[hoptree.methods]\n{entry} = {module}\n", "utf-8")
+        registry._load_plugins.cache_clear()
+
+    yield announce
+    registry._load_plugins.cache_clear()
+    registry._registered.clear()
+    registry._registered.update(before)
+
+
+def test_an_entry_point_that_cannot_be_imported_leaves_the_others(others: Callable[..., None]) -> None:
+    others("broken", "broken_module", "import surely_not_installed", package="broken-package")
+    others("working", "working_module", METHOD.format(name="working"))
+    cause = (
+        "The package broken-package announces the method 'broken' as broken_module, which cannot be imported "
+        "(ModuleNotFoundError: No module named 'surely_not_installed')."
+    )
+    for _ in range(2):
+        with pytest.raises(ConfigError) as caught:
+            find_method("broken")
+        assert caught.value.cause == cause and "pip uninstall broken-package" in caught.value.remedy
+    assert find_method("working").title == "Another"
+    assert {"hop", "working"} <= {known.name for known in list_methods()}
+    listed = CliRunner().invoke(app, ["methods", "--json"])
+    assert listed.exit_code == 0 and "working" in listed.stdout
+    assert [line for line in listed.stderr.splitlines() if "broken" in line] == [f"hoptree: {caught.value}"]
+    with pytest.raises(ConfigError, match="broken-package could not be imported") as unknown:
+        find_method("of_the_broken_one")
+    assert "hop" in unknown.value.remedy
+
+
+def test_a_module_that_registers_another_name_says_so(
+    others: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others("twice", "thrice_module", METHOD.format(name="thrice"))
+    with pytest.raises(ConfigError, match="The module thrice_module registers no method 'twice'") as caught:
+        find_method("twice")
+    assert '@method("twice", …)' in caught.value.remedy and find_method("thrice")
+    (tmp_path / "copied_module.py").write_text(METHOD.format(name="copyd"), encoding="utf-8")
+    monkeypatch.setitem(registry._MODULES, "copied", "copied_module")
+    with pytest.raises(ConfigError, match="The module copied_module registers no method 'copied'") as caught:
+        find_method("copied")
+    assert '@method("copied", …)' in caught.value.remedy
+
+
+def test_a_name_is_registered_by_one_module(
+    others: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of a file that keeps its name took the place of the original."""
+    original = find_method("iter_retgen")
+    (tmp_path / "copy_module.py").write_text(METHOD.format(name="iter_retgen"), encoding="utf-8")
+    monkeypatch.setitem(registry._MODULES, "copied", "copy_module")
+    with pytest.raises(ConfigError) as caught:
+        find_method("copied")
+    assert "The module copy_module registers no method 'copied'" in str(caught.value)
+    assert f"'iter_retgen' is the method of {original.run.__module__}" in str(caught.value)
+    assert find_method("iter_retgen") is original
+    monkeypatch.delitem(registry._MODULES, "copied")
+    registry._registered.pop("oner")  # as before it is looked for
+    others("oner", "other_oner", METHOD.format(name="oner"))
+    list_methods()
+    assert "oner" not in registry._registered, "nobody takes a name of ours, loaded or not"
 
 
 def test_a_name_like_no_method_gets_the_list() -> None:

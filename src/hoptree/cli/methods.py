@@ -30,7 +30,7 @@ from hoptree.core.errors import HoptreeError
 from hoptree.core.files import atomic_write
 from hoptree.engine import own_prompts
 from hoptree.engine.context import Budget
-from hoptree.engine.registry import Method, find_method, list_methods
+from hoptree.engine.registry import Method, find_method, list_methods, unusable_methods
 from hoptree.evaluation.running import Progress
 from hoptree.models import DEFAULT_MODEL, open_model
 
@@ -86,6 +86,8 @@ def list_all(
         return
     models = _capabilities(model)
     facts = method_facts.gather(list_methods(), models, costs, prompts)
+    for error in unusable_methods():
+        warn(str(error))
     warn_unused_prompts(prompts, [name for fact in facts for name in fact.own_prompts])
     if as_json:
         print_json([fact.as_dict() for fact in facts])

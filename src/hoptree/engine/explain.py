@@ -134,12 +134,14 @@ def tell_answer(
     evidence: Sequence[Passage],
     cited: Sequence[Passage],
     read: int,
+    computed: bool,
     measured: tuple[float, str] | None,
 ) -> tuple[str, Confidence | None]:
     """Return the sentence that a person reads for an answer, and how well it is supported.
 
     `nodes` are those of the tree, `evidence` what the answer rests on, `cited` what only nodes rest on, and `read`
-    counts the passages that were read. [N] in the sentence is the Nth of evidence and cited.
+    counts the passages that were read. [N] in the sentence is the Nth of evidence and cited. What code
+    `computed` is held against no step.
     """
     frame = _frame_of(question)
     if not answer:
@@ -153,10 +155,12 @@ def tell_answer(
         recalled = source == "internal"
         confidence = Confidence("a guess", OWN_KNOWLEDGE if recalled else NOT_SAID, *measured or ())
         return frame.possibly.format(answer, frame.own_knowledge if recalled else frame.not_said), confidence
-    confidence = _weigh_support(answer, len(holding), stated, len(backed), len(steps), measured)
+    contrary = None if computed else _contrary_end(question, answer, nodes, backed)
+    confidence = _weigh_support(answer, len(holding), stated, len(backed), len(steps), contrary, measured)
     passages = (*evidence, *cited)
     numbers = {passage.id: place for place, passage in enumerate(passages)}
-    named = (numbers[name] for node in backed for name in node.evidence[:1] if name in numbers)
+    agreeing = (node for node in backed if node is not contrary)
+    named = (numbers[name] for node in agreeing for name in node.evidence[:1] if name in numbers)
     asked = next((node.resolved for node in reversed(steps) if node.answer == answer and node.resolved), question)
     return cite_answer(question, answer, [*dict.fromkeys((*holding, *named))], passages, asked=asked), confidence
 
@@ -173,10 +177,40 @@ def _holding(question: str, answer: str, evidence: Sequence[Passage]) -> tuple[l
     return [place for place, passage in enumerate(evidence) if passage.id in ids], bool(stating)
 
 
+def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed: Sequence[TreeNode]) -> TreeNode | None:
+    """Return the one last step where it is backed and does not mean what the answer means.
+
+    None where it asks for something of another type, or the answer is yes, no or a name of the question: such an answer
+    is concluded from its steps. In a tree of the question itself (node 0), steps end in the root.
+    """
+    needed = {ref for node in nodes for ref in node.refs}
+    ends = [node for node in nodes if node.id not in needed and not node.children]
+    if len(ends) != 1 or not all(node.id for node in nodes) or not any(node is ends[0] for node in backed):
+        return None
+    from hoptree.text.comparison import agree  # not before there is an answer of several steps
+    from hoptree.text.comparison_questions import expected_answer_type
+    from hoptree.text.names import fold
+    from hoptree.text.parse import question_key, read_yes_no
+
+    (end,) = ends
+    kinds = {expected_answer_type(question), expected_answer_type(end.resolved or end.question)}
+    named = f" {question_key(answer)} " in f" {question_key(question)} "
+    if named or read_yes_no(answer) is not None or (len(kinds) > 1 and kinds not in ({"", "person"}, {"", "place"})):
+        return None
+    words, others = (set(question_key(fold(text)).split()) for text in (answer, end.answer))
+    return None if words <= others or others <= words or agree(answer, end.answer) else end
+
+
 def _weigh_support(
-    answer: str, holding: int, stated: bool, backed: int, steps: int, measured: tuple[float, str] | None
+    answer: str,
+    holding: int,
+    stated: bool,
+    backed: int,
+    steps: int,
+    contrary: TreeNode | None,
+    measured: tuple[float, str] | None,
 ) -> Confidence:
-    """Say how well passages support an answer: `backed` of its `steps` rest on what was read."""
+    """Say how well passages support an answer: `backed` of its `steps` rest on what was read, one may be `contrary`."""
     several = holding > 1
     if steps > 1:
         of_all = f"each of its {steps} steps rests" if backed == steps else f"only {backed} of its {steps} steps rest"
@@ -188,15 +222,17 @@ def _weigh_support(
     else:
         reason = f"{holding} passages name it" if several else "a passage names it"
         reason += ", but not together with what the question names"
-    well = backed == steps and (stated or steps > 0)
+    well = backed == steps and (stated or steps > 0) and contrary is None
+    against = f", but its last step says “{shorten(contrary.answer, _MAX_VALUE_CHARS)}”" if contrary else ""
+    reason += against
     if measured is None:
         return Confidence("well supported" if well else "partly supported", reason)
     if measured[0] >= _WELL_SUPPORTED:
-        return Confidence("well supported", reason, *measured)
+        return Confidence("partly supported" if contrary else "well supported", reason, *measured)
     if measured[0] >= _PARTLY_SUPPORTED:
         return Confidence("partly supported", f"{reason}; answers found in this way are often wrong", *measured)
     named = f"{holding} passages name it" if several else "a passage names it"
-    return Confidence("a guess", f"{named}; answers found in this way are mostly wrong", *measured)
+    return Confidence("a guess", f"{named}{against}; answers found in this way are mostly wrong", *measured)
 
 
 _FROM = {"internal": "own knowledge", "external": "documents", "synthesis": "its sub-questions", "graph": "the graph"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,20 +109,29 @@ def _stands_for(folder: Path, name: str) -> str:
         holder = inner.parent if folder.name in ("", "..") else folder.parent
         cause = f"{folder} holds the prompts of {inner.name} alone."
         raise ConfigError(cause, f"Give the folder that holds {inner.name}/: --prompts {holder}")
-    if not file and (named := [known for known in packaged_names() if known.partition("/")[2] == name]):
-        named.sort(key=lambda known: not known.startswith(f"{_SHARED}/"))
+    named = [known for known in packaged_names() if known.partition("/")[2] == (file or name)]
+    named.sort(key=lambda known: not known.startswith(f"{_SHARED}/"))
+    if not file and named:
         raise ConfigError(f"{folder / name} stands in no method's folder.", f"Did you mean {' or '.join(named[:3])}?")
     if file and method is None and owner not in owners:
         close = closest(owner.casefold(), [*(known.name for known in list_methods()), *sorted(owners)])
         raise ConfigError(f"{folder / owner} has no method's name.", f"Did you mean {close}?" if close else _START)
     if method:
         used = [used.partition("/")[2] for used in files_of(method)]
-        close = f"{owner}/{near}" if (near := closest(file, used)) else ""
         hint = f"{owner} uses {', '.join(used)}."
+        meant = [] if named else _spelled_alike(owner, file, used)  # another method's file is no misspelling
     else:
-        close, hint = closest(name, packaged_names()), _START
-    remedy = f"Did you mean {close}?" if close else hint
+        used, hint = [known.partition("/")[2] for known in packaged_names() if known.startswith(f"{owner}/")], _START
+        meant = named[:3] or _spelled_alike(owner, file, used)
+    remedy = f"Did you mean {' or '.join(meant)}?" if meant else hint
     raise ConfigError(f"{folder / name} is no prompt and no file of demonstrations that is used.", remedy)
+
+
+def _spelled_alike(owner: str, file: str, used: Sequence[str]) -> list[str]:
+    """Return the file whose name without its ending is nearest, if one is near."""
+    stems = {Path(name).stem: name for name in used}
+    close = closest(Path(file).stem.casefold(), stems)
+    return [f"{owner}/{stems[close]}"] if close else []
 
 
 def _find_ours(name: str) -> str | None:

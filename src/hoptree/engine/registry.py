@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal, Union
+from typing import Any, Literal, NamedTuple, Union
 
 from hoptree.core.errors import ConfigError, closest
 from hoptree.core.values import Answer
 from hoptree.engine.events import Decision
+from hoptree.engine.explain import shorten
 from hoptree.models.model import SignalNotGiven
 
 DEFAULT_METHOD = "hop"
@@ -31,6 +32,7 @@ _MODULES = {
 }
 """Where each method of the package is defined; a module is imported when its method is first looked for."""
 _registered: dict[str, Method] = {}
+_REGISTERS = '@method("{}", …)'
 _MAX_LISTED_METHODS = 6
 _UNBOUNDED = 1e9
 ON, OFF = ("on", "true", "yes", "1"), ("off", "false", "no", "0")  # how a switch is written
@@ -173,6 +175,10 @@ def method(name: str, *, title: str, **facts: Any) -> Callable[[Run], Run]:
             Option(p.name, hints[p.name], p.default) for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY
         )
         begun = _begun_again(run) if facts.get("signals") else run
+        taken = _registered[name].run.__module__ if name in _registered else _MODULES.get(name, run.__module__)
+        if run.__module__ != taken and not run.__module__.startswith(f"{taken}."):
+            cause = f"'{name}' is the method of {taken}, and {run.__module__} registers another one of that name."
+            raise ConfigError(cause, f"Name it otherwise there: {_REGISTERS.format('…')}.")
         _registered[name] = Method(name, title, begun, options, **facts)
         return run
 
@@ -203,16 +209,56 @@ def list_methods() -> tuple[Method, ...]:
 
 @cache
 def _load(name: str) -> None:
-    import_module(_MODULES[name])
+    module = _MODULES[name]
+    try:
+        import_module(module)
+    except ConfigError as error:
+        raise _not_registered(module, name, f": {error.cause}") from error
+    if name not in _registered:
+        raise _not_registered(module, name, ".")
+
+
+def _not_registered(module: str, name: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"The module {module} registers no method '{name}'{why}", f"Write {_REGISTERS.format(name)} there."
+    )
+
+
+class _Announced(NamedTuple):
+    """An entry point of another package, and why it cannot be imported."""
+
+    name: str
+    package: str
+    module: str
+    problem: str = ""
+
+    def as_error(self) -> ConfigError:
+        cause = (
+            f"The package {self.package} announces the method '{self.name}' as {self.module}, which cannot be imported"
+        )
+        remedy = f"Mend or update the package, or remove it: pip uninstall {self.package}."
+        return ConfigError(f"{cause} ({self.problem}).", remedy)
 
 
 @cache
-def _load_plugins() -> None:
+def _load_plugins() -> tuple[_Announced, ...]:
     """Import the methods that other packages announce under the entry point group `hoptree.methods`."""
     from importlib.metadata import entry_points  # slow to import, and seldom needed
 
-    for announced in entry_points(group="hoptree.methods"):
-        announced.load()
+    plugins = []
+    for point in entry_points(group="hoptree.methods"):
+        announced = _Announced(point.name, point.dist.name if point.dist else point.module, point.value)
+        try:
+            point.load()
+        except Exception as error:  # code of another package may fail in any way
+            announced = announced._replace(problem=shorten(f"{type(error).__name__}: {error}"))
+        plugins.append(announced)
+    return tuple(plugins)
+
+
+def unusable_methods() -> list[ConfigError]:
+    """Return an error for each entry point of another package that cannot be imported."""
+    return [announced.as_error() for announced in _load_plugins() if announced.problem]
 
 
 def check_role(chosen: Method, role: str) -> None:
@@ -227,12 +273,16 @@ def find_method(name: str) -> Method:
     """Return a method by name, importing only its own module."""
     if name in _MODULES:
         _load(name)
+    plugins = _load_plugins() if name not in _registered else ()
     if name not in _registered:
-        _load_plugins()
-    if name not in _registered:
+        for announced in plugins:
+            if announced.name == name:
+                raise announced.as_error() if announced.problem else _not_registered(announced.module, name, ".")
         names = [*_MODULES, *(known for known in _registered if known not in _MODULES)]
         close = closest(name.casefold(), names)
         hint = f"Did you mean '{close}'?" if close else f"There are: {', '.join(names)}."
+        if missing := [announced.package for announced in plugins if announced.problem]:
+            hint += f" {', '.join(missing)} could not be imported: hoptree methods says why."
         raise ConfigError(f"There is no method '{name}'.", hint)
     return _registered[name]
 

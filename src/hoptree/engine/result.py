@@ -55,6 +55,7 @@ class TreeNode:
     source: str = ""
     state: str = "waiting"
     evidence: tuple[str, ...] = ()
+    refs: tuple[int, ...] = ()  # the nodes whose answers its question needs
     why: str = ""
     module: str = ""  # the part of the method that answered
     know: bool | None = None  # whether the model claims to know the answer; None where it was not asked
@@ -232,6 +233,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
             evidence=evidence,
             cited=cited,
             read=len(passages),
+            computed=any(decision.settles() for decision in decisions),
             measured=explain.measure_answer(decisions),
         )
     return Result(
@@ -295,7 +297,9 @@ def _read_tree(events: Sequence[Event]) -> tuple[TreeNode, ...]:
                 nodes[event.under].children.clear()
             for planned in event.nodes:
                 hypothesis = planned.get("hypothesis", "")
-                node = nodes[planned["id"]] = TreeNode(planned["id"], planned["question"], hypothesis=hypothesis)
+                refs = tuple(planned.get("refs", ()))
+                node = TreeNode(planned["id"], planned["question"], hypothesis=hypothesis, refs=refs)
+                nodes[planned["id"]] = node
                 above = nodes.get(planned["parent"])
                 (above.children if above else tops).append(node)
         elif isinstance(event, NodeStarted) and event.id in nodes:

@@ -95,16 +95,24 @@ def test_what_the_server_says_is_there_in_all_languages() -> None:
 
 def test_reasons_have_words_in_all_languages() -> None:
     passages = [Passage(name, name, f"Bo was born in {name}, in Lund.") for name in ("A", "B")]
-    reasons = {explain.OWN_KNOWLEDGE, explain.NOT_SAID, UNSUPPORTED, *candidates._WORDS.values()}
-    for holding, stated, backed, steps, chance in product(
-        (1, 2), (True, False), (0, 1, 3), (0, 1, 3), (None, 0.1, 0.5, 0.9)
+    reasons = {explain.OWN_KNOWLEDGE, explain.NOT_SAID, UNSUPPORTED, candidates._STATED, *candidates._WORDS.values()}
+    other = TreeNode(2, "Where was Bo born?", answer="Rome")
+    for holding, stated, backed, steps, contrary, chance in product(
+        (1, 2), (True, False), (0, 1, 3), (0, 1, 3), (None, other), (None, 0.1, 0.5, 0.9)
     ):
         for answer in ("Lund", "yes"):
             measured = None if chance is None else (chance, "x")
-            told = explain._weigh_support(answer, holding, stated, min(backed, steps), steps, measured)
+            told = explain._weigh_support(answer, holding, stated, min(backed, steps), steps, contrary, measured)
             reasons.add(told.reason)
     for read in (0, 1, 7):
-        nothing: dict[str, Any] = {"nodes": (), "evidence": passages, "cited": (), "measured": None, "read": read}
+        nothing: dict[str, Any] = {
+            "computed": False,
+            "nodes": (),
+            "evidence": passages,
+            "cited": (),
+            "measured": None,
+            "read": read,
+        }
         reasons.add(explain.tell_answer("Where is it?", "", "external", **nothing)[0])
     assert len(reasons) > 30 and UNSUPPORTED in SCRIPTS["answer.js"]
     assert [reason for reason in sorted(reasons) if not fitting(reason)] == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -33,8 +33,8 @@ _OF_ANOTHER = word_set(
 _WORDS = {
     "agreement": "several moves came to it",
     "confidence": "the model was sure of its words",
-    "quoted": "a sentence that was read states it",
-    "sentence": "that sentence holds what the question asks for",
+    "quoted": "a passage that was read holds it",
+    "sentence": "its sentence is nearer to the question",
     "page": "the passage of that sentence is about the question",
     "named": "that passage holds the names of the question",
     "typed": "it is of the type that was asked for",
@@ -42,8 +42,9 @@ _WORDS = {
     "supported": "its parts were answered from what was read",
     "parted": "it was put together from parts of the question",
 }  # what a high value of a feature says for an answer
+_STATED = "a sentence that was read states it"  # of a sentence that holds what the question asks for
 # Features that speak for an answer also where there is no other, from this value on.
-_FACTS, _MIN_FACT = ("computed", "agreement", "quoted", "sentence", "supported"), 0.5
+_FACTS, _MIN_FACT = ("computed", "agreement", "quoted", "supported"), 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +210,8 @@ class Pool:
         """Say why the first answer was chosen over the others."""
         first, *others = standings
         if not others:
-            facts = [_WORDS[name] for name in _FACTS if first.features.get(name, 0.0) >= _MIN_FACT]
-            return "; ".join(facts[:_MAX_REASONS]) or "no other answer was found"
+            facts = [name for name in _FACTS if first.features.get(name, 0.0) >= _MIN_FACT]
+            return "; ".join(_in_words(facts, first.features)) or "no other answer was found"
         second = others[0]
         # What may not be given stands behind all that may, however likely it is.
         excluded = [other for other in others if self.may_be_final(first) and not self.may_be_final(other)]
@@ -234,10 +235,18 @@ class Pool:
         }
         if first.answer.confidence is None:
             gaps.pop("confidence", None)
-        reasons = [_WORDS[name] for name, gap in sorted(gaps.items(), key=lambda pair: -pair[1]) if gap >= _MIN_REASON]
+        weighty = [name for name, gap in sorted(gaps.items(), key=lambda pair: -pair[1]) if gap >= _MIN_REASON]
+        reasons = _in_words(weighty, first.features)
         if not reasons and first.probability > second.probability:
             reasons = ["it is likelier by what was counted about both"]
-        return reasons[:_MAX_REASONS] or ["it came first"]
+        return reasons or ["it came first"]
+
+
+def _in_words(names: Iterable[str], features: Mapping[str, float]) -> list[str]:
+    """Put features that speak for an answer into words, the first few."""
+    of_sentence = ("quoted", "sentence") if features.get("sentence", 0.0) >= _MIN_FACT else ()
+    words = (_STATED if name in of_sentence else _WORDS[name] for name in names)
+    return list(dict.fromkeys(words))[:_MAX_REASONS]
 
 
 def mean_the_same(answer: str, other: str) -> bool:

@@ -197,6 +197,9 @@ class ListsCombined(Decision):
         lists = ", ".join(f'{len(names)} to "{asked}"' for asked, names in zip(self.asked, self.of, strict=True))
         return f"of the names listed ({lists}), {len(self.value)} {_KEPT.get(self.how, 'are given')}"
 
+    def settles(self) -> bool:
+        return bool(self.value)
+
 
 class ListReader:
     """Reads passages for all that they state; `seen` is every passage that was found."""

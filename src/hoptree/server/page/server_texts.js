@@ -14,6 +14,7 @@ export const SERVER_ROWS = [
   ["a passage names it, but not together with what the question names", "eine Stelle nennt sie, aber nicht zusammen mit dem, was die Frage nennt", "一个段落提到它，但没有与问题中的名称一起出现"],
   ["{n} passages name it", "{n} Stellen nennen sie", "{n} 个段落提到它"],
   ["a passage names it", "eine Stelle nennt sie", "一个段落提到它"],
+  ["{REASON}, but its last step says “{answer}”", "{REASON}, aber ihr letzter Schritt sagt „{answer}“", "{REASON}，但最后一步得到的是“{answer}”"],
   ["{REASON}; answers found in this way are often wrong", "{REASON}; so gefundene Antworten sind oft falsch", "{REASON}；这样得到的答案常常有误"],
   ["{REASON}; answers found in this way are mostly wrong", "{REASON}; so gefundene Antworten sind meist falsch", "{REASON}；这样得到的答案多半有误"],
   ["the model answered from its own knowledge, and nothing that was read says so", "das Modell hat aus eigenem Wissen geantwortet, und nichts Gelesenes sagt es", "模型凭自身知识回答，读过的内容都没有这样说"],
@@ -64,8 +65,9 @@ export const SERVER_ROWS = [
   // Why this answer.
   ["several moves came to it", "mehrere Schritte kamen darauf", "多个步骤得到它"],
   ["the model was sure of its words", "das Modell war sich seiner Worte sicher", "模型对用词有把握"],
+  ["a passage that was read holds it", "eine gelesene Stelle enthält sie", "读过的一个段落含有它"],
   ["a sentence that was read states it", "ein gelesener Satz sagt es", "读过的一句话说明了它"],
-  ["that sentence holds what the question asks for", "dieser Satz enthält, wonach gefragt ist", "该句包含所问的内容"],
+  ["its sentence is nearer to the question", "ihr Satz ist näher an der Frage", "其句子与问题更接近"],
   ["the passage of that sentence is about the question", "die Stelle dieses Satzes handelt von der Frage", "该句所在段落与问题有关"],
   ["that passage holds the names of the question", "diese Stelle enthält die Namen der Frage", "该段落包含问题中的名称"],
   ["it is of the type that was asked for", "sie ist von der Art, nach der gefragt ist", "属于所问的类型"],
