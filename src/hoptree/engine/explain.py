@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _NOT_DESCRIBED = frozenset(
     ("event", "run", "t", "node", "depth", "kind", "value", "raw", "step", "labels", "encoder", "answer")
 )
+Measured = tuple[float, str]  # a probability, and what it was calibrated on
 _MAX_VALUE_CHARS = 80
 _MAX_ITEMS = 10
 
@@ -135,7 +136,7 @@ def tell_answer(
     cited: Sequence[Passage],
     read: int,
     computed: bool,
-    measured: tuple[float, str] | None,
+    measured: Measured | None,
 ) -> tuple[str, Confidence | None]:
     """Return the sentence that a person reads for an answer, and how well it is supported.
 
@@ -208,7 +209,7 @@ def _weigh_support(
     backed: int,
     steps: int,
     contrary: TreeNode | None,
-    measured: tuple[float, str] | None,
+    measured: Measured | None,
 ) -> Confidence:
     """Say how well passages support an answer: `backed` of its `steps` rest on what was read, one may be `contrary`."""
     several = holding > 1
