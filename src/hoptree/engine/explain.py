@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _NOT_DESCRIBED = frozenset(
     ("event", "run", "t", "node", "depth", "kind", "value", "raw", "step", "labels", "encoder", "answer")
 )
-Measured = tuple[float, str]  # a probability, and what it was calibrated on
+Chance = tuple[float, str]  # a probability, and what it was calibrated on
 _MAX_VALUE_CHARS = 80
 _MAX_ITEMS = 10
 
@@ -136,7 +136,7 @@ def tell_answer(
     cited: Sequence[Passage],
     read: int,
     computed: bool,
-    measured: Measured | None,
+    measured: Chance | None,
 ) -> tuple[str, Confidence | None]:
     """Return the sentence that a person reads for an answer, and how well it is supported.
 
@@ -203,13 +203,7 @@ def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed:
 
 
 def _weigh_support(
-    answer: str,
-    holding: int,
-    stated: bool,
-    backed: int,
-    steps: int,
-    contrary: TreeNode | None,
-    measured: Measured | None,
+    answer: str, holding: int, stated: bool, backed: int, steps: int, contrary: TreeNode | None, measured: Chance | None
 ) -> Confidence:
     """Say how well passages support an answer: `backed` of its `steps` rest on what was read, one may be `contrary`."""
     several = holding > 1
