@@ -224,6 +224,7 @@ def test_operands_are_cut_out_as_they_are_written(question: str, operands: tuple
         "Which of Jaws, Alien and Duel was released last?",  # "Now, Voyager" is one film
         "Which film was released first, Jaws, Alien or Duel?",
         "Which film was released first, Live or Die or Kill or Be Killed?",
+        "and and and and ",
     ],
 )
 def test_what_compares_nothing_or_is_unclear_is_left_alone(question: str) -> None:

@@ -158,6 +158,8 @@ def test_a_connection_that_the_server_ended_meanwhile_is_not_used() -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 10\r\n\r\n" + BODY, EndpointError, "broke off"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n" + b"x" * 2000, UnusableReply, "without end"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 2000, UnusableReply, "without end"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 50 + WHOLE, EndpointError, "broke off"),
+        (CHUNKED + b"\r\n0\r\n" + b"X: a\r\n" * 500 + b"\r\n", EndpointError, "broke off"),
     ],
 )
 def test_what_is_no_whole_reply_is_said(response: bytes, kind: type[HoptreeError], said: str) -> None:

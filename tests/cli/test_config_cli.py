@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,8 +15,11 @@ from typing import Any
 
 import pytest
 from tests.command_line import call
+from tests.held import PATIENCE
 
-from hoptree.cli.options import load_config
+from hoptree import ask
+from hoptree.core.config import load_config
+from hoptree.retrieval.index.folder import read_manifest
 
 SCRIPT = {"replies": [{"reply": "Łódź"}]}
 
@@ -130,24 +134,70 @@ def test_help_has_the_name_that_was_typed(home: Path, name: str) -> None:
     assert done.returncode == 0 and done.stdout.split()[:3] == ["Usage:", "hoptree", name]
 
 
-def test_a_key_is_not_sent_where_only_a_file_of_the_folder_says(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_key_is_not_sent_where_only_a_file_of_the_folder_says(tmp_path: Path) -> None:
     (tmp_path / "hoptree.toml").write_text('base_url = "https://models.example/v1"\n', encoding="utf-8")
     nobody = tmp_path / "nobody"
 
     def key(*, trusted: bool = False, **variables: str) -> str | None:
         environment = {"OPENAI_API_KEY": "sk-mine"} | variables
-        load_config(environment, tmp_path, nobody, trusted=trusted)
+        notes = load_config(environment, tmp_path, nobody, trusted=trusted).notes
+        assert ["is not sent there" in note for note in notes] == [True] * ("OPENAI_API_KEY" not in environment)
         return environment.get("OPENAI_API_KEY")
 
-    try:
-        assert key() is None and "is not sent there" in capsys.readouterr().err
-        assert key(trusted=True) == key(OPENAI_BASE_URL="https://mine.example/v1") == "sk-mine"
-        (tmp_path / "hoptree.toml").write_text('base_url = "http://localhost:8000/v1"\n', encoding="utf-8")
-        assert key() == "sk-mine"
-    finally:
-        load_config({}, nobody, nobody)
+    assert key() is None
+    assert key(trusted=True) == key(OPENAI_BASE_URL="https://mine.example/v1") == "sk-mine"
+    (tmp_path / "hoptree.toml").write_text('base_url = "http://localhost:8000/v1"\n', encoding="utf-8")
+    assert key() == "sk-mine"
+
+
+def test_a_withheld_key_is_told_of_on_standard_error(tmp_path: Path) -> None:
+    (tmp_path / "hoptree.toml").write_text('base_url = "https://models.example/v1"\n', encoding="utf-8")
+    environment = {**os.environ, "OPENAI_API_KEY": "sk-mine"}
+    done = subprocess.run(
+        [sys.executable, "-m", "hoptree", "config"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0 and "is not sent there" in done.stderr
+
+
+def configured(folder: Path) -> Path:
+    """A folder with documents, a scripted model and a file that names both."""
+    (folder / "docs").mkdir()
+    (folder / "docs" / "film.md").write_text("# Whiplash\n\nWhiplash is a film of 2014 by Damien Chazelle.\n")
+    (folder / "model.json").write_text(json.dumps({"replies": [{"reply": "Damien Chazelle"}]}))
+    lines = ('model = "scripted/model.json"', 'corpus = "docs"', 'method = "oner"', "[options.oner]", "k = 3")
+    (folder / "hoptree.toml").write_text("\n".join(lines))
+    return folder
+
+
+def test_python_reads_the_files_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(configured(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("HOPTREE_MODEL", "HOPTREE_CORPUS", "HOPTREE_METHOD"):
+        monkeypatch.delenv(name, raising=False)
+    before = dict(os.environ)
+    result = ask("Who made the film Whiplash?", cache=None)
+    assert (result.answer, result.method, result.options["k"]) == ("Damien Chazelle", "oner", 3)
+    assert [passage.title for passage in result.evidence] == ["Whiplash"]
+    own = ask("Who made it?", corpus="sample", method="direct", cache=None)
+    assert own.method == "direct" and dict(os.environ) == before
+
+
+def test_a_served_corpus_may_be_a_folder_or_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fastapi", reason="needs the extra [server]")
+    from hoptree.cli import serve
+
+    monkeypatch.chdir(configured(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert serve.read_corpora([], "") == {"sample": "sample"}
+    for given, usual in (([], "docs"), (["docs"], ""), (["docs=docs"], "other.idx")):
+        ((name, where),) = serve.read_corpora(given, usual).items()
+        assert name == "docs" and read_manifest(Path(where)).passages == 1
+    assert serve.read_corpora(["sample"], "docs") == {"sample": "sample"}
 
 
 class _Models(BaseHTTPRequestHandler):

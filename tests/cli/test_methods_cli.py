@@ -78,7 +78,7 @@ def test_all_methods_are_in_the_table(home: Path) -> None:
     assert [name for name in lines if name in {method.name for method in list_methods()}] == [
         method.name for method in list_methods()
     ]
-    for title in ("title", "paper", "needs", "iterative", "dynamic", "strategy", "query", "fidelity", "calls"):
+    for title in ("title", "paper", "needs", "iterative", "dynamic", "strategy", "query", "as published", "calls"):
         assert title in table.splitlines()[0]
     assert "hoptree methods show NAME" in table
 
@@ -107,7 +107,14 @@ def test_fidelity_is_told_for_each_model_without_loading_it(home: Path, strange:
         assert told[name]["fidelity"]["openai/x"] == "prompted", "which says more"
     assert told["needy"]["fidelity"]["scripted/script.json"] == "approx"
     table = said(home, *models)
-    assert "fidelity 1: with openai/x" in table and "fidelity 2: with scripted/script.json" in table
+    assert "as published 1: with openai/x" in table and "as published 2: with scripted/script.json" in table
+
+
+def test_a_method_of_no_paper_is_measured_against_none(home: Path) -> None:
+    line = next(line for line in said(home).splitlines() if line.startswith("hop "))
+    assert "of no paper" in line and "approx" not in line
+    shown = said(home, "show", "hop")
+    assert "\nof no paper\n" in shown and "approx" not in shown and "as published" not in shown
 
 
 def test_a_model_that_is_not_here_leaves_only_what_hangs_on_it_open(home: Path) -> None:
@@ -115,7 +122,7 @@ def test_a_model_that_is_not_here_leaves_only_what_hangs_on_it_open(home: Path) 
     model = "local/qwen2.5-coder-1.5b-instruct"
     assert told["oner"]["fidelity"] == {model: "exact"} and told["flare"]["fidelity"] == {model: None}
     assert f"{model} is not on this machine" in said(home)
-    assert f"fidelity: ? with {model}, which is not on this machine" in unwrapped(home, "show", "flare")
+    assert f"as published: ? with {model}, which is not on this machine" in unwrapped(home, "show", "flare")
 
 
 def test_what_the_corpus_must_have_and_which_values_leave_the_paper_is_told(home: Path) -> None:
@@ -125,8 +132,8 @@ def test_what_the_corpus_must_have_and_which_values_leave_the_paper_is_told(home
     assert rows(home, "-m", "scripted/script.json")["hipporag_ircot"]["fidelity"] == {
         "scripted/script.json": "exact/approx"
     }
-    assert "exact/approx: by what the corpus holds" in said(home)
-    assert "exact/approx: by what" not in said(home, "show", "hipporag"), "there a note says what it must hold"
+    assert "yes/not exactly: by what the corpus holds" in said(home)
+    assert "yes/not exactly: by what" not in said(home, "show", "hipporag"), "there a note says what it must hold"
     assert told["tog2"]["fidelity"] == {model: "approx"}, "by its default"
     hipporag = unwrapped(home, "show", "hipporag")
     assert "approx unless the corpus has facts (hoptree graph extract DIR --out FACTS, hoptree index facts " in hipporag

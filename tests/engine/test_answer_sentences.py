@@ -10,7 +10,7 @@ from tests.traced import event
 
 from hoptree.core.values import Passage
 from hoptree.engine.engine import MAX_QUESTION
-from hoptree.engine.explain import cite_answer, cut_around, state_answer
+from hoptree.engine.explain import cite_answer, cut_around, state_answer, tell_answer
 from hoptree.engine.registry import find_method
 from hoptree.engine.result import Result, read_result
 from hoptree.text.grounding import correct_spelling, find_quote, holding, supports_answer
@@ -86,8 +86,37 @@ def test_other_questions_are_not_forced_into_a_form(question: str, answer: str) 
 
 
 def test_questions_in_other_languages_get_no_english_words() -> None:
-    assert state_answer("Wo starb Bach?", "Leipzig") == "Leipzig"
-    assert state_answer("巴赫在哪里去世？", "莱比锡") == "莱比锡"
+    assert state_answer("Wo starb Bach?", "Leipzig") == "Die Antwort lautet Leipzig"
+    assert state_answer("巴赫在哪里去世？", "莱比锡") == "答案是莱比锡"
+    assert state_answer("Où est mort Bach ?", "Leipzig") == "Leipzig"
+    assert state_answer("Sind beide Filme polnisch?", "yes") == "Ja" and state_answer("两部都是电影吗？", "no") == "否"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "read", "sentence"),
+    [
+        ("Wo starb Bach?", "", 0, "Es wurde keine Antwort gefunden."),
+        ("Wo starb Bach?", "", 5, "In den 5 gelesenen Stellen wurde keine Antwort gefunden."),
+        ("Wo starb Bach?", "Köln", 5, "Vielleicht Köln: nichts Gelesenes sagt es."),
+        ("巴赫在哪里去世？", "", 1, "在读过的段落中没有找到答案。"),
+        ("巴赫在哪里去世？", "科隆", 5, "可能是科隆：读过的内容都没有这样说。"),
+        ("Where did Bach die?", "Köln", 5, "Possibly Köln: nothing that was read says so."),
+        ("Where did Bach die?", "", 5, "No answer was found in the 5 passages that were read."),
+    ],
+)
+def test_what_is_no_supported_answer_is_told_in_the_language_of_the_question(
+    question: str, answer: str, read: int, sentence: str
+) -> None:
+    parts: dict[str, Any] = {"nodes": (), "evidence": (), "cited": (), "measured": None}
+    told, confidence = tell_answer(question, answer, "external", read=read, **parts)
+    assert told == sentence and (confidence is None or confidence.reason == "nothing that was read says so")
+
+
+def test_quotations_have_the_marks_of_the_language_of_the_question() -> None:
+    passages = [Passage("a", "Bach", "Bach starb 1750 in Leipzig. Er war Kantor.")]
+    assert cite_answer("Wo starb Bach?", "Leipzig", [0], passages) == (
+        "Die Antwort lautet Leipzig: „Bach starb 1750 in Leipzig.“ [1]"
+    )
 
 
 def test_an_answer_is_a_sentence_with_citations_and_a_quotation() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 
 import pytest
 
 from hoptree.core.errors import BudgetSpent
-from hoptree.engine.schedule import in_order, together
+from hoptree.engine.schedule import in_order, rare_collections, together
 from hoptree.text.question_tree import Node, Plan
 
 
@@ -73,3 +75,32 @@ def test_results_are_in_the_order_of_the_plan_whichever_comes_first(parallel: bo
         return node.question
 
     assert list(asyncio.run(in_order(plan, solve, parallel=parallel))) == [1, 2, 3]
+
+
+@pytest.fixture
+def usual() -> Iterator[tuple[int, int, int]]:
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield 700, 10, 10
+    gc.set_threshold(*before)
+
+
+def test_runs_that_overlap_leave_the_collector_as_it_was(usual: tuple[int, int, int]) -> None:
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(rare_collections())
+    rare = gc.get_threshold()
+    assert rare > usual
+    second.enter_context(rare_collections())
+    first.close()
+    assert gc.get_threshold() == rare, "one is still running"
+    second.close()
+    assert gc.get_threshold() == usual
+
+
+def test_a_run_within_a_run_and_one_that_fails(usual: tuple[int, int, int]) -> None:
+    with pytest.raises(KeyError), rare_collections(), rare_collections():
+        raise KeyError
+    assert gc.get_threshold() == usual
+    with rare_collections():
+        assert gc.get_threshold() > usual
+    assert gc.get_threshold() == usual

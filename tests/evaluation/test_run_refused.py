@@ -12,7 +12,7 @@ from tests.evaluation.report_runs import right, script
 
 from hoptree.core.errors import InputError, ModelError
 from hoptree.evaluation import running
-from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.experiment import Experiment, describe_run
 from hoptree.evaluation.run_folder import RESULTS, RUN, TRACES, Row, RunFolder, read_rows
 from hoptree.evaluation.running import RunOptions, run_experiment
 
@@ -85,3 +85,14 @@ def test_a_run_with_an_outcome_stays(wanted: dict[str, Any], tmp_path: Path, mon
     with pytest.raises(InputError, match="taken back"):
         run(wanted, tmp_path / "run")
     assert [row.id for row in read_rows(tmp_path / "run")] == ["q0"]
+
+
+def test_a_password_in_an_address_is_not_written_down(wanted: dict[str, Any], tmp_path: Path) -> None:
+    address = "http://ada:hush-hush@127.0.0.1:9/v1"
+    asked = {**wanted, "method": "direct", "model": "openai/some", "base_url": address, "judge_base_url": address}
+    experiment = Experiment(**asked)
+    engine = experiment.open(cache=None, concurrency=None)
+    about = describe_run(experiment, experiment.read_data(), engine, {})
+    assert "hush" not in json.dumps(about)
+    assert about["experiment"]["base_url"] == about["experiment"]["judge_base_url"] == "http://127.0.0.1:9/v1"
+    asyncio.run(engine.aclose())

@@ -118,8 +118,8 @@ def test_a_model_inside_the_process_is_not_loaded_several_times(endpoint: Endpoi
 
 
 def test_a_worker_whose_run_was_killed_ends_without_a_word() -> None:
-    told = "import os; from hoptree.evaluation.workers import _Pipe; ends = os.pipe(); os.close(ends[0]); "
-    script = told + "_Pipe(os.fdopen(ends[1], 'wb')).tell(id=1)"
+    told = "import os; from hoptree.evaluation.shared_replies import WorkerPipe; ends = os.pipe(); os.close(ends[0]); "
+    script = told + "WorkerPipe(os.fdopen(ends[1], 'wb')).tell(id=1)"
     environment = {**os.environ, "PYTHONPATH": str(Path(hoptree.__file__).parent.parent)}
     ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=False)
     assert (ended.returncode, ended.stderr) == (1, b"")

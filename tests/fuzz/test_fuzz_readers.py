@@ -21,6 +21,7 @@ from hoptree.core.errors import HoptreeError
 from hoptree.corpus.document import Problems
 from hoptree.corpus.read import read_passages
 
+pytestmark = [pytest.mark.timeout(0)] if THOROUGH else []  # 100,000 examples take longer than any test may
 EXAMPLES = settings(max_examples=100_000 if THOROUGH else 5)
 
 _PIECES = st.one_of(

@@ -14,7 +14,9 @@ pytest.importorskip("fastapi")
 from tests.server.corpora_made import made
 from tests.server.running import running, settings
 
-from hoptree.server.resources import ManagedCorpus
+from hoptree.core.values import Passage
+from hoptree.retrieval.indexing import index_passages
+from hoptree.server.resources import Corpora, ManagedCorpus
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -67,3 +69,17 @@ def test_documents_are_counted_without_a_walk_through_them(tmp_path: Path, monke
         told = {one["name"]: one for one in server.client.get("/v1/corpora").json()["corpora"]}
         assert (told["mine"]["documents"], looked) == (3, []), "without what gave no passage"
         assert server.client.get("/v1/corpora/mine/documents").json()["total"] == 4
+
+
+def test_titles_are_looked_for_in_the_beginning_of_passages_alone(tmp_path: Path) -> None:
+    long = "word " * 2_000
+    passages = [
+        Passage("a", "Ada Lovelace", f"She met Mary Somerville. {long}"),
+        Passage("b", "Mary Somerville", f"{long} Ada Lovelace was her pupil."),
+    ]
+    index_passages(passages, tmp_path / "index")
+    topics = Corpora({"long": str(tmp_path / "index")}, None).topics("long")
+    assert {topic["title"]: topic["mentions"] for topic in topics} == {
+        "Ada Lovelace": "Mary Somerville",
+        "Mary Somerville": None,
+    }

@@ -152,6 +152,26 @@ def test_another_name_or_another_site_is_refused(server: Running) -> None:
     assert "access-control-allow-origin" not in reply.headers
 
 
+@pytest.mark.parametrize(
+    "host", ["{}@evil.example", "{}, evil.example", "localhost:x", "localhost.", "localhost:80:80"]
+)
+def test_a_host_is_a_name_and_a_port_and_no_more(server: Running, host: str) -> None:
+    reply = server.client.get("/v1/methods", headers={"Host": host.format(f"127.0.0.1:{server.port}")})
+    assert (reply.status_code, reply.json()["error"]["class"]) == (421, "WrongHost")
+
+
+def test_a_page_elsewhere_may_lead_here_but_embed_nothing(server: Running) -> None:
+    def get(**fetch: str) -> int:
+        headers = {f"Sec-Fetch-{name.title()}": value for name, value in fetch.items()}
+        return server.client.get("/v1/corpora/films/topics", headers=headers).status_code
+
+    assert get(site="cross-site", mode="navigate", dest="document") == 200
+    assert get(site="same-origin", mode="cors", dest="empty") == get(site="none", dest="document") == 200
+    assert get(site="cross-site", mode="no-cors", dest="image") == 403
+    assert get(site="same-site", mode="no-cors", dest="script") == 403
+    assert get(site="cross-site", mode="navigate", dest="iframe") == 403
+
+
 @pytest.mark.parametrize("origin", ["http://[", "http://[::1", "http://a]b", "null", "//"])
 def test_what_is_no_origin_is_another_site(server: Running, origin: str) -> None:
     for reply in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 pytest.importorskip("fastapi")
 
 from tests.server.running import QUESTION, Running
+
+from hoptree.server import request_schemas
 
 _ASK = {"question": QUESTION}
 _CHAT: dict[str, Any] = {"model": "taikc", "messages": [{"role": "user", "content": QUESTION}]}
@@ -117,6 +120,19 @@ def test_what_had_no_effect_is_told(server: Running) -> None:
     told = server.client.post("/v1/chat/completions", json=_CHAT | fields).json()["choices"][0]["message"]["hoptree"]
     assert "Methods decide for themselves about temperature." in told["warnings"]
     assert "Not read: hoptre (did you mean hoptree?), tool_choice, user." in told["warnings"]
+
+
+def test_of_thousands_of_fields_that_are_not_read_few_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+
+    def guess(name: str, known: Collection[str]) -> str:
+        compared.append(name)
+        return ""
+
+    monkeypatch.setattr(request_schemas, "guess", guess)
+    more = {f"field{number}": 1 for number in range(5_000)}
+    warnings = request_schemas.ignored_fields(request_schemas.ChatBody.model_validate(_CHAT | more))
+    assert warnings == [f"Not read: {', '.join(list(more)[:10])}, …."] and len(compared) == 10
 
 
 @pytest.mark.parametrize(

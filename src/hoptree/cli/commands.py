@@ -55,6 +55,7 @@ EVALUATION_COMMANDS = {
         "report": ("report:report", "Write tables, plots and a page with every question of the runs."),
         "judge": ("judge:judge", "Have a model decide which answers of a run are right."),
         "reproduce": ("report:reproduce", "Run a run again, and say whether it came out the same."),
+        "support": ("report:support", "Measure how often well supported answers, and guesses, are right."),
         "tune": ("tune:tune", "Find the best values of a method's options on some questions."),
     },
     "Parts of a method": {

@@ -65,9 +65,9 @@ def _run_command(arguments: list[str]) -> None:
 def _call(arguments: list[str]) -> None:
     """Call a command; plain `ask` lines skip the parser to start sooner."""
     from hoptree.cli.commands import SHORT
-    from hoptree.cli.options import load_config
+    from hoptree.cli.options import read_config
 
-    load_config(os.environ, trusted=any(word.startswith("--base-url") for word in arguments))
+    read_config(trusted=any(word.startswith("--base-url") for word in arguments))
     words = [*SHORT.get(arguments[0], arguments[:1]), *arguments[1:]] if arguments else []
     if words[:1] == ["ask"]:
         from hoptree.cli.ask import ask

@@ -13,6 +13,7 @@ from hoptree.cli import options
 from hoptree.cli.ask import ask_and_show
 from hoptree.cli.console import AS_BEFORE, clean, echo, print_error, print_json, print_table, run_to_end, stoppable
 from hoptree.cli.progress import download_bar
+from hoptree.core.config import KEY, VARIABLES
 from hoptree.core.errors import ConfigError
 from hoptree.core.files import ADAPTER, find_weights
 from hoptree.core.http_client import without_password
@@ -164,13 +165,13 @@ def _show_settings(*, as_json: bool) -> None:
     rows = [
         {"setting": name, "value": os.environ.get(variable) or usual.get(variable, ""), "variable": variable,
          "from": config.origins.get(variable, "default")}
-        for name, variable in options.VARIABLES.items()
+        for name, variable in VARIABLES.items()
     ]  # fmt: skip
     current = {row["setting"]: row["value"] for row in rows}
     find_method(current["method"])
     check_kind(current["retriever"])
-    rows.append({"setting": "key", "value": "set" if os.environ.get(options.KEY) else "", "variable": options.KEY,
-                 "from": config.origins.get(options.KEY, "default")})  # fmt: skip
+    rows.append({"setting": "key", "value": "set" if os.environ.get(KEY) else "", "variable": KEY,
+                 "from": config.origins.get(KEY, "default")})  # fmt: skip
     for row in rows:
         if row["setting"] == "base_url":
             row["value"] = without_password(row["value"])

@@ -94,6 +94,15 @@ _NEEDS: dict[str, dict[str, str]] = json.loads((files("hoptree.methods") / "need
 _MODELS_WITH, _CORPUS_WITH = _NEEDS["model"], _NEEDS["corpus"]
 """What gives each signal that a method hears from a model, or needs in the corpus."""
 
+_IN_WORDS = {"exact": "yes", "approx": "not exactly"}
+
+
+def as_published(method: Method, fidelity: str) -> str:
+    """Say in words whether a run is as in the method's paper."""
+    if not method.paper and fidelity != NOT_POSSIBLE:
+        return "of no paper"
+    return BY_CORPUS.join(_IN_WORDS.get(part, part) for part in fidelity.split(BY_CORPUS))
+
 
 @dataclass(frozen=True, slots=True)
 class MethodFacts:
@@ -178,7 +187,7 @@ def held_by_corpus(method: Method) -> tuple[str, ...]:
 
 def notes_of(method: Method) -> tuple[str, ...]:
     """Return what the fidelity of a method depends on, a note each."""
-    notes = [f"approx: {method.differs}"] if method.differs else []
+    notes = [f"approx: {method.differs}"] if method.differs and method.paper else []
     name, value = method.trained_by
     trained = f"{name}={'on' if value is True else value}"
     heard = [signal for signal in method.signals if is_signal(signal)]
@@ -306,6 +315,7 @@ def _section(facts: MethodFacts) -> str:
         source = f"[{cited.title}]({cited.link}), {cited.year}" if cited.link else cited.cited
         lines.append(f"- Paper: {source}.")
     lines += [f"- Fidelity: {note.removesuffix('.')}." for note in notes_of(method)]
+    lines += [] if method.paper else ["- Of no paper."]
     corpus_needs = " and ".join(held_by_corpus(method))
     needs = ", ".join(method.needs) or "nothing but a model"
     lines.append(f"- Needs: {needs}{f', which holds {corpus_needs}, else it is approx' if corpus_needs else ''}.")

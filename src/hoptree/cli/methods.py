@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -295,7 +295,10 @@ def _columns(facts: Sequence[MethodFacts], models: Sequence[str]) -> list[_Colum
     return [
         *(_Column(title, [row[title] for row in rows], wraps=title in _WRAPPED) for title in rows[0]),
         *(
-            _Column(f"fidelity {number}" if len(models) > 1 else "fidelity", [fact.fidelity[model] for fact in facts])
+            _Column(
+                _published(number, models),
+                [method_facts.as_published(fact.method, fact.fidelity[model]) for fact in facts],
+            )
             for number, model in enumerate(models, start=1)
         ),
         _Column("calls", calls),
@@ -304,18 +307,22 @@ def _columns(facts: Sequence[MethodFacts], models: Sequence[str]) -> list[_Colum
     ]
 
 
+def _published(number: int, models: Collection[str]) -> str:
+    return f"as published {number}" if len(models) > 1 else "as published"
+
+
 def _legend(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] | None]) -> list[str]:
     lines = []
     for number, (model, gives) in enumerate(models.items(), start=1):
-        lines.append(f"{f'fidelity {number}' if len(models) > 1 else 'fidelity'}: with {model}, by default options")
+        lines.append(f"{_published(number, models)}: with {model}, by default options")
         if gives is None:
             lines.append(f"    {method_facts.UNKNOWN}: {model} is not on this machine, so what it gives is not known")
-    lines.append(
-        "exact: as in the paper; approx: otherwise, or without a signal it uses; prompted: without the model it trained"
-    )
-    for fidelity in dict.fromkeys(value for fact in facts for value in fact.fidelity.values()):
-        if method_facts.BY_CORPUS in fidelity:
-            lines.append(f"{fidelity}: by what the corpus holds (hoptree methods show NAME says what)")
+    lines.append("not exactly: otherwise, or without a signal the paper uses; prompted: without the model it trained")
+    for fact in facts:
+        if any(method_facts.BY_CORPUS in value for value in fact.fidelity.values()):
+            either = f"yes{method_facts.BY_CORPUS}not exactly"
+            lines.append(f"{either}: by what the corpus holds (hoptree methods show NAME says what)")
+            break
     measured: dict[str, list[str]] = {}
     for fact in facts:
         if fact.cost:
@@ -337,12 +344,13 @@ def show_one(facts: MethodFacts) -> None:
     lines.append("")
     for part in method_facts.paragraphs(method):
         lines += [*_wrap(part, "  "), ""]
+    lines += [] if method.paper else ["of no paper"]
     lines.append(f"iterative: {'yes' if method.iterative else 'no'}, dynamic: {'yes' if method.dynamic else 'no'}")
     lines += [f"strategy: {method.strategy}"] if method.strategy else []
     lines += [f"query: {method.query}"] if method.query else []
-    for model, fidelity in facts.fidelity.items():
+    for model, fidelity in facts.fidelity.items() if method.paper else ():
         absent = ", which is not on this machine" if fidelity == method_facts.UNKNOWN else ""
-        lines.append(f"fidelity: {fidelity} with {model}{absent}")
+        lines.append(f"as published: {method_facts.as_published(method, fidelity)} with {model}{absent}")
     for note in method_facts.notes_of(method):
         lines += _wrap(note, "  ", "    ")
     lines += ["", *_cost_lines(facts)]

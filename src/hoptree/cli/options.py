@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 from hoptree.cli.console import counted, warn
-from hoptree.core.errors import ConfigError, InputError, closest
+from hoptree.core.errors import InputError
 from hoptree.core.files import config_dir
 
 if TYPE_CHECKING:
+    from hoptree.core.config import Config
     from hoptree.engine.context import Prices
     from hoptree.engine.engine import Engine
     from hoptree.engine.trace import TraceFile
+
+
+_config: Config | None = None
+
+
+def read_config(*, trusted: bool) -> None:
+    """Read the configuration files, where there are any, and print what a person should know of them."""
+    global _config
+    _config = None
+    if any(path.is_file() for path in (Path(".env"), Path("hoptree.toml"), config_dir() / "hoptree.toml")):
+        from hoptree.core.config import load_config
+
+        _config = load_config(os.environ, trusted=trusted)
+        for note in _config.notes:
+            warn(note)
+
+
+def options_of_files() -> Mapping[str, Mapping[str, Any]]:
+    """Return the options that configuration files set, by method."""
+    return _config.options if _config else {}
+
+
+def current_config() -> Config:
+    """Return what configuration files set, and where each value came from."""
+    from hoptree.core.config import load_config
+
+    return _config or load_config(dict(os.environ))
 
 
 class Argument:
@@ -31,7 +58,6 @@ class Option(Argument):
     """An option of a command."""
 
 
-_PRICES_REMEDY = "Write IN/OUT, for example --prices 0.15/0.60."
 CORPUS_HELP = (
     "An index made by hoptree index, documents (indexed into the cache), 'sample', an elasticsearch://… or milvus://… "
     "address, or a wiki as it is now: wikipedia, wikipedia:de, mediawiki+URL of its api.php."
@@ -161,132 +187,6 @@ def given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, "", [], {})}
 
 
-CONFIG_FILE = "hoptree.toml"
-VARIABLES = {
-    **{name: f"HOPTREE_{name.upper()}" for name in ("model", "corpus", "graph", "retriever", "method")},
-    "base_url": "OPENAI_BASE_URL",
-    "budget": "HOPTREE_BUDGET",
-    "prices": "HOPTREE_PRICES",
-}
-"""The settings of a configuration file, and the environment variable that says the same."""
-_OTHER_VARIABLES = tuple(
-    f"HOPTREE_{name}"
-    for name in (
-        *("CACHE", "CONTACT", "DEBUG", "MCP_KEY", "MODELS", "MODEL_SOURCE", "OTEL", "RERANK_KEY"),
-        *("TRUST_REMOTE_CODE", "VOLUME"),
-    )
-)
-"""Variables that .env may set too, and hoptree.toml not."""
-KEY = "OPENAI_API_KEY"
-_OPTIONS_TABLE = "options"
-
-
-class Config(NamedTuple):
-    """What configuration files set, and where each value came from."""
-
-    origins: Mapping[str, str]
-    options: Mapping[str, Mapping[str, Any]]
-    files: tuple[str, ...]
-
-
-_config = Config({}, {}, ())
-
-
-def current_config() -> Config:
-    return _config
-
-
-def load_config(
-    environ: MutableMapping[str, str], folder: Path | None = None, user: Path | None = None, *, trusted: bool = False
-) -> Config:
-    """Set the unset environment variables that .env and hoptree.toml give.
-
-    An option counts before the environment, that before .env, hoptree.toml of the current folder, and the user's. Files
-    of the current folder may be somebody else's: unless an address was given (`trusted`), the user's key stays here.
-    """
-    global _config
-    folder, user = folder or Path(), user or config_dir()
-    origins = {name: "environment" for name in (*VARIABLES.values(), KEY) if environ.get(name)}
-    options: dict[str, dict[str, Any]] = {}
-    config_files: list[str] = []
-    project: set[str] = set()
-    for path, read in (
-        (folder / ".env", _read_env),
-        (folder / CONFIG_FILE, _read_toml),
-        (user / CONFIG_FILE, _read_toml),
-    ):
-        if not path.is_file():
-            continue
-        values, tables = read(path)
-        config_files.append(str(path))
-        for name, value in values.items():
-            if not environ.get(name):
-                environ[name], origins[name] = value, str(path)
-                project |= {name} if path.parent == folder else set()
-        for method, given in tables.items():
-            options[method] = given | options.get(method, {})
-    if VARIABLES["base_url"] in project and environ.get(KEY) and KEY not in project and not trusted:
-        _withhold_key(environ, origins)
-    _config = Config(origins, options, tuple(config_files))
-    return _config
-
-
-def _read_env(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-    """Read the lines NAME=VALUE of a .env file that are meant for Hoptree."""
-    values = {}
-    for line in _read_text(path).splitlines():
-        name, sign, value = (part.strip() for part in line.strip().removeprefix("export ").partition("="))
-        if name.startswith("HOPTREE_") and not sign:
-            raise ConfigError(f"{path} has the line '{name}' without =.", "Write NAME=VALUE, or remove it.")
-        if name.startswith("HOPTREE_") and name not in (known := (*VARIABLES.values(), *_OTHER_VARIABLES)):
-            close = closest(name, known)
-            hint = f"Did you mean {close}?" if close else f"There are: {', '.join(sorted(known))}."
-            raise ConfigError(f"{path} has the unknown setting '{name}'.", hint)
-        if name.startswith(("HOPTREE_", "OPENAI_")) and sign:
-            values[name] = value[1:-1] if value[:1] in "'\"" and value[:1] == value[-1:] else value
-    return values, {}
-
-
-def _read_toml(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-    """Read a configuration file: settings, and a table of options for each method."""
-    import tomllib
-
-    try:
-        data = tomllib.loads(_read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is no TOML: {error}.", 'Write lines such as model = "ollama/llama3.1".') from error
-    tables = data.pop(_OPTIONS_TABLE, {})
-    for name, value in data.items():
-        if name not in VARIABLES:
-            close = closest(name, (*VARIABLES, _OPTIONS_TABLE))
-            hint = f"Did you mean {close}?" if close else f"There are: {', '.join(VARIABLES)} and [options.METHOD]."
-            raise ConfigError(f"{path} has the unknown setting '{name}'.", hint)
-        if not isinstance(value, str) or not value:
-            raise ConfigError(f"{path}: {name} is no text.", f'Write {name} = "…".')
-    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise ConfigError(f"{path}: [options] needs a method.", "Write [options.hop] above its options.")
-    return {VARIABLES[name]: value for name, value in data.items()}, tables
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.", "Mend or remove it.") from error
-
-
-def _withhold_key(environ: MutableMapping[str, str], origins: dict[str, str]) -> None:
-    """Unset the user's key for an endpoint that only this folder names."""
-    from hoptree.models.openai import is_loopback
-
-    url = environ[VARIABLES["base_url"]]
-    if not is_loopback(url):
-        del environ[KEY]
-        origins[KEY] = "withheld"
-        warn(f"{origins[VARIABLES['base_url']]} names the endpoint {url}: your {KEY} is not sent there. "
-             f"If you trust it: --base-url {url}")  # fmt: skip
-
-
 def read_settings(settings: list[str]) -> dict[str, Any]:
     """Read KEY=VALUE texts."""
     options = {}
@@ -322,13 +222,7 @@ def read_prices(text: str) -> Prices | None:
         return None
     from hoptree.engine.context import Prices
 
-    try:
-        prompt, completion = (float(part) for part in text.split("/"))
-    except ValueError as error:
-        raise ConfigError(f"'{text}' are no prices.", _PRICES_REMEDY) from error
-    if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
-        raise ConfigError(f"'{text}' are no prices.", _PRICES_REMEDY)
-    return Prices(prompt, completion)
+    return Prices.parse(text)
 
 
 def check_prices(limit: float | None, prices: str) -> None:
@@ -372,7 +266,7 @@ def open_engine(
             corpus=corpus,
             graph=graph,
             retriever=retriever,
-            options={**_config.options.get(method, {}), **read_settings(settings)},
+            options={**options_of_files().get(method, {}), **read_settings(settings)},
             roles=read_roles(roles),
             budget=limits,
             prices=read_prices(prices),

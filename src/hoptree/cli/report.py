@@ -13,6 +13,7 @@ from hoptree.cli.console import chance, clean, echo, interval, print_json, run_t
 from hoptree.cli.options import AsJson, RunFolders, given
 from hoptree.cli.progress import describe_run, shown
 from hoptree.core.errors import InputError
+from hoptree.evaluation.calibration import measure_support
 from hoptree.evaluation.judge import read_judgements
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import DataGroup, read_groups
@@ -236,6 +237,26 @@ def reproduce(
         _reproduce_report(outcome)
     if not outcome.reproduced:
         raise typer.Exit(1)
+
+
+def support(runs: RunFolders, as_json: AsJson = False) -> None:
+    """Measure how often answers are right that are called well supported, partly supported or a guess.
+
+    \b
+    hoptree run --data dev.jsonl --corpus docs.idx --method hop --out runs/hop
+    hoptree eval support runs/hop
+    """
+    measured = measure_support(runs)
+    if as_json:
+        print_json([each.as_dict() for each in measured])
+        return
+    echo(f"{'called':20s}{'answers':>8s}  {'right':>22s}  {'F1':>22s}")
+    for each in measured:
+        cells = (
+            f"{100 * value.mean:.1f} [{100 * value.low:.1f}, {100 * value.high:.1f}]" if value else ""
+            for value in (each.right, each.f1)
+        )
+        echo((f"{each.word:20s}{each.answers:8,d}" + "".join(f"  {cell:>22s}" for cell in cells)).rstrip())
 
 
 def _reproduce_report(outcome: Reproduction) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +15,7 @@ from typer import Option
 from hoptree.cli import options
 from hoptree.cli.console import run_to_end, warn
 from hoptree.cli.options import read_named, read_prices
+from hoptree.core.config import VARIABLES
 from hoptree.core.errors import InputError, MissingExtra
 from hoptree.engine.own_prompts import open_prompts
 from hoptree.engine.registry import DEFAULT_METHOD
@@ -61,8 +64,8 @@ def serve(
         list[str], Option("--rerank", metavar="NAME=SPEC", help="A reranker clients may choose.")
     ] = [],  # noqa: B006
     runs: Annotated[Path | None, Option(metavar="DIR", help="Evaluation runs to browse.")] = None,
-    method: Annotated[str, Option(help="The default method.")] = DEFAULT_METHOD,
-    retriever: Annotated[str, Option(help="The default retriever.")] = DEFAULT_RETRIEVER,
+    method: Annotated[str, Option(envvar="HOPTREE_METHOD", help="The default method.")] = DEFAULT_METHOD,
+    retriever: Annotated[str, Option(envvar="HOPTREE_RETRIEVER", help="The default retriever.")] = DEFAULT_RETRIEVER,
     settings: Annotated[
         list[str], Option("--set", metavar="METHOD.KEY=VALUE", help="An option of a method that clients cannot change.")
     ] = [],  # noqa: B006
@@ -146,10 +149,10 @@ def serve(
     server_settings = Settings(
         models=chosen,
         base_urls=_read_base_urls(base_urls, chosen),
-        corpora=read_named([with_name(text) for text in corpora], "--corpus") or {"sample": "sample"},
+        corpora=read_corpora(corpora, os.environ.get(VARIABLES["corpus"], "")),
         graphs=read_named(graphs, "--graph"),
         rerankers=read_named(rerankers, "--rerank"),
-        options=_read_options(settings),
+        options=_read_options(settings, options.options_of_files()),
         prompts=own_prompts.texts,
         corpora_folder=uploads,
         uploads_off=uploads_off,
@@ -189,6 +192,21 @@ def serve(
         access = f"{len(server_settings.keys)} keys" if server_settings.keys else "no key needed"
         warn(f"serving http://{shown}:{address[1]}/ ({access}); Ctrl-C stops it.")
         Server(app).run(sockets=[listening])
+
+
+def read_corpora(texts: list[str], usual: str) -> dict[str, str]:
+    """Return the corpora by name, or the configured one, or the sample; documents are indexed into the cache."""
+    from hoptree.retrieval.index.folder import holds_documents
+    from hoptree.retrieval.retriever import is_remote
+
+    named = read_named([with_name(text) for text in texts or ([usual] if usual else [])], "--corpus")
+    for name, where in named.items():
+        if where != "sample" and not is_remote(where) and holds_documents(Path(where)):
+            from hoptree.retrieval.indexing import cached_index
+
+            warn(f"reading {where} …")
+            named[name] = str(cached_index(Path(where))[0])
+    return named or {"sample": "sample"}
 
 
 def with_name(text: str) -> str:
@@ -249,9 +267,9 @@ def _read_base_urls(texts: list[str], models: dict[str, str]) -> dict[str, str]:
     return urls
 
 
-def _read_options(texts: list[str]) -> dict[str, dict[str, Any]]:
-    """Read METHOD.KEY=VALUE texts by method."""
-    options: dict[str, dict[str, Any]] = {}
+def _read_options(texts: list[str], of_files: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Read METHOD.KEY=VALUE texts by method; they count before the options of configuration files."""
+    options = {method: dict(values) for method, values in of_files.items()}
     for text in texts:
         where, sign, value = text.partition("=")
         method, dot, key = where.strip().partition(".")

@@ -25,6 +25,7 @@ MAX_BODY_BYTES = 16 * 2**20  # bytes of a response that are read; a server that 
 _CONNECT_TIMEOUT_S = 10.0
 _MAX_IDLE_S = 5.0  # how long an idle connection is used again: one that a firewall forgot would swallow the request
 _MAX_HEADERS = 200
+_MAX_INTERIM = 10  # replies before the one that is meant
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: |\r?\n)")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _PATH_CHARS = "!#$%&'()*+,/:;=?@[]~"
@@ -192,25 +193,34 @@ class ConnectionPool:
 def _request_head(
     method: str, parts: SplitResult, headers: Mapping[str, str], body_length: int, proxy: SplitResult | None
 ) -> bytes:
+    head = _fixed_head(method, parts, tuple(headers.items()), proxy)
+    if body_length or method not in ("GET", "HEAD"):
+        return head + b"Content-Length: %d\r\n\r\n" % body_length
+    return head + b"\r\n"
+
+
+@lru_cache(maxsize=256)
+def _fixed_head(
+    method: str, parts: SplitResult, headers: tuple[tuple[str, str], ...], proxy: SplitResult | None
+) -> bytes:
+    """Return the request line and the headers that many requests share, each with its line end."""
     target = quote(parts.path or "/", _PATH_CHARS) + (f"?{quote(parts.query, _PATH_CHARS)}" if parts.query else "")
     tls = parts.scheme == "https"
     host = _ascii_host(parts)
     # On the own machine or network, unpacking costs more than the bytes it saves.
     encoding = "gzip" if tls else "identity"
-    fields = {"Host": host, "Accept": "*/*", "Accept-Encoding": encoding, "User-Agent": "Hoptree", **headers}
+    fields = {"Host": host, "Accept": "*/*", "Accept-Encoding": encoding, "User-Agent": "Hoptree", **dict(headers)}
     if authorization := _basic_auth(parts):
         fields["Authorization"] = authorization
     if proxy is not None and not tls:
         target = f"http://{host}{target}"
         if authorization := _basic_auth(proxy):
             fields["Proxy-Authorization"] = authorization
-    if body_length or method not in ("GET", "HEAD"):
-        fields["Content-Length"] = str(body_length)
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     if any("\r" in line or "\n" in line for line in lines):
         raise ConnectionBroken("a header with a line end")
     try:
-        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+        return ("\r\n".join(lines) + "\r\n").encode("latin-1")
     except UnicodeError as error:
         raise ConnectionBroken("a header that is not Latin-1") from error
 
@@ -314,9 +324,13 @@ class _Connection:
         """Send a request and read the whole reply; raise ValueError for what is no HTTP, EOFError for a sudden end."""
         self._writer.write(message)
         await self._writer.drain()
-        status, version = 100, 1
-        while status < 200:
+        status, version, headers = await self._read_head()
+        for _ in range(_MAX_INTERIM):  # "100 Continue" and the like, which a server might send for ever
+            if status >= 200:
+                break
             status, version, headers = await self._read_head()
+        else:
+            raise ValueError("interim replies without end")
         self._keep_alive = version == 1 and headers.get("connection", "").lower() != "close"
         if bodiless or status in (204, 304):
             return status, headers, b""
@@ -367,9 +381,10 @@ class _Connection:
                 raise BodyTooLarge
             received += await self._reader.readexactly(size)
             await self._reader.readline()
-        while (await self._reader.readline()).strip():
-            pass
-        return bytes(received)
+        for _ in range(_MAX_HEADERS):
+            if not (await self._reader.readline()).strip():
+                return bytes(received)
+        raise ValueError("trailers without end")
 
 
 def key_header(variable: str, scheme: str = "Bearer") -> dict[str, str]:

@@ -30,7 +30,8 @@ class Passage:
     """A piece of a document, with the score of the search that returned it.
 
     `start` and `end` are character offsets in `document`. `aliases` are other names of its subject, `metadata` is for
-    filters, and `stages` has the score of each stage of the search.
+    filters, and `stages` has the score of each stage of the search. `anchors` are places in it that links lead to, and
+    `references` places that its links lead to.
     """
 
     id: str
@@ -43,6 +44,8 @@ class Passage:
     aliases: tuple[str, ...] = ()
     metadata: tuple[tuple[str, str], ...] = ()
     stages: tuple[tuple[str, float], ...] = ()
+    anchors: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
 
     def metadata_by_name(self) -> dict[str, str | list[str]]:
         """Return the metadata as a dict; names that occur several times have a list."""

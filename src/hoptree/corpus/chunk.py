@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
@@ -31,6 +31,7 @@ _ABBREVIATIONS = word_set(
     "dr. mr. mrs. ms. prof. st. jr. sr. vs. e.g. i.e. cf. fig. no. vol. ca. z.b. d.h. bzw. u.a. nr. bd. mme."
 )
 _MAX_TOKENIZER_CHARS = 1_000_000
+_MAX_PLACES = 32  # anchors, or links, of a passage
 MAX_ROW_CHARS = 100_000  # characters of a row that is one passage; a search would hand out all of it
 
 Span = tuple[int, int]
@@ -95,9 +96,25 @@ def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = 
     pieces = _pieces(document, chunking, tokenizer)
     first_two = list(islice(pieces, 2))
     alone = document.is_passage and len(first_two) == 1
+    anchors, references = _Places(document.anchors), _Places(document.references)
     for number, (title, start, end) in enumerate(chain(first_two, pieces), 1):
         name = key if alone else f"{key}#{number}"
-        yield Passage(name, title, text[start:end], 0.0, key, start, end, aliases, metadata)
+        links = anchors.until(end), references.until(end)
+        yield Passage(name, title, text[start:end], 0.0, key, start, end, aliases, metadata, (), *links)
+
+
+class _Places:
+    """Hands out the places of a document, each to the passage that it is in or before."""
+
+    def __init__(self, places: Sequence[tuple[int, str]]) -> None:
+        self._places = places
+        self._at = 0
+
+    def until(self, end: int) -> tuple[str, ...]:
+        first = self._at
+        while self._at < len(self._places) and self._places[self._at][0] < end:
+            self._at += 1
+        return tuple(dict.fromkeys(name for _, name in self._places[first : self._at]))[:_MAX_PLACES]
 
 
 def _pieces(document: Document, chunking: Chunking, tokenizer: Tokenizer | None) -> Iterator[tuple[str, int, int]]:

@@ -29,6 +29,7 @@ class Document:
     """A text with its names, metadata and ordered `sections`.
 
     `is_passage` says that it is a passage already (a row of a passage file), which is cut only on request.
+    `anchors` are places that links lead to, and `references` places that its links lead to, each with its offset.
     """
 
     id: str
@@ -38,6 +39,8 @@ class Document:
     metadata: tuple[tuple[str, str], ...] = ()
     sections: tuple[Section, ...] = ()
     is_passage: bool = False
+    anchors: tuple[tuple[int, str], ...] = ()
+    references: tuple[tuple[int, str], ...] = ()
 
 
 Problem = Literal[
@@ -205,6 +208,18 @@ class TextBuilder:
         self._pieces: list[str] = []
         self._length = 0
         self._tight = False
+        self.anchors: list[tuple[int, str]] = []
+        self.references: list[tuple[int, str]] = []
+
+    def anchor(self, place: str) -> None:
+        """Say that links to a place lead to what comes next."""
+        if place:
+            self.anchors.append((self._length, place))
+
+    def refer(self, place: str) -> None:
+        """Say that what comes next has a link to a place."""
+        if place:
+            self.references.append((self._length, place))
 
     def heading(self, level: int, words: str) -> None:
         """Begin a section; the first one names a document that has no title."""
@@ -233,4 +248,6 @@ class TextBuilder:
         self, key: str, name: str, *, aliases: tuple[str, ...] = (), metadata: tuple[tuple[str, str], ...] = ()
     ) -> Document:
         """Make the document, named `name` if it has no title."""
-        return Document(key, self.title or name, "".join(self._pieces), aliases, metadata, tuple(self._sections))
+        text, sections = "".join(self._pieces), tuple(self._sections)
+        links = tuple(self.anchors), tuple(self.references)
+        return Document(key, self.title or name, text, aliases, metadata, sections, False, *links)

@@ -12,6 +12,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from hoptree.corpus.document import Document, HeadingPath, Problems, Section, short, table_lines
 from hoptree.corpus.files import GUESSES, decode, read_all, stem
+from hoptree.corpus.references import place_name, resolve_link
 from hoptree.text.names import word_set
 
 _CHARSET = re.compile(
@@ -35,7 +36,11 @@ _END_MARK = "hoptree-end"
 _CLOSED_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _ANY_TAG = re.compile(r"<(/?[A-Za-z][^\s<>/]*)[^<>]*?(/?)>|<(?![!?/][^<>]*>)")
 _UNCLOSED_TITLE = re.compile(r"<title>([^<]*+)(?!</title)", re.IGNORECASE)
-_BARE_TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*)/?>")
+_PLACE = re.compile(r"""\s(id|name|href)="([^"'<>]{1,300})\"""", re.IGNORECASE)
+_BARE_TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*)(?: [^<>]*)?/?>")
+_HAS_WORD = re.compile(r"\w")
+_TURNING = word_set("next prev previous up home top zurück weiter nach-oben 上一页 下一页 起始页 上一级")
+"""The words of links that turn the pages of a manual."""
 _MAX_DEPTH = 512  # as in browsers
 _MAX_COPIES = 1_000_000
 _FORMATTING = word_set("a b big code em font i nobr s small strike strong tt u")
@@ -82,11 +87,11 @@ def decode_html(content: bytes) -> str:
 
 def html_document(text: str, name: str) -> Document:
     """Make a document titled by the page, its heading or the file name."""
-    page = _Page(_parse(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")))
+    page = _Page(_parse(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")), name)
     path = HeadingPath(page.title)
     sections = tuple(Section(start, path.enter(level, heading)) for start, level, heading in page.headings)
     title = page.title or (page.headings[0][2] if page.headings else "") or stem(name)
-    return Document(name, title, page.text, sections=sections)
+    return Document(name, title, page.text, (), (), sections, False, tuple(page.anchors), tuple(page.references()))
 
 
 def _parse(text: str) -> LexborNode | None:
@@ -116,11 +121,19 @@ def _repair(text: str) -> str:
     """Make text of unclosed tags, quotes, comments and titles."""
     end = text.rfind("-->") + 3 if "-->" in text else 0
     text = _CLOSED_COMMENT.sub("", text[:end]) + text[end:].replace("<!--", "")
-    text = _ANY_TAG.sub(lambda tag: f"<{tag[1]}{tag[2]}>" if tag[1] else "&lt;", text)  # no attribute, no open quote
+    text = _ANY_TAG.sub(_without_quotes, text)
     lower = text.lower()
     if "</title" not in lower[lower.rfind("<title") :]:
         text = _UNCLOSED_TITLE.sub(r"<title>\1</title>", text)
     return _SWALLOWING.sub("", text)
+
+
+def _without_quotes(tag: re.Match[str]) -> str:
+    """Return a tag with the attributes of links alone, so that no quote is left open."""
+    if not tag[1]:
+        return "&lt;"
+    kept = "" if tag[1].startswith("/") else "".join(f' {name}="{value}"' for name, value in _PLACE.findall(tag[0]))
+    return f"<{tag[1]}{kept}{tag[2]}>"
 
 
 def _is_too_deep(text: str) -> bool:
@@ -158,8 +171,12 @@ def _flat(tag: re.Match[str]) -> str:
 class _Page:
     """Gathers the visible text, collapsing white space outside `pre`."""
 
-    def __init__(self, root: LexborNode | None) -> None:
+    def __init__(self, root: LexborNode | None, name: str) -> None:
         self.title = ""
+        self.anchors: list[tuple[int, str]] = []
+        self._name = name
+        self._links: list[tuple[int, int, str]] = []  # where the words of a link begin and end, and its place
+        self._open_link = (0, "")
         self.headings: list[tuple[int, int, str]] = []
         """Where in the text a heading takes effect, its level and its words."""
         self._pieces: list[str] = []
@@ -170,6 +187,19 @@ class _Page:
         self._walk(root)
         self._end_heading()
         self.text = "".join(self._pieces)
+
+    def references(self) -> Iterator[tuple[int, str]]:
+        """Yield the links in sentences: a line without other words is a menu."""
+        lines: dict[int, list[tuple[int, int, str]]] = {}
+        for link in self._links:
+            lines.setdefault(self.text.rfind("\n", 0, link[0] + 1), []).append(link)
+        for before, links in lines.items():
+            after = self.text.find("\n", links[-1][1])
+            bounds = [before + 1, *(at for start, end, _ in links for at in (start, end)), after % (len(self.text) + 1)]
+            between = (self.text[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True))
+            if any(map(_HAS_WORD.search, between)):
+                shown = ((start, self.text[start:end].strip(" <>←→«»").lower(), place) for start, end, place in links)
+                yield from ((start, place) for start, words, place in shown if words not in _TURNING)
 
     def _walk(self, root: LexborNode | None) -> None:
         """Visit the tree with an own stack: elements may nest deeply."""
@@ -194,9 +224,29 @@ class _Page:
                         self._widen("\n\n")
                     continue
                 self._enter_or_leave(tag, 1)
+                self._note_places(node, tag)
                 stack += [tag, *reversed(list(node.iter(include_text=True)))]
 
+    def _note_places(self, node: LexborNode, tag: str) -> None:
+        """Note what links can lead to, and where a link leads."""
+        if tag == "a":
+            named = node.attributes
+            self._open_link = (self._length, resolve_link(named.get("href") or "", self._name))
+            anchor = node.id or named.get("name")
+        else:
+            anchor = node.id
+        if anchor and (place := place_name(self._name, anchor)):
+            self.anchors.append((self._length, place))
+
+    def _end_link(self) -> None:
+        (start, place), self._open_link = self._open_link, (0, "")
+        if place and self._length > start and self._heading is None:
+            gap = len(self._pieces[-1]) - len(self._pieces[-1].lstrip()) if self._pieces else 0
+            self._links.append((min(start + gap, self._length - 1), self._length, place))
+
     def _enter_or_leave(self, tag: str, step: int) -> None:
+        if tag == "a" and step < 0:
+            self._end_link()
         if tag in _HEADINGS:
             self._end_heading()
             self._heading = (_HEADINGS[tag], []) if step > 0 else None

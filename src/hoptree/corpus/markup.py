@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import PurePosixPath
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -15,12 +16,14 @@ from markdown_it.token import Token
 
 from hoptree.corpus.document import Document, Problems, TextBuilder, short, table_lines
 from hoptree.corpus.files import read_text, stem, text_document, text_reader
+from hoptree.corpus.references import heading_anchor, place_name, resolve_link
 from hoptree.text.names import word_set
 
 _FRONT_LINES = 500
 _QUOTED = re.compile(r"^([\"'])(.*)\1$", re.DOTALL)
 _KEY = re.compile(r"([A-Za-z_][\w -]*):(?:[ \t]+(.*))?$")
 _LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\[\]]*\])")
+_TARGET = re.compile(r"(?<!\!)\[[^\[\]]*\]\(<?([^()<>\s]+)>?(?:\s+\"[^\"]*\")?\)")
 _CODE = re.compile(r"\\([!-/:-@\[-`{-~])|(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.DOTALL)
 _STARS = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])")
 _UNDERSCORES = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])([^_\n]*[^\s_])\1(?!\w)")
@@ -34,7 +37,8 @@ def markdown_document(text: str, name: str) -> Document:
     front, length = _front_matter(text)
     title = next((short(value) for key, value in front if key == "title"), "")
     builder = TextBuilder(title)
-    _Blocks(builder).read(_parser().parse(text[length:].replace("\r", " ")))  # which it would take for a line's end
+    content = text[length:].replace("\r", " ")  # which it would take for the end of a line
+    _Blocks(builder, name).read(_parser().parse(content))
     return builder.document(
         name,
         stem(name),
@@ -49,8 +53,8 @@ read_markdown = text_reader(markdown_document)
 class _Blocks:
     """Takes the blocks of a Markdown text as paragraphs, headings and rows of tables."""
 
-    def __init__(self, builder: TextBuilder) -> None:
-        self._builder = builder
+    def __init__(self, builder: TextBuilder, name: str) -> None:
+        self._builder, self._name = builder, name
         self._rows: list[dict[int, str]] = []
         self._opening = self._tag = ""
         self._tight = False
@@ -70,10 +74,13 @@ class _Blocks:
                 self._opening, self._tag, self._tight = token.type, token.tag, token.hidden
 
     def _inline(self, token: Token, words: str) -> None:
+        for match in _TARGET.finditer(token.content[:_MAX_INLINE_CHARS]):
+            self._builder.refer(resolve_link(match[1], self._name))
         if self._opening in ("th_open", "td_open") and self._rows:
             self._rows[-1][len(self._rows[-1])] = words
         elif self._opening == "heading_open" and token.level == 1 and "\n" not in token.content:
             self._builder.heading(int(self._tag[1:]), words)
+            self._builder.anchor(place_name(self._name, heading_anchor(words)))
         else:
             self._builder.add([words], tight=self._tight)
 
@@ -147,6 +154,9 @@ _WITHOUT_ARGUMENT = word_set(
 )
 _ROLE = re.compile(r"(?::[\w:+.-]+:)?`~?([^`<>]*?)(?:\s*<[^`<>]*>)?`_{0,2}")
 _LITERAL = re.compile(r"``(.+?)``")
+_LABEL = re.compile(r"\s*\.\. _`?([^`:]{1,100})`?:\s*$")
+_REFERENCE = re.compile(r":(ref|numref|doc):`(?:[^`<>]*<)?([^`<>]{1,200})>?`")
+_LABELLED = "label:"  # before the label of a place, which is one for all files
 
 
 def rst_document(text: str, name: str) -> Document:
@@ -168,6 +178,8 @@ def rst_document(text: str, name: str) -> Document:
         if not line.strip():
             builder.add(["\n".join(paragraph)])
             paragraph.clear()
+        elif label := _LABEL.match(line):
+            builder.anchor(f"{_LABELLED}{' '.join(label[1].casefold().split())}")
         elif (match := _DIRECTIVE.match(line)) and not _ADORNMENT.match(below):
             kind, argument = match[2], match[3] or ""
             if kind is None or kind in ("toctree", "index", "raw"):
@@ -180,12 +192,22 @@ def rst_document(text: str, name: str) -> Document:
                 levels.append(style)
             builder.heading(levels.index(style) + 1, _plain_rst(line.strip()))
         elif not (indent and re.match(r"\s+:[\w-]+:(\s|$)", line)):  # an option of a directive
+            for role, target in _REFERENCE.findall(line):
+                builder.refer(_rst_place(role, target, name))
             paragraph.append(_plain_rst(line))
     builder.add(["\n".join(paragraph)])
     return builder.document(name, stem(name))
 
 
 read_rst = text_reader(rst_document)
+
+
+def _rst_place(role: str, target: str, name: str) -> str:
+    """Return where a role leads: to a label of any file, or to a document."""
+    if role != "doc":
+        return f"{_LABELLED}{' '.join(target.casefold().split())}"
+    place = resolve_link(target.lstrip("/"), "" if target.startswith("/") else name)
+    return f"{place}{PurePosixPath(name).suffix}" if place else ""
 
 
 def _plain_rst(line: str) -> str:
@@ -375,7 +397,7 @@ def read_notebook(stream: io.BufferedReader, name: str, problems: Problems) -> I
         for cell in notebook.get("cells") or notebook["worksheets"][0]["cells"]:
             source = _joined(cell.get("source", cell.get("input", "")))
             if cell["cell_type"] == "markdown":
-                _Blocks(builder).read(_parser().parse(source))
+                _Blocks(builder, name).read(_parser().parse(source))
             else:
                 shown = (
                     out.get("text") or out.get("data", {}).get("text/plain", "") for out in cell.get("outputs", ())

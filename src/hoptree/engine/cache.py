@@ -9,7 +9,7 @@ import json
 import os
 import time
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -115,12 +115,16 @@ class Cache:
         await self.put_text(key, to_text(form, value, seconds))
 
     async def put_text(self, key: bytes, text: str) -> None:
+        await self.put_soon(key, text)
+
+    def put_soon(self, key: bytes, text: str) -> asyncio.Future[None]:
+        """Return what is done once the text is on disk, or failed."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         if not self._waiting:
             loop.call_soon(self._flush)
         self._waiting.append((key, text, done))
-        await done
+        return done
 
     def give_up(self, key: bytes) -> None:
         """Nobody beyond this process waits for it."""
@@ -220,12 +224,22 @@ def _load_passages(data: dict[str, Any]) -> tuple[Passage, ...]:
     return tuple(_load_passage(**passage) for passage in data["passages"])
 
 
-def _load_passage(*, aliases: list[str], metadata: list[Any], stages: list[Any], **others: Any) -> Passage:
+def _load_passage(
+    *,
+    aliases: list[str],
+    metadata: list[Any],
+    stages: list[Any],
+    anchors: Sequence[str] = (),
+    references: Sequence[str] = (),
+    **others: Any,
+) -> Passage:
     """A passage from JSON, which has lists where a passage has tuples."""
     return Passage(
         aliases=tuple(aliases),
         metadata=tuple((name, value) for name, value in metadata),
         stages=tuple((name, score) for name, score in stages),
+        anchors=tuple(anchors),
+        references=tuple(references),
         **others,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,17 @@ class Prices:
     prompt: float = 0.0
     completion: float = 0.0
     cached: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Prices:
+        """Read IN/OUT: `0.15/0.60`."""
+        try:
+            prompt, completion = (float(part) for part in text.split("/"))
+        except ValueError:
+            prompt = completion = math.nan
+        if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
+            raise ConfigError(f"'{text}' are no prices.", "Write IN/OUT, for example --prices 0.15/0.60.")
+        return cls(prompt, completion)
 
     def of(self, prompt: int, cached: int, completion: int) -> float:
         cached_price = self.prompt if self.cached is None else self.cached

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from hoptree import __version__
+from hoptree.core.config import settings_of_files
 from hoptree.core.errors import BudgetSpent, ConfigError, HoptreeError, InputError, InternalError, MissingExtra
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.calls import Calls, open_calls
@@ -265,10 +266,10 @@ async def aask(
     question: str | Question,
     *,
     corpus: str | Path | Retriever | None = None,
-    retriever: str = DEFAULT_RETRIEVER,
+    retriever: str = "",
     rerank: str = "",
-    model: str | Model = DEFAULT_MODEL,
-    method: str = DEFAULT_METHOD,
+    model: str | Model = "",
+    method: str = "",
     options: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
     prices: Prices | None = None,
@@ -281,24 +282,29 @@ async def aask(
     graph: str | Path | KnowledgeGraph | None = None,
     prompts: str | Path | OwnPrompts | None = None,
 ) -> Result:
-    """Answer one question; a failure is raised."""
+    """Answer one question; a failure is raised.
+
+    What is not given comes from the environment, .env and hoptree.toml, as in the terminal.
+    """
+    usual, tables = settings_of_files()
+    method = method or usual.get("method", DEFAULT_METHOD)
     writer = TraceFile(Path(trace)) if trace else None
     try:
         async with Engine(
             method=method,
-            model=model,
-            corpus=corpus,
-            retriever=retriever,
+            model=model or usual.get("model", DEFAULT_MODEL),
+            corpus=corpus if corpus is not None else usual.get("corpus"),
+            retriever=retriever or usual.get("retriever", DEFAULT_RETRIEVER),
             rerank=rerank,
-            options=options,
-            budget=budget,
-            prices=prices,
-            base_url=base_url,
+            options={**tables.get(method, {}), **(options or {})},
+            budget=budget or (Budget.parse(usual["budget"]) if "budget" in usual else None),
+            prices=prices or (Prices.parse(usual["prices"]) if "prices" in usual else None),
+            base_url=base_url or ("" if model else usual.get("base_url", "")),
             concurrency=concurrency,
             cache=cache,
             listeners=(*listeners, writer) if writer else listeners,
             roles=roles,
-            graph=graph,
+            graph=graph if graph is not None else usual.get("graph"),
             prompts=prompts,
         ) as engine:
             result = await engine.ask(question)

@@ -70,6 +70,53 @@ OWN_KNOWLEDGE = "the model answered from its own knowledge, and nothing that was
 NOT_SAID = "nothing that was read says so"
 
 
+class _Frame(NamedTuple):
+    """The words around an answer in the language of its question; {} stands for the answer, a number or a reason."""
+
+    stated: str = "The answer is {}"
+    yes: str = "Yes"
+    no: str = "No"
+    quote: str = "{}: “{}”"
+    stop: str = "."
+    possibly: str = "Possibly {}: {}."
+    own_knowledge: str = OWN_KNOWLEDGE
+    not_said: str = NOT_SAID
+    none: str = "No answer was found."
+    none_in_passage: str = "No answer was found in the passage that was read."
+    none_in: str = "No answer was found in the {} passages that were read."
+
+
+_FRAMES = {
+    "german": _Frame(
+        "Die Antwort lautet {}",
+        *("Ja", "Nein", "{}: „{}“", ".", "Vielleicht {}: {}."),
+        "das Modell hat aus eigenem Wissen geantwortet, und nichts Gelesenes sagt es",
+        "nichts Gelesenes sagt es",
+        "Es wurde keine Antwort gefunden.",
+        "In der gelesenen Stelle wurde keine Antwort gefunden.",
+        "In den {} gelesenen Stellen wurde keine Antwort gefunden.",
+    ),
+    "chinese": _Frame(
+        "答案是{}",
+        *("是", "否", "{}：“{}”", "。", "可能是{}：{}。"),
+        "模型凭自身知识回答，读过的内容都没有这样说",
+        "读过的内容都没有这样说",
+        "没有找到答案。",
+        "在读过的段落中没有找到答案。",
+        "在读过的 {} 个段落中没有找到答案。",
+    ),
+}
+"""In other languages the answer stands alone, and what is said of it is English."""
+
+
+def _frame_of(question: str) -> _Frame:
+    if _ENGLISH.search(question):
+        return _Frame()
+    from hoptree.text.tokens import language_of
+
+    return _FRAMES.get(language_of(question), _Frame())
+
+
 class Confidence(NamedTuple):
     """How well an answer is supported, in words, with the reason."""
 
@@ -92,8 +139,8 @@ def tell_answer(
     evidence: Sequence[Passage],
     cited: Sequence[Passage],
     read: int,
-    computed: bool,
     measured: tuple[float, str] | None,
+    computed: bool = False,
 ) -> tuple[str, Confidence | None]:
     """Return the sentence that a person reads for an answer, and how well it is supported.
 
@@ -101,19 +148,20 @@ def tell_answer(
     counts the passages that were read. [N] in the sentence is the Nth of evidence and cited. What code
     `computed` is held against no step.
     """
+    frame = _frame_of(question)
     if not answer:
-        passages_read = f"{read} passages that were" if read > 1 else "passage that was"
-        return f"No answer was found{f' in the {passages_read} read' if read else ''}.", None
+        return frame.none if not read else frame.none_in_passage if read == 1 else frame.none_in.format(read), None
     holding, stated = _holding(question, answer, evidence)
     asked_nodes = [node for node in nodes if node.id]
     steps = [node for node in asked_nodes if node.answer]
     backed = [node for node in steps if node.verdict == "supported" or node.source in ("external", "synthesis")]
     complete = bool(steps) and len(backed) == len(asked_nodes)  # what is open may be what the answer needs
     if source == "internal" or (not holding and not complete):
-        confidence = Confidence("a guess", OWN_KNOWLEDGE if source == "internal" else NOT_SAID, *measured or ())
-        return f"Possibly {answer}: {confidence.reason}.", confidence
+        recalled = source == "internal"
+        confidence = Confidence("a guess", OWN_KNOWLEDGE if recalled else NOT_SAID, *measured or ())
+        return frame.possibly.format(answer, frame.own_knowledge if recalled else frame.not_said), confidence
     contrary = None if computed else _contrary_end(question, answer, nodes, backed)
-    confidence = _weigh_support(answer, len(holding), stated, len(backed), len(steps), contrary, measured)
+    confidence = _weigh_support(answer, len(holding), stated, len(backed), len(steps), measured, contrary)
     passages = (*evidence, *cited)
     numbers = {passage.id: place for place, passage in enumerate(passages)}
     agreeing = (node for node in backed if node is not contrary)
@@ -135,27 +183,15 @@ def _holding(question: str, answer: str, evidence: Sequence[Passage]) -> tuple[l
 
 
 def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed: Sequence[TreeNode]) -> TreeNode | None:
-    """Return the one last step where it is backed and does not mean what the answer means.
-
-    None where it asks for something of another type, or the answer is yes, no or a name of the question: such an answer
-    is concluded from its steps. In a tree of the question itself (node 0), steps end in the root.
-    """
+    """Return the one last step if it is backed and says something else."""
     needed = {ref for node in nodes for ref in node.refs}
     ends = [node for node in nodes if node.id not in needed and not node.children]
     if len(ends) != 1 or not all(node.id for node in nodes) or not any(node is ends[0] for node in backed):
         return None
-    from hoptree.text.comparison import agree  # not before there is an answer of several steps
-    from hoptree.text.comparison_questions import expected_answer_type
-    from hoptree.text.names import fold
-    from hoptree.text.parse import question_key, read_yes_no
+    from hoptree.text.comparison import contradicts  # not before there is an answer of several steps
 
     (end,) = ends
-    kinds = {expected_answer_type(question), expected_answer_type(end.resolved or end.question)}
-    named = f" {question_key(answer)} " in f" {question_key(question)} "
-    if named or read_yes_no(answer) is not None or (len(kinds) > 1 and kinds not in ({"", "person"}, {"", "place"})):
-        return None
-    words, others = (set(question_key(fold(text)).split()) for text in (answer, end.answer))
-    return None if words <= others or others <= words or agree(answer, end.answer) else end
+    return end if contradicts(question, answer, end.resolved or end.question, end.answer) else None
 
 
 def _weigh_support(
@@ -164,10 +200,10 @@ def _weigh_support(
     stated: bool,
     backed: int,
     steps: int,
-    contrary: TreeNode | None,
     measured: tuple[float, str] | None,
+    contrary: TreeNode | None = None,
 ) -> Confidence:
-    """Say how well passages support an answer: `backed` of its `steps` rest on what was read, one may be `contrary`."""
+    """Say how well passages support an answer: `backed` of its `steps` rest on what was read."""
     several = holding > 1
     if steps > 1:
         of_all = f"each of its {steps} steps rests" if backed == steps else f"only {backed} of its {steps} steps rest"
@@ -195,7 +231,7 @@ def _weigh_support(
 _FROM = {"internal": "own knowledge", "external": "documents", "synthesis": "its sub-questions", "graph": "the graph"}
 _MAX_QUOTE_CHARS = 300
 _MAX_CITATIONS = 3
-_MAX_SPAN_WORDS = 12  # a longer answer is a sentence itself
+_MAX_SPAN_WORDS, _MAX_SPAN_CHARS = 12, 200  # a longer answer is a sentence itself
 _PREPOSITIONS = "in|at|on|from|to|for|with|by|under|of|near|after|about|into|as"
 _VERBS = (
     "die|live|work|study|graduate|marry|teach|serve|win|lose|move|settle|retire|begin|start|premiere|debut|occur|happen"
@@ -246,14 +282,17 @@ _LED = lazy_re(rf"(?:{_PREPOSITIONS})\s", re.IGNORECASE)
 def state_answer(question: str, answer: str) -> str:
     """Put an answer into a sentence with the words of its question, without a full stop.
 
-    Only forms that code turns round safely; else "The answer is …", or the bare answer to what is not in English.
+    Only forms that code turns round safely; else "The answer is …", in German and Chinese too, or the bare answer.
     """
     asked, answer = " ".join(_without_rivals(question).split()).rstrip(" ?"), " ".join(answer.split())
-    if len(answer.split()) > _MAX_SPAN_WORDS or not _ENGLISH.search(asked):
-        return answer.rstrip(".")
-    answer = answer.rstrip(".") if not re.search(r"\b\w\.\Z", answer) else answer
+    frame = _frame_of(question)
     if answer.casefold() in ("yes", "no"):
-        return answer.capitalize()
+        return frame.yes if answer.casefold() == "yes" else frame.no
+    if len(answer.split()) > _MAX_SPAN_WORDS or len(answer) > _MAX_SPAN_CHARS:
+        return answer.rstrip(".。")
+    answer = answer.rstrip(".。") if not re.search(r"\b\w\.\Z", answer) else answer
+    if not _ENGLISH.search(asked):
+        return answer if frame == _Frame() else frame.stated.format(answer)
     stated = _state_place(asked, answer) or _state_identity(asked, answer) or _state_subject(asked, answer)
     return stated[:1].upper() + stated[1:] if stated else f"The answer is {answer}"
 
@@ -334,12 +373,14 @@ def cite_answer(
     from hoptree.text.grounding import find_quote
 
     stated, cited = state_answer(question, answer), list(places[:_MAX_CITATIONS])
+    frame = _frame_of(question)
     quote = find_quote(answer, asked or question, [passages[place] for place in places])
     if quote is None:
-        return f"{stated}{_marks(cited)}."
+        return f"{stated}{_marks(cited)}{frame.stop}"
     place = next(place for place in places if passages[place].id == quote.passage)
     others = [other for other in cited if other != place]
-    return f"{stated}{_marks(others)}: “{cut_around(quote.text, answer, _MAX_QUOTE_CHARS)}”{_marks([place])}"
+    quoted = cut_around(quote.text, answer, _MAX_QUOTE_CHARS)
+    return f"{frame.quote.format(f'{stated}{_marks(others)}', quoted)}{_marks([place])}"
 
 
 def tree_lines(tree: Iterable[TreeNode], depth: int = 0) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -25,6 +26,9 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
     A spent budget cancels nothing: calls under way are paid for and finish, and nothing new is begun anywhere.
     """
+    coroutines = list(work)
+    if len(coroutines) == 1:  # nothing to wait for beside it
+        return [await coroutines[0]]
     spent: list[BudgetSpent] = []
 
     async def until_spent(coroutine: Coroutine[Any, Any, T]) -> T | None:
@@ -36,7 +40,7 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(until_spent(coroutine)) for coroutine in work]
+            tasks = [group.create_task(until_spent(coroutine)) for coroutine in coroutines]
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     if spent:
@@ -44,15 +48,27 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [cast(T, task.result()) for task in tasks]
 
 
+_RARE = (20_000, 20, 100)
+_rare_lock = threading.Lock()
+_rare_uses: list[tuple[int, int, int]] = []  # the thresholds at the beginning of each use that has not ended
+
+
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Collect garbage a thirtieth as often: what questions leave behind holds few cycles, and looking costs 6 %."""
-    before = gc.get_threshold()
-    gc.set_threshold(20_000, 20, 100)
+    """Collect garbage a thirtieth as often: what questions leave behind holds few cycles, and looking costs 6 %.
+
+    Runs overlap and end in any order; after the last of them the thresholds are those from before the first.
+    """
+    with _rare_lock:
+        _rare_uses.append(_rare_uses[0] if _rare_uses else gc.get_threshold())
+        gc.set_threshold(*_RARE)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        with _rare_lock:
+            before = _rare_uses.pop()
+            if not _rare_uses:
+                gc.set_threshold(*before)
 
 
 async def both(left: Coroutine[Any, Any, T], right: Coroutine[Any, Any, U]) -> tuple[T, U]:

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
@@ -166,9 +167,27 @@ def trace_line(event: Event) -> bytes:
     """Return an event as it stands in a trace file."""
     data = event.as_dict()
     try:
-        return sealed(_encode(data)) + b"\n"
+        return sealed(_encode_search(data) if type(event) is Retrieved else _encode(data)) + b"\n"
     except UnicodeEncodeError:  # half a character, as models write them
         return sealed(json.dumps(data)) + b"\n"
+
+
+_PASSAGE_FIELDS = ["id", "title", "text", "score"]
+
+
+def _encode_search(data: dict[str, Any]) -> str:
+    """Return what `_encode` does for a search, whose passages others have found too."""
+    passages = data["passages"]
+    if not passages or [*data][-1] != "passages" or any([*passage] != _PASSAGE_FIELDS for passage in passages):
+        return _encode(data)
+    head = _encode({name: value for name, value in data.items() if name != "passages"})
+    shown = (_encode_passage(p["id"], p["title"], p["text"]) + _encode(p["score"]) for p in passages)
+    return f'{head[:-1]}, "passages": [{"}, ".join(shown)}}}]}}'
+
+
+@lru_cache(maxsize=1024)
+def _encode_passage(name: str, title: str, text: str) -> str:
+    return _encode({"id": name, "title": title, "text": text})[:-1] + ', "score": '
 
 
 class LiveListener:

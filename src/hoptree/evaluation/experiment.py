@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from hoptree import __version__
 from hoptree.core.errors import ConfigError, HoptreeError, InputError, RequestTooLong
+from hoptree.core.http_client import without_password
 from hoptree.core.values import Answer, Question, Usage
 from hoptree.engine.cache import Store
 from hoptree.engine.context import Budget, Context, Prices
@@ -39,6 +40,7 @@ from hoptree.retrieval.index.folder import sample_index
 from hoptree.retrieval.retriever import open_retriever
 
 _PACKAGES = ("tantivy", "httpx", "xllamacpp", "torch", "transformers", "peft", "usearch", "onnxruntime", "numpy")
+_ADDRESSES = ("base_url", "judge_base_url", "corpus", "graph", "rerank")
 _OF_THE_ENGINE = ("method", "corpus", "graph", "retriever", "rerank", "options", "budget", "prices", "base_url")
 
 
@@ -165,13 +167,19 @@ def describe_run(
         "id": digest,
         "name": experiment.name or f"{experiment.method} on {data.name}",
         "data_name": data.name,
-        "experiment": json.loads(json.dumps(asdict(experiment), default=str)),
+        "experiment": {**json.loads(json.dumps(asdict(experiment), default=str)), **_addresses(experiment)},
         "rests_on": json.loads(json.dumps(rests_on, default=str)),
         "fidelity": engine.fidelity,
         "environment": _environment(),
         **({"answer_filter": dict(answer_filter)} if answer_filter else {}),
         "questions": ids,
     }
+
+
+def _addresses(experiment: Experiment) -> dict[str, str]:
+    """Return what may be an address, without its password: runs are shown and shared."""
+    values = {name: getattr(experiment, name) for name in _ADDRESSES}
+    return {name: without_password(value) for name, value in values.items() if value}
 
 
 def experiment_of(run: Mapping[str, Any], kind: type[Experiment] = Experiment) -> Experiment:

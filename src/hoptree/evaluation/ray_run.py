@@ -25,7 +25,8 @@ from hoptree.engine.cache import Form, default_cache_path, from_text, to_text
 from hoptree.engine.engine import Engine
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.experiment import Asked, Experiment, at_once, failed_row, searches
-from hoptree.evaluation.workers import MAX_ATTEMPTS, SharedReplies, Worker, WorkerLost, read_error, read_outcome
+from hoptree.evaluation.shared_replies import SharedReplies
+from hoptree.evaluation.workers import MAX_ATTEMPTS, Worker, WorkerLost, read_error, read_outcome
 
 T = TypeVar("T")
 

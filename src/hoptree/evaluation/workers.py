@@ -3,7 +3,9 @@
 Only the process that holds the run writes its folder and the call cache: workers send it outcomes, lines of the trace
 and replies, and ask it before they send a request. The questions of a worker that dies are asked again by another one,
 which finds its finished calls in the cache. Messages are JSON, one a line, over the worker's standard input and output;
-an outcome is followed by as many bytes of the trace as its message says, which are written as they are.
+an outcome is followed by as many bytes of the trace as its message says, which are written as they are. Those about the
+cache, two a request, are plain words with the reply's own JSON at their end, and share a write with others of one turn
+of the event loop.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from hoptree.core.errors import CacheError, ConfigError, EndpointError, HoptreeError
-from hoptree.engine.cache import Cache, Form, default_cache_path, from_text, to_text
+from hoptree.engine.cache import default_cache_path
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
 from hoptree.engine.schedule import rare_collections
@@ -38,6 +40,7 @@ from hoptree.evaluation.experiment import (
     failed_row,
 )
 from hoptree.evaluation.run_folder import Row
+from hoptree.evaluation.shared_replies import SharedReplies, WorkerPipe
 
 T = TypeVar("T")
 Message = dict[str, Any]
@@ -45,47 +48,6 @@ Message = dict[str, Any]
 MAX_ATTEMPTS = 5
 """Workers that may be lost over one question before it counts as failed: it may be what kills them."""
 _MAX_LINE = 2**30  # bytes of a message: the events of a question hold all that it read
-
-
-class SharedReplies:
-    """The call cache of a run for all workers, in the process that holds the run.
-
-    Workers wait for a call that another one has under way. The claims of a lost worker are released.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._cache = Cache(Path(path))
-        self._claims: dict[bytes, tuple[int, asyncio.Future[None]]] = {}
-
-    async def claim(self, key: bytes, worker: int) -> str | None:
-        """Return the cached reply; None makes the caller responsible for it."""
-        while True:
-            if (text := self._cache.text(key)) is not None:
-                return text
-            if key not in self._claims:
-                self._claims[key] = (worker, asyncio.get_running_loop().create_future())
-                return None
-            await asyncio.shield(self._claims[key][1])
-
-    async def put(self, key: bytes, text: str, worker: int) -> None:
-        """Store a reply durably."""
-        try:
-            await self._cache.put_text(key, text)
-        finally:
-            await self.give_up(key, worker)
-
-    async def give_up(self, key: bytes, worker: int) -> None:
-        """Release a claim so that others may send the request."""
-        if key in self._claims and self._claims[key][0] == worker:
-            self._claims.pop(key)[1].set_result(None)
-
-    async def lost(self, worker: int) -> None:
-        """Release all claims of a lost worker."""
-        for key in [key for key, (claimed_by, _) in self._claims.items() if claimed_by == worker]:
-            await self.give_up(key, worker)
-
-    def close(self) -> None:
-        self._cache.close()
 
 
 class Worker:
@@ -153,11 +115,29 @@ class _Process:
     under_way: dict[int, asyncio.Future[Message | None]] = field(default_factory=dict)
     cache_tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
     reader: asyncio.Task[None] | None = None
+    unsent: list[bytes] = field(default_factory=list)
 
     def tell(self, **message: Any) -> None:
+        self._send(json.dumps(message).encode())
+
+    def tell_reply(self, number: int, text: str | None) -> None:
+        """Answer a message about the cache with the text under its key.
+
+        The text holds no line end unless it is damaged.
+        """
+        held = b"" if text is None else b" " + text.encode("utf-8", "surrogatepass").replace(b"\n", b" ")
+        self._send(b"%d" % number + held)
+
+    def _send(self, line: bytes) -> None:
+        if not self.unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self.unsent += (line, b"\n")
+
+    def _flush(self) -> None:
+        lines, self.unsent = self.unsent, []
         assert self.process.stdin is not None
         if not self.process.stdin.is_closing():
-            self.process.stdin.write(json.dumps(message).encode() + b"\n")
+            self.process.stdin.write(b"".join(lines))
 
 
 class WorkerPool:
@@ -234,18 +214,14 @@ class WorkerPool:
         """Handle a worker's messages; replace it when it ends."""
         assert worker.process.stdout is not None
         async for line in worker.process.stdout:
+            if not line.startswith(b"{"):
+                self._serve(worker, line)
+                continue
             message = json.loads(line)
-            if "outcome" in message:
-                trace = await _read_trace(worker.process.stdout, message)
-                if trace is None:
-                    break
-                _end(worker.under_way.pop(message["id"]), message["outcome"] | {"trace": trace})
-            elif message["do"] == "cancel":
-                if cache_task := worker.cache_tasks.get(message["id"]):
-                    cache_task.cancel()
-            else:
-                cache_task = worker.cache_tasks[message["id"]] = asyncio.create_task(self._serve(worker, message))
-                cache_task.add_done_callback(lambda _, number=message["id"]: worker.cache_tasks.pop(number, None))  # type: ignore[misc]
+            trace = await _read_trace(worker.process.stdout, message)
+            if trace is None:
+                break
+            _end(worker.under_way.pop(message["id"]), message["outcome"] | {"trace": trace})
         for cache_task in [*worker.cache_tasks.values()]:
             cache_task.cancel()
         if self._shared is not None:
@@ -259,21 +235,42 @@ class WorkerPool:
         for outcome in worker.under_way.values():
             _end(outcome, None)
 
-    async def _serve(self, worker: _Process, message: Message) -> None:
-        """Do what a worker wants of the cache."""
+    def _serve(self, worker: _Process, line: bytes) -> None:
+        """Do what a worker wants of the cache; only a claim may have to wait."""
+        if line[-1:] != b"\n":  # it died while it wrote
+            return
+        do, written, *rest = line[:-1].split(b" ", 3)
+        number, shared = int(written), self._shared
+        assert shared is not None
+        if do == b"cancel":
+            if waiting := worker.cache_tasks.get(number):
+                waiting.cancel()
+            return
+        key = bytes.fromhex(rest[0].decode())
+        if do == b"give_up":
+            shared.release(key, worker.number)
+        elif do == b"put":
+            stored = shared.put_soon(key, rest[1].decode("utf-8", "surrogatepass"), worker.number)
+            stored.add_done_callback(lambda stored: _tell_stored(worker, number, stored))
+        else:
+            try:
+                done, text = shared.claimed(key, worker.number)
+            except CacheError as error:
+                worker.tell(id=number, failure=error.cause)
+                return
+            if done:
+                worker.tell_reply(number, text)
+                return
+            waiting = worker.cache_tasks[number] = asyncio.create_task(self._claim(worker, number, key))
+            waiting.add_done_callback(lambda _: worker.cache_tasks.pop(number, None))
+
+    async def _claim(self, worker: _Process, number: int, key: bytes) -> None:
+        """Answer a claim once the worker that has the call is done with it."""
         assert self._shared is not None
-        key = bytes.fromhex(message["key"])
         try:
-            match message["do"]:
-                case "claim":
-                    worker.tell(id=message["id"], text=await self._shared.claim(key, worker.number))
-                case "put":
-                    await self._shared.put(key, message["text"], worker.number)
-                    worker.tell(id=message["id"], text=None)
-                case "give_up":
-                    await self._shared.give_up(key, worker.number)
+            worker.tell_reply(number, await self._shared.claim(key, worker.number))
         except CacheError as error:
-            worker.tell(id=message["id"], failure=error.cause)
+            worker.tell(id=number, failure=error.cause)
 
     async def aclose(self) -> None:
         self._usable.clear()
@@ -293,6 +290,13 @@ async def _read_trace(stdout: asyncio.StreamReader, message: Message) -> bytes |
         return await stdout.readexactly(message.get("trace_bytes", 0))
     except asyncio.IncompleteReadError:
         return None
+
+
+def _tell_stored(worker: _Process, number: int, stored: asyncio.Future[None]) -> None:
+    if error := stored.exception():
+        worker.tell(id=number, failure=error.cause if isinstance(error, CacheError) else str(error))
+    else:
+        worker.tell_reply(number, None)
 
 
 def _end(outcome: asyncio.Future[Message | None], value: Message | None) -> None:
@@ -337,64 +341,11 @@ async def in_processes(
         await pool.aclose()
 
 
-class _Pipe:
-    """The worker's end of the pipe, with the shared cache."""
-
-    def __init__(self, out: BinaryIO) -> None:
-        self._out = out
-        self._waiting: dict[int, asyncio.Future[str | None]] = {}
-        self._numbers = 0
-
-    def tell(self, *, trace: bytes = b"", **message: Any) -> None:
-        """Send a message; once the process that holds the run is gone, end without a word."""
-        try:
-            self._out.write(json.dumps(message).encode() + b"\n" + trace)
-            self._out.flush()
-        except BrokenPipeError:
-            os._exit(1)
-
-    def heard(self, message: Message) -> None:
-        """Hand out what the cache has said."""
-        waiting = self._waiting.pop(message["id"], None)
-        if waiting is None or waiting.done():
-            return
-        if "failure" in message:
-            waiting.set_exception(CacheError(message["failure"]))
-        else:
-            waiting.set_result(message["text"])
-
-    async def _wanted(self, do: str, key: bytes, **more: Any) -> str | None:
-        self._numbers += 1
-        number = self._numbers
-        reply: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = reply
-        self.tell(id=number, do=do, key=key.hex(), **more)
-        try:
-            return await reply
-        except asyncio.CancelledError:
-            self.tell(id=number, do="cancel")
-            raise
-
-    async def get(self, key: bytes, form: Form[T]) -> tuple[T, float] | None:
-        text = await self._wanted("claim", key)
-        return None if text is None else from_text(form, text)
-
-    async def put(self, key: bytes, form: Form[T], value: T, seconds: float) -> None:
-        await self._wanted("put", key, text=to_text(form, value, seconds))
-
-    def give_up(self, key: bytes) -> None:
-        self._numbers += 1
-        self.tell(id=self._numbers, do="give_up", key=key.hex())
-
-    def close(self) -> None:
-        """Leave the file to the process that holds the run."""
-
-
 async def _serve_questions(out: BinaryIO) -> None:
     """Answer the questions that come in, until there are no more."""
     reader = asyncio.StreamReader(limit=_MAX_LINE)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    pipe, worker = _Pipe(out), Worker()
+    pipe, worker = WorkerPipe(out), Worker()
     asking: set[asyncio.Task[None]] = set()
 
     async def answer(message: Message) -> None:
@@ -402,6 +353,10 @@ async def _serve_questions(out: BinaryIO) -> None:
         pipe.tell(id=message["id"], outcome=outcome, trace_bytes=len(trace), trace=trace)
 
     async for line in reader:
+        if not line.startswith(b"{"):
+            number, _, text = line[:-1].partition(b" ")
+            pipe.heard(int(number), text.decode("utf-8", "surrogatepass") if text else None)
+            continue
         message = json.loads(line)
         if opening := message.get("open"):
             experiment = experiment_of(opening, BoundaryExperiment if opening["boundary"] else Experiment)
@@ -412,7 +367,7 @@ async def _serve_questions(out: BinaryIO) -> None:
             asking.add(task)
             task.add_done_callback(asking.discard)
         else:
-            pipe.heard(message)
+            pipe.heard(message["id"], None, message["failure"])
 
 
 def main() -> None:

@@ -107,9 +107,11 @@ class SparqlClient:
     async def ask(self, query: str, budget: TimeBudget, max_rows: int) -> Results:
         """Return the first `max_rows` rows within the time left."""
         cached = self._cache.get(self._http.url, query) if self._cache else None
-        body = await self._throttle.send(lambda: self._send(query, budget)) if cached is None else cached
-        results = _read_results(self._http.parse(body), self.shown, max_rows)
-        if self._cache and cached is None:
+        if cached is not None:
+            return _read_results(self._http.parse(cached), self.shown, max_rows)
+        body, data = await self._throttle.send(lambda: self._send(query, budget))
+        results = _read_results(data, self.shown, max_rows)
+        if self._cache:
             self._cache.put(self._http.url, query, body)
         return results
 
@@ -117,7 +119,8 @@ class SparqlClient:
         """Fail if the endpoint does not answer a minimal query now; the cache is not used."""
         await self._throttle.send(lambda: self._send("ASK { ?s ?p ?o }", budget))
 
-    async def _send(self, query: str, budget: TimeBudget) -> bytes:
+    async def _send(self, query: str, budget: TimeBudget) -> tuple[bytes, Any]:
+        """Return a reply, and the JSON in it; a long one takes a second to parse."""
         form = urlencode({"query": query, "format": "json"}, errors="replace").encode()
         seconds, began = budget.seconds, time.monotonic()
         if not budget.left:
@@ -146,12 +149,11 @@ class SparqlClient:
         if not 200 <= status < 300:
             raise self._http.failure(status, headers, body)
         try:
-            self._http.parse(body)  # a page instead of results may be gone the next time
+            return body, self._http.parse(body)  # a page instead of results may be gone the next time
         except UnusableReply:
             if timed_out:
                 raise self._too_long(seconds) from None
             raise
-        return body
 
     def _too_long(self, seconds: float) -> QueryTooLong:
         cause = f"{self.shown} did not finish the query in time ({seconds:g} seconds)."

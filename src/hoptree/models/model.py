@@ -362,10 +362,10 @@ def runs_here(spec: str, base_url: str = "") -> bool:
     kind = spec.partition("/")[0]
     if kind in ("local", "hf") or (kind in LOCAL_SERVERS and not base_url):
         return True
-    from hoptree.models.openai import is_loopback
+    from hoptree.core.config import is_loopback_url
 
     url = base_url or (os.environ.get("OPENAI_BASE_URL", "") if kind == "openai" else "")
-    return is_loopback(url)
+    return is_loopback_url(url)
 
 
 def _hint(kind: str, name: str) -> str:

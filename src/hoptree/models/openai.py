@@ -5,17 +5,26 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
 
+from hoptree.core.config import is_loopback_url
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
-from hoptree.core.http_client import MAX_BODY_BYTES, HttpClient, describe_body, error_text, key_header
+from hoptree.core.http_client import (
+    MAX_BODY_BYTES,
+    HttpClient,
+    describe_body,
+    error_text,
+    key_header,
+    without_password,
+)
 from hoptree.core.lazy import lazy_re
 from hoptree.models.model import (
     Capability,
     Choice,
+    Message,
     Reply,
     Request,
     TokenUsage,
@@ -31,6 +40,7 @@ _RENAMED = {"max_tokens": "max_completion_tokens"}
 _OPTIONAL = ("temperature", "seed", "stop", "top_p")
 _LOGPROBS = ("logprobs", "top_logprobs")
 _FALLBACK_LOGPROBS = (5, 1)  # alternatives a token to request if an endpoint refuses more without naming its limit
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 _HTML = lazy_re(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 
 
@@ -58,7 +68,7 @@ class OpenAIModel:
             remedy = "Set OPENAI_API_KEY, or give --base-url for another endpoint, or use --model local/…."
             raise ConfigError(f"openai/{name} needs a key.", remedy)
         self.name = f"{kind}/{name}"
-        self.identity = f"openai:{url}:{name}"
+        self.identity = f"openai:{without_password(url)}:{name}"
         self.endpoint = url
         self.slots, self._model = slots, name
         self._refused: set[str] = set()
@@ -70,8 +80,10 @@ class OpenAIModel:
     async def generate(self, request: Request, *, step: str) -> Reply:
         while True:
             sent = self._body(request)
-            status, headers, body = await self._http.send(
-                "POST", "/chat/completions", sent, headers={"X-Hoptree-Step": step}
+            content = _encode_body(sent, request.messages)
+            headers = {"X-Hoptree-Step": step, "Content-Type": "application/json"}
+            status, received, body = await self._http.send(
+                "POST", "/chat/completions", headers=headers, content=content
             )
             if status == 200:
                 return self._read(body)
@@ -81,12 +93,12 @@ class OpenAIModel:
             if status in (400, 422) and (parameters := _refused_parameters(body, sent)):
                 self._refused.update(parameters)
                 continue
-            raise self._failure(status, headers, body)
+            raise self._failure(status, received, body)
 
     def _body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._model,
-            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+            "messages": None,  # `_encode_body` puts them in
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
             "seed": request.seed,
@@ -148,21 +160,25 @@ class OpenAIModel:
         await self._http.aclose()
 
 
+def _encode_body(body: Mapping[str, Any], messages: Sequence[Message]) -> bytes:
+    """Return the JSON of a request; worked examples are the same for every question."""
+    encoded = ",".join([*map(_encode_again, messages[:-1]), *map(_encode_message, messages[-1:])])
+    return _encode(body).replace('"messages":null', f'"messages":[{encoded}]', 1).encode()
+
+
+def _encode_message(message: Message) -> str:
+    return _encode({"role": message.role, "content": message.content})
+
+
+_encode_again = lru_cache(maxsize=256)(_encode_message)
+
+
 def _open_client(base_url: str, timeout: float | None = None) -> HttpClient:
     """Open an endpoint with its key; one on this machine is waited for longer: its processor may be slow."""
     url = (base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
     headers = key_header("OPENAI_API_KEY")
-    seconds = timeout or (_LOCAL_TIMEOUT_S if is_loopback(url) else _TIMEOUT_S)
+    seconds = timeout or (_LOCAL_TIMEOUT_S if is_loopback_url(url) else _TIMEOUT_S)
     return HttpClient(url, headers=headers, timeout=seconds, url_source="--base-url", max_body=MAX_BODY_BYTES)
-
-
-def is_loopback(url: str) -> bool:
-    """Whether an address is one of this machine."""
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return False
-    return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")
 
 
 async def list_models(base_url: str = "", *, timeout: float = 10.0) -> list[str]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from heapq import nlargest
 from itertools import accumulate
 from math import log
+from typing import NamedTuple
 
 from tantivy import DocAddress
 
@@ -39,8 +40,8 @@ _COUNT_TOLERANCE = 4
 """Counts of mentions include removed passages; up to so many times the limit the true number is looked up."""
 _TIE_BREAK = 0.001
 """Share of a link's worth that counts beyond its cap: of two capped passages the better linked is first."""
-_TERMS_KEPT, _NAMES_KEPT, _SEARCHES_KEPT = 200, 10_000, 256
-"""Cache sizes: passages with their terms, titles with their names, and searches."""
+_PASSAGES_KEPT, _NAMES_KEPT, _SEARCHES_KEPT = 2_000, 10_000, 256
+"""Cache sizes: passages with their terms and their ways, titles with their names, and searches."""
 _WORD = re.compile(r"\w+")
 
 
@@ -89,6 +90,7 @@ class LinkWeights:
     named: float = 0.7  # a passage whose name is in the question
     rare_named: float = 0.3  # discount of such a name by how many passages mention it (a factor of the logarithm)
     link: float = 1.2  # a passage whose name a seed mentions
+    reference: float = 1.2  # a passage that a seed points to
     back: float = 0.2  # a passage that mentions a seed's name
     together: float = 0.5  # a passage that mentions the same name as a seed
     rare: float = 0.5  # discount of a mentioned name by how many passages mention it (a factor of the logarithm)
@@ -107,6 +109,24 @@ class LinkWeights:
     """Shares of the question that one passage covers, from which links count less, and where they count nothing."""
 
 
+class _Way(NamedTuple):
+    """A name that a passage mentions, with spaces around it, and where it leads."""
+
+    name: str
+    rarity: float
+    bearing: tuple[tuple[int, ...], ...]
+    mentioning: tuple[int, ...]
+
+
+class _Ways(NamedTuple):
+    """Where a passage leads: by names that it mentions, of which `borne` lead to passages, by places, by its names."""
+
+    borne: int
+    by_mentions: tuple[_Way, ...]
+    by_references: tuple[tuple[float, tuple[tuple[int, ...], ...]], ...]
+    by_names: tuple[tuple[float, tuple[int, ...]], ...]
+
+
 class Linked(BM25):
     """A retriever over an index with links."""
 
@@ -119,8 +139,9 @@ class Linked(BM25):
         super().__init__(index)
         self._links = index.open_links()
         self._weights = weights or LinkWeights()
-        terms = index.texts.terms
-        self._terms_of = lru_cache(_TERMS_KEPT)(lambda text: frozenset(terms(text)))  # without `self`: no cycle
+        # Neither of these refers to `self`: a cycle would keep the index open.
+        self._terms_of = lru_cache(_PASSAGES_KEPT)(partial(_spaced_terms, index.texts.terms))
+        self._ways_from = lru_cache(_PASSAGES_KEPT)(partial(_ways_from, self._links, self._weights))
         self.identity += f":{self._weights}"
 
     def search_now(self, query: str, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
@@ -171,13 +192,12 @@ class Linked(BM25):
         bonuses: dict[int, float] = {}
         for name in _names_in(query, self._links):
             worth = self._weights.named / (1 + self._weights.rare_named * log(max(self._links.count(name), 1)))
-            for key, part in self._parts(query, name).items():
+            for key, part in self._parts(query, self._links.bearing(name, self._weights.bearers)).items():
                 bonuses[key] = max(bonuses.get(key, 0.0), worth * part)
         return bonuses
 
-    def _parts(self, query: str, name: str) -> dict[int, float]:
+    def _parts(self, query: str, documents: Sequence[tuple[int, ...]]) -> dict[int, float]:
         """Share a name's worth among its bearers by how well each matches the query."""
-        documents = self._links.bearing(name, self._weights.bearers)
         if not documents or (len(documents) == 1 and len(documents[0]) == 1):
             return dict.fromkeys(documents[0] if documents else (), 1.0)
         hits = self._texts.scored(query, [key for keys in documents for key in keys])
@@ -191,7 +211,7 @@ class Linked(BM25):
         self, query: str, folded_query: str, starts: Mapping[int, float], passages: Mapping[int, Passage], need: float
     ) -> tuple[dict[int, dict[int, float]], bool]:
         """Return what links from starts to passages are worth, and if names led to any."""
-        weights, links = self._weights, self._links
+        weights = self._weights
         linked: dict[int, dict[int, float]] = {}
         led = False
 
@@ -203,22 +223,24 @@ class Linked(BM25):
 
         for source, strength in starts.items():
             strength *= need
-            mentions = links.mentions(source)
-            ways = max(sum(1 for name in mentions if links.borne(name)), 1)
-            for name in mentions:
-                if f" {name} " in folded_query:  # its bearers count as named
+            ways = self._ways_from(source, passages[source].title, passages[source].aliases)
+            for name, rarity, bearing, mentioning in ways.by_mentions:
+                if name in folded_query:  # its bearers count as named
                     continue
-                count = links.count(name)
-                rarity = 1 + weights.rare * log(max(count, 1))
-                worth = strength * weights.link / rarity / ways**weights.spread
-                for key, part in self._parts(query, name).items():
+                worth = strength * weights.link / rarity / ways.borne**weights.spread
+                for key, part in self._parts(query, bearing).items():
                     led = True
-                    give([key], worth * part, source)
-                if 2 <= count <= _COUNT_TOLERANCE * weights.mentioners:
-                    give(links.mentioning(name, weights.mentioners), strength * weights.together / rarity, source)
-            for name in _names(passages[source].title, passages[source].aliases):
-                mentioners = links.mentioning(name, weights.mentioners)
-                rarity = 1 + weights.rare * log(max(len(mentioners), 1))
+                    give((key,), worth * part, source)
+                give(mentioning, strength * weights.together / rarity, source)
+            for rarity, bearing in ways.by_references:
+                parts = self._parts(query, bearing)
+                if all(source in linked.get(key, ()) for key in parts):  # its words are the name of the page
+                    continue
+                share = rarity * len(ways.by_references) ** weights.spread
+                for key, part in parts.items():
+                    led = True
+                    give((key,), strength * weights.reference * part / share, source)
+            for rarity, mentioners in ways.by_names:
                 give(mentioners, strength * weights.back / rarity, source)
         return linked, led
 
@@ -262,8 +284,8 @@ class Linked(BM25):
         total = sum(rarity.values()) or 1.0
         best = 0.0
         for passage in starts:
-            held = self._terms_of(f"{passage.title} {passage.text}")
-            best = max(best, sum(rarity[term] for term in terms if term in held) / total)
+            held = self._terms_of(passage.title, passage.text)
+            best = max(best, sum(rarity[term] for term in terms if f" {term} " in held) / total)
         return min(1.0, max(0.0, (high - best) / (high - low)))
 
     def _ranked(
@@ -288,6 +310,33 @@ class Linked(BM25):
         ]
         ranked.sort(key=lambda passage: (-passage.score, passage.id))
         return tuple(ranked[:k])
+
+
+def _spaced_terms(terms: Callable[[str], Sequence[str]], title: str, text: str) -> str:
+    """Return the terms of a passage, each between spaces: a set of them takes ten times the memory."""
+    return f" {' '.join(terms(f'{title} {text}'))} "
+
+
+def _ways_from(links: Links, weights: LinkWeights, key: int, title: str, aliases: tuple[str, ...]) -> _Ways:
+    """Return where the passage of a key leads."""
+    limits = (weights.bearers, weights.mentioners, _COUNT_TOLERANCE * weights.mentioners)
+    ties = {name: links.ties(name, *limits) for name in links.mentions(key)}
+    places = [links.ties(name, *limits) for name in links.references(key)]
+    backward = [links.mentioning(name, weights.mentioners) for name in _names(title, aliases)]
+
+    def rarity(count: int) -> float:
+        return 1 + weights.rare * log(max(count, 1))
+
+    return _Ways(
+        max(sum(tie.borne for tie in ties.values()), 1),
+        tuple(
+            _Way(f" {name} ", rarity(tie.mentioned), tie.bearing, tie.mentioning)
+            for name, tie in ties.items()
+            if tie.bearing or tie.mentioning
+        ),
+        tuple((rarity(tie.mentioned), tie.bearing) for tie in places if tie.borne),
+        tuple((rarity(len(keys)), keys) for keys in backward if keys),
+    )
 
 
 def _keep(total: dict[int, float], best: Sequence[int]) -> None:

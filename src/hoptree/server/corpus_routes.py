@@ -21,8 +21,9 @@ from hoptree.server.corpus_service import CorpusService
 from hoptree.server.error_responses import Refusal, refuse_when_disk_full
 from hoptree.server.jobs import Job, JobReply, Jobs
 from hoptree.server.reply_schemas import CHANGE_ERRORS, LIST_ERRORS, READ_ERRORS, UPLOAD_ERRORS, replies
-from hoptree.server.resources import Corpora, CorpusAbout, Topic
+from hoptree.server.resources import Corpora, CorpusAbout
 from hoptree.server.settings import NAME, Settings
+from hoptree.server.topics import Topic
 from hoptree.server.uploads import too_many_files
 from hoptree.server.views import Json
 

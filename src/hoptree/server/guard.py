@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Collection
 from urllib.parse import quote, urlsplit
@@ -25,6 +26,7 @@ _PAGE_PATH = "/page/"
 _CORPORA_PATH = "/v1/corpora"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _METHODS = _SAFE_METHODS | {"POST", "PUT", "PATCH", "DELETE"}
+_HOST = re.compile(r"(?P<name>\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]{1,5})?", re.ASCII)
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 _SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -106,9 +108,8 @@ class Guard:
         """Refuse other host names than ours, against DNS rebinding by a web page elsewhere."""
         if self._hosts is None:
             return
-        host = headers.get("host", "")
-        name = host if host.startswith("[") and host.endswith("]") else host.rpartition(":")[0] or host
-        if name.lower() not in self._hosts or len(headers.getlist("host")) != 1:
+        host = _HOST.fullmatch(headers.get("host", ""))
+        if host is None or host["name"].lower() not in self._hosts or len(headers.getlist("host")) != 1:
             remedy = "Use localhost, or ask whoever runs the server to let it go by that name."
             raise Refusal(421, "WrongHost", "This server does not go by that name.", remedy)
 
@@ -118,8 +119,10 @@ class Guard:
         if origin is not None:
             if origin in self._settings.origins or _host_and_port(origin) == headers.get("host", "").lower():
                 return
-        elif method in _SAFE_METHODS or headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
+        elif headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
             return
+        elif method in _SAFE_METHODS and headers.get("sec-fetch-dest", "document") == "document":
+            return  # a link that somebody follows; what a page embeds would cost without being seen
         remedy = "Ask whoever runs the server to let its origin in."
         raise Refusal(403, "WrongOrigin", "A page of another site may not ask here.", remedy)
 

@@ -252,13 +252,15 @@ def ignored_fields(body: ChatBody | ResponsesBody) -> list[str]:
     given = [name for name, value in (body.model_extra or {}).items() if value is not None]
     if sampling := [name for name in _SAMPLING_FIELDS if name in given]:
         warnings.append(f"Methods decide for themselves about {', '.join(sampling)}.")
-    others = []
-    for name in given:
-        if name not in _SAMPLING_FIELDS:
-            close = guess(name, [*type(body).model_fields])
-            hint = f" (did you mean {close}?)" if close and close not in name else ""
-            others.append(f"{name[:_MAX_FIELD_CHARS]}{hint}")
+    others = [name for name in given if name not in _SAMPLING_FIELDS]
     if others:
-        more = ", …" if len(others) > _MAX_IGNORED_SHOWN else ""
-        warnings.append(f"Not read: {', '.join(others[:_MAX_IGNORED_SHOWN])}{more}.")
+        shown = ", ".join(_with_hint(name, [*type(body).model_fields]) for name in others[:_MAX_IGNORED_SHOWN])
+        warnings.append(f"Not read: {shown}{', …' if len(others) > _MAX_IGNORED_SHOWN else ''}.")
     return warnings
+
+
+def _with_hint(name: str, known: Collection[str]) -> str:
+    """Return a field that is not read, with the one that was probably meant: a search, and not for thousands."""
+    close = guess(name, known)
+    hint = f" (did you mean {close}?)" if close and close not in name else ""
+    return f"{name[:_MAX_FIELD_CHARS]}{hint}"

@@ -15,7 +15,6 @@ from typing_extensions import TypedDict
 
 from hoptree.core.errors import ConfigError, CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
-from hoptree.corpus.document import BETWEEN_HEADINGS
 from hoptree.graph import open_graph
 from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models import open_model
@@ -27,6 +26,7 @@ from hoptree.retrieval.indexing.check import check_parts
 from hoptree.retrieval.retriever import KINDS, Retriever, is_remote, open_retriever
 from hoptree.server.error_responses import Refusal, log_failure
 from hoptree.server.settings import Settings, check_name, unknown
+from hoptree.server.topics import Topic, suggest_topics
 
 _DAMAGED_REMEDY = (
     "Tell whoever runs the server; of a corpus that was made here, adding or removing a document mends it."
@@ -209,16 +209,7 @@ class CorpusAbout(TypedDict):
     managed: bool
 
 
-class Topic(TypedDict):
-    """A title of a corpus, and another one that its passage mentions."""
-
-    title: str
-    mentions: str | None
-
-
 _TOPIC_PASSAGES = 300
-_MAX_TOPICS = 6
-_MIN_TOPIC_CHARS, _MAX_TOPIC_CHARS = 4, 80
 
 
 class ManagedCorpus:
@@ -351,22 +342,14 @@ class Corpora:
         raise Refusal(404, "NotFound", "The file of that document cannot be opened here.", "Its passages can be read.")
 
     def topics(self, name: str) -> list[Topic]:
-        """Return what questions could be about: titles, and first those whose passage mentions another, the longest."""
+        """Return what questions could be about, by passages from all over the corpus."""
         where = self.place(name)
         if is_remote(where):
             return []
         texts = Index(Path(where)).texts
         step = max(1, len(texts) // _TOPIC_PASSAGES)
-        by_title: dict[str, str] = {}
-        for _, _, passage in (row for number in range(0, len(texts), step) for row in texts.scan(number, number + 1)):
-            title = passage.title.rpartition(BETWEEN_HEADINGS)[2].strip()
-            if _MIN_TOPIC_CHARS <= len(title) <= _MAX_TOPIC_CHARS:
-                by_title.setdefault(title, passage.text)
-        topics = []
-        for title, text in by_title.items():
-            others = (other for other in by_title if other in text and other not in title and title not in other)
-            topics.append(Topic(title=title, mentions=max(others, key=len, default=None)))
-        return sorted(topics, key=lambda topic: topic["mentions"] is None)[:_MAX_TOPICS]
+        numbers = range(0, len(texts), step)
+        return suggest_topics(passage for number in numbers for _, _, passage in texts.scan(number, number + 1))
 
     def list_all(self) -> list[CorpusAbout]:
         """List all corpora, those made here last."""

@@ -195,7 +195,7 @@ def tidy(text: str) -> str:
 
 def _starts_name(token: str) -> bool:
     bare = token.lstrip(_OPENERS + ".-#@")
-    if token[0] in "([" and len(token) > 1:
+    if len(token) > 1 and token[0] in "([":
         return True
     return bool(bare) and (
         bare[0].isdigit() or bare[0] != bare[0].lower() or (bare[0].isalpha() and not bare.isascii())

@@ -14,12 +14,17 @@ from typing import Any, get_args
 
 import pytest
 from tests.held import PATIENCE
+from tests.traced import event
 
 import hoptree
 from hoptree.cli import render
+from hoptree.core.values import Passage
+from hoptree.engine import explain
 from hoptree.engine.explain import Level
-from hoptree.engine.result import TreeNode
+from hoptree.engine.result import UNSUPPORTED, TreeNode
 from hoptree.engine.sentence_view import LEVELS
+from hoptree.engine.trace import ModelProgress
+from hoptree.methods.hop import candidates
 
 PAGE = Path(hoptree.__file__).parent / "server" / "page"
 SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(PAGE.glob("*.js"))}
@@ -61,6 +66,81 @@ def test_every_text_is_there_in_all_languages() -> None:
         assert len(row) == 3 and all(row), row
         assert len({tuple(sorted(re.findall(r"{\w+}", text))) for text in row}) == 1, row
     assert used_texts() == set(keys)
+
+
+def server_rows() -> list[list[str]]:
+    lines = [line.strip().rstrip(",") for line in SCRIPTS["server_texts.js"].splitlines() if line.startswith("  [")]
+    return [json.loads(line) for line in lines]
+
+
+def fitting(text: str) -> bool:
+    """Whether a text of the server has words in other languages, as `translated` in texts.js looks for them."""
+    for english, *_ in server_rows():
+        parts = re.split(r"\{(\w+)\}", english)
+        numbers = {"n": r"[\d.,]+", "m": r"[\d.,]+"}
+        pattern = "".join(numbers.get(part, "(.+)") if at % 2 else re.escape(part) for at, part in enumerate(parts))
+        if match := re.fullmatch(pattern, text, re.DOTALL):
+            names = [name for name in parts[1::2] if name not in numbers]
+            return all(not name.isupper() or fitting(value) for name, value in zip(names, match.groups(), strict=True))
+    return False
+
+
+def test_what_the_server_says_is_there_in_all_languages() -> None:
+    rows = server_rows()
+    assert len({row[0] for row in rows}) == len(rows) > 80
+    for row in rows:
+        assert len(row) == 3 and all(row), row
+        assert len({tuple(sorted(re.findall(r"{\w+}", text))) for text in row}) == 1, row
+
+
+def test_reasons_have_words_in_all_languages() -> None:
+    passages = [Passage(name, name, f"Bo was born in {name}, in Lund.") for name in ("A", "B")]
+    reasons = {explain.OWN_KNOWLEDGE, explain.NOT_SAID, UNSUPPORTED, *candidates._WORDS.values(), candidates._STATED}
+    for holding, stated, backed, steps, chance in product(
+        (1, 2), (True, False), (0, 1, 3), (0, 1, 3), (None, 0.1, 0.5, 0.9)
+    ):
+        for answer in ("Lund", "yes"):
+            measured = None if chance is None else (chance, "x")
+            for contrary in (None, TreeNode(2, "?", answer="Kiel")):
+                weighed = explain._weigh_support(answer, holding, stated, min(backed, steps), steps, measured, contrary)
+                reasons.add(weighed.reason)
+    for read in (0, 1, 7):
+        nothing: dict[str, Any] = {"nodes": (), "evidence": passages, "cited": (), "measured": None, "read": read}
+        reasons.add(explain.tell_answer("Where is it?", "", "external", **nothing)[0])
+    assert len(reasons) > 30 and UNSUPPORTED in SCRIPTS["answer.js"]
+    assert [reason for reason in sorted(reasons) if not fitting(reason)] == []
+
+
+def test_steps_have_words_in_all_languages() -> None:
+    found = [{"id": "p", "title": "Lund", "text": "t", "score": 1.0}]
+    plan: list[dict[str, Any]] = [{"id": number, "question": "?", "parent": None, "refs": []} for number in (1, 2)]
+    events = [
+        event("start", question="q", method="hop", model="m", fidelity="exact", options={}),
+        event("rewritten", question="Who is it?"),
+        event("plan", nodes=plan[:1], issues=[]),
+        event("plan", nodes=plan, issues=[]),
+        event("plan", nodes=plan, issues=[], under=1),
+        event("plan", nodes=plan, issues=[], under=1, rebuilt=True),
+        event("retrieve", query="x", passages=found, issued=0.0, seconds=0.1),
+        event("retrieve", query="y", passages=[], issued=0.0, seconds=0.1),
+        event("warning", kind="unsupported", message=UNSUPPORTED),
+    ]
+    for number, source in product((0, 1), ("internal", "external", "synthesis", "fallback", "graph", "")):
+        events.append(
+            event("node", id=number, state="answered", answer=f"A{number}{source}", source=source, evidence=[])
+        )
+        events.append(event("node", id=number, state="answered", answer="", source=source, evidence=[]))
+    from hoptree.server.streaming import ProgressText
+
+    telling = ProgressText()
+    texts = [step["text"] for each in events if (step := telling.step(each))]
+    progress = [
+        ModelProgress(step="s", read=read, total=9, written=written, seconds=2.0)
+        for read, written in ((4, 0), (9, 0), (9, 3))
+    ]
+    texts += [f"The model is {each.describe()}" for each in progress]
+    assert len(texts) > 20
+    assert [text for text in texts if not fitting(text)] == []
 
 
 def used_texts() -> set[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import pytest
-from tests.server.page.scripts import FILMS, GUESSED, WRITTEN
+from tests.server.page.scripts import CITY, FILMS, GUESSED, WRITTEN
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -152,11 +152,34 @@ def test_the_texts_are_in_the_language_of_the_browser(
     assert page.locator(".detail-head .label").inner_text().casefold() == grounds.casefold()
     assert watched.row(4).endswith(source)
     assert page.locator("nav a").nth(1).inner_text() == corpora
+    reason, step = {
+        "de-AT": ("Teilweise belegt: nur 3 ihrer 4 Schritte beruhen auf Gelesenem.", "4 Teilfragen geplant"),
+        "zh-CN": ("部分有据：4 个步骤中只有 3 个有读到的依据。", "计划了 4 个子问题"),
+    }.get(locale, ("Partly supported: only 3 of its 4 steps rest on what was read.", "Planned 4 sub-questions"))
+    assert page.locator(".confidence").inner_text() == reason
+    assert step in (page.locator(".steps").text_content() or "")
     assert page.get_attribute("html", "lang") == (locale[:2] if locale[:2] != "fr" else "en")
     for address, wanted in (("#/corpora", "form.files"), ("#/corpora/sample", "form.search"), ("#/runs", "h1")):
         watched.open(address)
         page.wait_for_selector(wanted)
         assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    assert watched.errors == []
+    context.close()
+
+
+def test_a_guess_and_doubts_are_told_in_german_and_once(browser: Browser, server: Running) -> None:
+    from tests.server.page.browsing import Watched
+
+    context = browser.new_context(locale="de-DE", reduced_motion="reduce")
+    watched = Watched(context.new_page(), server.url)
+    page = watched.ask("Wer hat den Lighthouse of Genoa gebaut?", method="oner", model="fickle")
+    assert watched.answered() == "Black Girl"
+    assert page.locator(".sentence").inner_text() == "Vielleicht Black Girl: nichts Gelesenes sagt es."
+    assert page.locator(".confidence").inner_text() == "Geraten: nichts Gelesenes sagt es."
+    assert page.locator(".more .warm").count() == 0  # it says so already
+    watched.ask(WRITTEN, method="mind", model="doubting")
+    assert watched.answered() == CITY
+    assert "Wie unsicher das Modell bei jedem Wort war" in page.locator(".shades").inner_text()
     assert watched.errors == []
     context.close()
 

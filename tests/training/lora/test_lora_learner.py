@@ -74,6 +74,29 @@ def test_packed_and_alone_are_the_same(kind: str, base: Path, windowed: Path, tm
     assert min(float(gradient.abs().max()) for gradient in packed.values()) > 1e-4, "there is something to compare"
 
 
+def test_packed_examples_have_the_gradients_of_plain_attention(base: Path, tmp_path: Path) -> None:
+    found = examples(base, tmp_path)
+    loss, packed = gradients(learner(base, Recipe(max_length=512)), found)
+    plain = learner(base, Recipe())
+    model, replies = plain.adapted.get_base_model(), sum(example.reply for example in found)
+    model.set_attn_implementation("sdpa")
+    for example in found:
+        logits = model(input_ids=torch.tensor([example.tokens]), use_cache=False).logits[0, example.prompt - 1 : -1]
+        targets = torch.tensor(example.tokens[example.prompt :])
+        part = torch.nn.functional.cross_entropy(logits, targets, reduction="sum") / replies
+        part.backward()
+        loss -= float(part.detach())
+    assert loss == pytest.approx(0, abs=1e-5)
+    assert alike(packed, {name: weight.grad for name, weight in plain.weights.items()})
+
+
+def test_layers_with_windows_read_the_packed_sequence_as_transformers_does(base: Path, windowed: Path) -> None:
+    def attention(folder: Path) -> str:
+        return str(learner(folder, Recipe()).adapted.get_base_model().config._attn_implementation)
+
+    assert attention(windowed) == "sdpa" != attention(base)
+
+
 @pytest.mark.parametrize("kind", ["t5", "bart"])
 def test_an_encoder_decoder_learns_the_replies_to_the_prompts_it_reads(kind: str, tmp_path: Path) -> None:
     folder = saved_encoder_decoder(tmp_path / kind, kind)
@@ -97,6 +120,7 @@ def test_the_loss_is_that_of_the_replies_alone(base: Path, tmp_path: Path) -> No
     found = examples(base, tmp_path, 3)
     made = learner(base, Recipe())
     loss = float(made.gradients(found))
+    made.adapted.get_base_model().set_attn_implementation("sdpa")
     total, count = 0.0, 0
     for example in found:
         tokens = torch.tensor([example.tokens])

@@ -267,7 +267,10 @@ def _read_worked_examples(text: str) -> tuple[WorkedExample, ...]:
 
 def draw_examples(count: int, draw: int = 0) -> tuple[WorkedExample, ...]:
     """Return `count` examples; no two draws share any while there are others."""
-    bank = load_worked_examples()
+    return _drawn_from(load_worked_examples(), count, draw)
+
+
+def _drawn_from(bank: tuple[WorkedExample, ...], count: int, draw: int) -> tuple[WorkedExample, ...]:
     if count > len(bank):
         raise ConfigError(f"There are {len(bank)} worked examples, not {count}.", f"Set shots to {len(bank)} or less.")
     turn, place = divmod(draw, len(bank) // max(1, count))
@@ -280,11 +283,16 @@ def draw_examples_with_documents(count: int, draw: int = 0, *, titles: bool) -> 
 
     After examples without documents, a model answers from documents in one sentence instead of reasoning.
     """
+    return _drawn_with_documents(read_demonstrations("worked.jsonl"), count, draw, titles)
+
+
+@lru_cache(maxsize=32)
+def _drawn_with_documents(text: str, count: int, draw: int, titles: bool) -> tuple[WorkedExample, ...]:
     return tuple(
         replace(
             shot, context=as_context([f"{doc.title}: {doc.text}" if titles else doc.text for doc in shot.documents])
         )
-        for shot in draw_examples(count, draw)
+        for shot in _drawn_from(_read_worked_examples(text), count, draw)
     )
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import link_or_copy
 from hoptree.core.values import Passage
+from hoptree.corpus.references import places_of, references_of
 from hoptree.retrieval.encoder import Encoder, open_encoder
 from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.folder import open_vectors
 from hoptree.retrieval.index.links import Links, LinkWriter, NameFinder, capitalised_names, folded, mentions, names_of
-from hoptree.retrieval.index.tantivy_files import key_of
+from hoptree.retrieval.index.tantivy_files import composed, key_of
 from hoptree.retrieval.index.text_index import Texts
 from hoptree.retrieval.rerank import full_text
 from hoptree.retrieval.vectors import HEADER, Vectors, VectorWriter, encode_missing
@@ -111,7 +112,9 @@ def _add_links(writer: LinkWriter, key: int, passage: Passage, finder: NameFinde
     own = _own_names(passage)
     written = {folded(name) for name in capitalised_names(passage.text)}
     if first_round:
-        writer.add(key, _document_key(passage), bears=sorted(own), mentions=sorted((known | written) - own))
+        bears = own.union(map(composed, places_of(passage)))
+        mentioned = ((known | written) - own).union(map(composed, references_of(passage)))
+        writer.add(key, _document_key(passage), bears=sorted(bears), mentions=sorted(mentioned))
     elif new := known - written - own:
         writer.add(key, _document_key(passage), mentions=sorted(new))
 

@@ -70,7 +70,8 @@ def content_of(passage: Passage) -> bytes:
     digest = hashlib.blake2b(encode("\0".join(written)), digest_size=16)
     if not is_plain(passage):
         rest = (passage.document, passage.start, passage.end, passage.aliases, passage.metadata)
-        digest.update(encode(repr(rest)))
+        links = (passage.anchors, passage.references)
+        digest.update(encode(repr(rest + links if any(links) else rest)))  # without links as in earlier versions
     return digest.digest()
 
 

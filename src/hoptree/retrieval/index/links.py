@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import log
 from pathlib import Path
+from typing import NamedTuple
 
 import ahocorasick_rs
 import tantivy
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
+from hoptree.corpus.references import MARK
 from hoptree.retrieval.index.tantivy_files import KeyedWriter, TantivyErrors, composed, key_of, readable
 from hoptree.retrieval.index.text_index import Texts
 from hoptree.text.names import sentences
@@ -51,21 +53,34 @@ class LinkWriter(KeyedWriter):
         self._writer.add_document(document)
 
 
+class Ties(NamedTuple):
+    """How passages are tied to a name: what `Links` says under the same words; `mentioned` is its count."""
+
+    mentioned: int
+    borne: bool
+    bearing: tuple[tuple[int, ...], ...]
+    mentioning: tuple[int, ...]
+
+
 class Links:
     """Reads the mention graph, as it was when it was opened.
 
     `mentions` are the names in a passage, `count` how many passages mention a name, `borne` whether any bears it.
-    `mentioning` and `bearing` (by document) return passages of a name; none if they are more than a number.
+    `references` are the places that a passage points to, which bear names as well (`corpus/references.py`).
+    `mentioning` and `bearing` (by document) return passages of a name; none if they are more than a number. `ties` is
+    all of that in one look.
     """
 
     def __init__(self, folder: Path) -> None:
         read = _Reader(folder)  # one that does not refer to the caches: a cycle would keep the index open
         self.knows: Callable[[int], bool] = read.knows
         self.mentions: Callable[[int], tuple[str, ...]] = lru_cache(_KEPT)(read.mentions)
+        self.references: Callable[[int], tuple[str, ...]] = lru_cache(_KEPT)(read.references)
         self.count: Callable[[str], int] = lru_cache(_KEPT)(read.count)
         self.borne: Callable[[str], bool] = lru_cache(_KEPT)(read.borne)
         self.mentioning: Callable[[str, int], tuple[int, ...]] = lru_cache(_KEPT)(read.mentioning)
         self.bearing: Callable[[str, int], tuple[tuple[int, ...], ...]] = lru_cache(_KEPT)(read.bearing)
+        self.ties: Callable[[str, int, int, int], Ties] = lru_cache(_KEPT)(read.ties)
 
 
 class _Reader:
@@ -82,6 +97,12 @@ class _Reader:
             return bool(self._searcher.doc_freq("key", key))
 
     def mentions(self, key: int) -> tuple[str, ...]:
+        return tuple(name for name in self._mentioned(key) if not name.startswith(MARK))
+
+    def references(self, key: int) -> tuple[str, ...]:
+        return tuple(name for name in self._mentioned(key) if name.startswith(MARK))
+
+    def _mentioned(self, key: int) -> tuple[str, ...]:
         names: set[str] = set()
         with _DAMAGED:
             records = max(int(self._searcher.doc_freq("key", key)), 1)
@@ -101,11 +122,31 @@ class _Reader:
             return bool(self._searcher.search(self._term("bears", name), 1, count=False).hits)
 
     def mentioning(self, name: str, most: int) -> tuple[int, ...]:
-        hits = self._hits("mentions", name, most + 1)
-        return () if len(hits) > most else tuple(sorted(self._values("key", hits)))
+        return self._keys(self._hits("mentions", name, most + 1), most)
 
     def bearing(self, name: str, most: int) -> tuple[tuple[int, ...], ...]:
-        hits = self._hits("bears", name, most * _MAX_PASSAGES_PER_DOCUMENT)
+        return self._documents(self._hits("bears", name, most * _MAX_PASSAGES_PER_DOCUMENT), most)
+
+    def ties(self, name: str, bearers: int, mentioners: int, tolerated: int) -> Ties:
+        """Return the ties of a name with at most so many bearers and mentioners.
+
+        Those that mention it are looked for if two passages do and no more than `tolerated`.
+        """
+        with _DAMAGED:
+            count = int(self._searcher.doc_freq("mentions", name))
+        hits = self._hits("bears", name, bearers * _MAX_PASSAGES_PER_DOCUMENT)
+        tied = self._search("mentions", name, mentioners + 1) if 2 <= count <= tolerated else []
+        return Ties(count, bool(hits), self._documents(hits, bearers), self._keys(tied, mentioners))
+
+    def _keys(self, hits: list[tantivy.DocAddress], most: int) -> tuple[int, ...]:
+        return () if not hits or len(hits) > most else tuple(sorted(self._values("key", hits)))
+
+    def _documents(self, hits: list[tantivy.DocAddress], most: int) -> tuple[tuple[int, ...], ...]:
+        """Return the keys at some places by document; none if there are more documents than a number."""
+        if not hits:
+            return ()
+        if len(hits) > 1:
+            hits.sort(key=lambda at: (at.segment_ord, at.doc))
         documents: dict[int, list[int]] = {}
         for key, document in zip(self._values("key", hits), self._values("document", hits), strict=True):
             documents.setdefault(document, []).append(key)
@@ -115,12 +156,15 @@ class _Reader:
         with _DAMAGED:
             if not self._searcher.doc_freq(field, name):
                 return []
-            hits = self._searcher.search(self._term(field, name), most, count=False).hits
-            return sorted((at for _, at in hits), key=lambda at: (at.segment_ord, at.doc))
+        return self._search(field, name, most)
 
-    def _values(self, field: str, places: Sequence[tantivy.DocAddress]) -> list[int]:
+    def _search(self, field: str, name: str, most: int) -> list[tantivy.DocAddress]:
         with _DAMAGED:
-            return [int(value or 0) for value in self._searcher.fast_field_values(field, list(places))]
+            return [at for _, at in self._searcher.search(self._term(field, name), most, count=False).hits]
+
+    def _values(self, field: str, places: list[tantivy.DocAddress]) -> list[int]:
+        with _DAMAGED:
+            return [int(value or 0) for value in self._searcher.fast_field_values(field, places)]
 
     def _term(self, field: str, value: str | int) -> tantivy.Query:
         return tantivy.Query.term_query(self._schema, field, value, index_option="basic")
@@ -141,6 +185,8 @@ _NUMBERING = lazy_re(rf"(?:(?:{_PART_WORD}) )?(?:[A-Z]\.)?(?:\d+\.)+(?:\d+)?\s+"
 """What comes before the words of a heading, but not before those of a title: "1. FC Köln" is a name."""
 _PAGE_NUMBERING = lazy_re(rf"(?:(?:{_PART_WORD}) (?:[A-Z]|\d+)\.|(?:[A-Z]|\d+)(?:\.\d+)+\.)\s+(?=\S)", re.IGNORECASE)
 """What comes before the words of a title, too: "F.9. btree_gist" is a page of a manual."""
+_MANUAL_PAGE = lazy_re(r"[\w.:+-]+\(\d\w{0,4}\)")
+"""A page of a manual, which is named with its section: ls(1)."""
 _MIN_NAME_CHARS, _MAX_NAME_CHARS = 3, 120
 _MAX_TITLE_CHARS = 1_000  # longer titles are no names, whatever stands in brackets at their end
 _MAX_NAMES_PER_PASSAGE = 64
@@ -172,9 +218,10 @@ def names_of(title: str, aliases: Iterable[str] = ()) -> tuple[str, ...]:
             part = part.strip()
             if len(part) > _MAX_TITLE_CHARS:
                 continue
-            name = _QUALIFIER.sub("", part) or part
-            if _MIN_NAME_CHARS <= len(name) <= _MAX_NAME_CHARS and any(c.isalpha() for c in name):
-                names[name] = None
+            bare = _QUALIFIER.sub("", part) or part
+            for name in (bare, part) if _MANUAL_PAGE.fullmatch(part) else (bare,):
+                if _MIN_NAME_CHARS <= len(name) <= _MAX_NAME_CHARS and any(c.isalpha() for c in name):
+                    names[name] = None
     return tuple(names)
 
 

@@ -238,5 +238,7 @@ def is_plain(passage: Passage) -> bool:
     return (
         not passage.aliases
         and not passage.metadata
+        and not passage.anchors
+        and not passage.references
         and (not passage.document or (passage.document == passage.id and passage.end == len(passage.text)))
     )

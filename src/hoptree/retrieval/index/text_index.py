@@ -47,8 +47,8 @@ _SCAN_AT_ONCE = 2_000
 _MAX_SCORED = 80_000
 """Occurrences of query words to score, which takes one to two milliseconds; one more for every 50 passages."""
 _MIN_SEARCH_WORDS = 3
-_QUERIES_KEPT, _TERMS_KEPT, _PASSAGES_KEPT = 100, 10_000, 200
-"""Cache sizes: the terms of queries, which one search needs several times; term rarities; passages."""
+_QUERIES_KEPT, _TERMS_KEPT, _PASSAGES_KEPT = 100, 10_000, 2_000
+"""Cache sizes: the terms of queries, which one search needs several times; what is known of a term; passages."""
 _MIN_CANDIDATES, _CANDIDATES_PER_RESULT = 45, 4
 """Passages that are scored by all words: so many at least (one more for every 300,000), or so many for each result."""
 _DAMAGED = TantivyErrors("The index is damaged")
@@ -56,8 +56,9 @@ _DAMAGED = TantivyErrors("The index is damaged")
 Word = tuple[str, str]  # a field and a term in it
 Hit = tuple[float, tantivy.DocAddress]
 Stages = tuple[tuple[str, float], ...]
-Stored = tuple[str, str, str, str, int, int, tuple[str, ...], tuple[tuple[str, str], ...]]
-"""A passage without its score: id, title, text, document, start, end, aliases, metadata."""
+Names = tuple[str, ...]
+Stored = tuple[str, str, str, str, int, int, Names, tuple[tuple[str, str], ...], Names, Names]
+"""A passage without its score: id, title, text, document, start, end, aliases, metadata, anchors, references."""
 
 
 class TextWriter(KeyedWriter):
@@ -120,6 +121,8 @@ def _record(passage: Passage) -> bytes:
     if is_plain(passage):
         return _PLAIN + passage.id.encode("utf-8", "surrogatepass")
     rest = [passage.id, passage.document, passage.start, passage.end, passage.aliases, passage.metadata]
+    if passage.anchors or passage.references:
+        rest += [passage.anchors, passage.references]
     return json.dumps(rest).encode()
 
 
@@ -160,7 +163,9 @@ class Texts:
         spoken = lru_cache(_QUERIES_KEPT)(partial(_spoken, language, foreign))
         sought = lru_cache(_QUERIES_KEPT)(partial(_sought, self._analyzer, language, spoken))
         self.sought: Callable[[str], tuple[str, ...]] = sought
-        known = partial(_known, self._searcher, sought, spoken)
+        term = partial(tantivy.Query.term_query, self._schema, index_option="freq")
+        self._term: Callable[[str, str], tantivy.Query] = lru_cache(_TERMS_KEPT)(term)
+        known = partial(_known, lru_cache(_TERMS_KEPT)(partial(_count, self._searcher)), sought, spoken)
         self._words: Callable[[str], Mapping[Word, int]] = lru_cache(_QUERIES_KEPT)(known)
         self._stored: Callable[[int, int], Stored] = lru_cache(_PASSAGES_KEPT)(partial(_read_stored, self._searcher))
         self._rarity: Callable[[str], float] = lru_cache(_TERMS_KEPT)(partial(_rarity, self._searcher))
@@ -316,8 +321,7 @@ class Texts:
         return int(hits[0][0]) if hits else -1
 
     def _any(self, words: Collection[Word]) -> tantivy.Query:
-        terms = (tantivy.Query.term_query(self._schema, *word, index_option="freq") for word in words)
-        return tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
+        return tantivy.Query.boolean_query([(tantivy.Occur.Should, self._term(*word)) for word in words])
 
     def _by_cost(self, words: Mapping[Word, int]) -> tuple[list[Word], list[Word]]:
         """Split words into those that may find passages and those too frequent for it, rarest first."""
@@ -377,8 +381,8 @@ class Texts:
             stored = self._stored(address.segment_ord, address.doc)
         except (LookupError, TypeError, RecursionError) as error:
             raise ValueError(f"a passage cannot be read ({error})") from error
-        name, title, text, document, start, end, aliases, metadata = stored
-        return Passage(name, title, text, score, document, start, end, aliases, metadata, stages)
+        name, title, text, document, start, end, aliases, metadata, *links = stored
+        return Passage(name, title, text, score, document, start, end, aliases, metadata, stages, *links)
 
 
 def _terms(analyzer: tantivy.TextAnalyzer, text: str) -> tuple[str, ...]:
@@ -398,14 +402,18 @@ def _sought(analyzer: tantivy.TextAnalyzer, language: str, spoken: Callable[[str
     return _terms(analyzer, without_asking(query, language)) or _terms(analyzer, query)
 
 
+def _count(searcher: tantivy.Searcher, word: Word) -> int:
+    return int(searcher.doc_freq(*word))
+
+
 def _known(
-    searcher: tantivy.Searcher, sought: Callable[[str], tuple[str, ...]], spoken: Callable[[str], str], query: str
+    count: Callable[[Word], int], sought: Callable[[str], tuple[str, ...]], spoken: Callable[[str], str], query: str
 ) -> MappingProxyType[Word, int]:
     """Return the words of a query that any passage has, and how many have each."""
     foreign = spoken(query)
     of_pairs = dict.fromkeys((*pairs(composed(query)), *(_foreign(foreign, query) if foreign else ())))
     words: Iterator[Word] = chain((("body", term) for term in sought(query)), (("pairs", pair) for pair in of_pairs))
-    return MappingProxyType({word: count for word in words if (count := int(searcher.doc_freq(*word)))})
+    return MappingProxyType({word: having for word in words if (having := count(word))})
 
 
 def _rarity(searcher: tantivy.Searcher, term: str) -> float:
@@ -420,10 +428,11 @@ def _read_stored(searcher: tantivy.Searcher, segment: int, place: int) -> Stored
     record = bytes(stored["record"][0])
     if record.startswith(_PLAIN):
         name = record[len(_PLAIN) :].decode("utf-8", "surrogatepass")
-        return name, title, text, name, 0, len(text), (), ()
-    name, document, start, end, aliases, metadata = json.loads(record)
+        return name, title, text, name, 0, len(text), (), (), (), ()
+    name, document, start, end, aliases, metadata, *links = json.loads(record)
     fields = tuple((name, value) for name, value in metadata)
-    return name, title, text, document, start, end, tuple(aliases), fields
+    anchors, references = map(tuple, links or ((), ()))
+    return name, title, text, document, start, end, tuple(aliases), fields, anchors, references
 
 
 def _first(hits: Sequence[Hit], k: int) -> list[Hit]:

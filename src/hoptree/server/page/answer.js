@@ -7,13 +7,15 @@ import { tools } from "./export.js";
 import { graphView } from "./graph.js";
 import { read, write } from "./route.js";
 import { openSource } from "./source.js";
-import { t } from "./texts.js";
+import { t, translated } from "./texts.js";
 import { TreeView, withReferences } from "./tree.js";
 import { cost, knowing, noAnswer, origin, verdict } from "./words.js";
 import { WritingView } from "./writing.js";
 
 const STEPS_SHOWN = 5;
 const SILENT = 20;
+/** The server's warning of a guess, which the sentence and the support say already. */
+const UNSUPPORTED = "what was read does not hold the answer: it is a guess that documents do not support";
 
 const FIDELITY = { prompted: t("prompted where its paper trained a model") };
 
@@ -140,7 +142,7 @@ export class AnswerView extends EventTarget {
     if (this.#old) this.#clear();
     if (name === "tree") this.#grow(data);
     else if (name === "step") this.#step(data);
-    else if (name === "progress") this.doing = data.text;
+    else if (name === "progress") this.doing = translated(data.text);
     else if (name === "passages") this.#found(data.passages);
     else if (name === "result") this.show(data);
     else if (name === "error") {
@@ -188,13 +190,14 @@ export class AnswerView extends EventTarget {
 
   #step(data) {
     if (!data.text) return;
-    this.doing = data.text;
+    const text = translated(data.text);
+    this.doing = text;
     this.#steps += 1;
     this.steps.hidden = false;
     const about = Number.isInteger(data.node) && data.node > 0
       ? button(`${data.node}`, () => this.tree.open(data.node, { focus: true }), { class: "to-node", "aria-label": t("To sub-question {n}", { n: data.node }) }) : null;
     const time = typeof data.t === "number" ? make("span", { class: "time", text: `${data.t.toFixed(1)} s` }) : null;
-    this.log.append(make("li", {}, time, make("span", { class: "words" }, make("span", { text: data.text, dir: "auto" }), about)));
+    this.log.append(make("li", {}, time, make("span", { class: "words" }, make("span", { text, dir: "auto" }), about)));
     for (const item of this.log.querySelectorAll(`li.recent:nth-last-child(n + ${STEPS_SHOWN + 1})`)) item.classList.remove("recent");
     this.log.lastElementChild.classList.add("recent");
     this.#showStatus();
@@ -236,8 +239,8 @@ export class AnswerView extends EventTarget {
       make("p", { class: "label", text: label }),
       result.answer && result.sentence ? make("p", { class: "sentence", dir: "auto" }, ...this.#cited(result)) : "",
       result.answer ? make("p", { class: "answer-text", text: result.answer, dir: "auto" }) : make("p", { class: "answer-text none", text: noAnswer(result) }),
-      level ? make("p", { class: "note confidence", text: `${capital(t(level))}: ${reason}.`, dir: "auto" }) : "",
-      result.why && result.answer ? make("p", { class: "note why", text: t("Why this one: {why}", { why: result.why }), dir: "auto" }) : "");
+      level ? make("p", { class: "note confidence", text: t("{level}: {reason}.", { level: capital(t(level)), reason: translated(reason) }), dir: "auto" }) : "",
+      result.why && result.answer ? make("p", { class: "note why", text: t("Why this one: {why}", { why: translated(result.why) }), dir: "auto" }) : "");
     if (result.error) this.trouble.replaceChildren(problemBox(result.error));
   }
 
@@ -259,7 +262,7 @@ export class AnswerView extends EventTarget {
   }
 
   #notes(result) {
-    const found = (result.warnings ?? []).map((text) => make("p", { class: "note warm", text: t("Note: {text}", { text }), dir: "auto" }));
+    const found = (result.warnings ?? []).filter((text) => result.confidence?.level !== "a guess" || text !== UNSUPPORTED).map((text) => make("p", { class: "note warm", text: t("Note: {text}", { text: translated(text) }), dir: "auto" }));
     if (result.chains?.length) {
       found.push(make("details", {}, make("summary", { text: result.chains.length === 1 ? t("The chain of reasoning") : t("The chains of reasoning") }),
         result.chains.map((text) => make("p", { class: "chain", text, dir: "auto" }))));
@@ -374,7 +377,7 @@ export class AnswerView extends EventTarget {
     if (node.source) line(t("Source"), origin(node, this.#options()));
     if (node.verdict) line(t("Verdict"), verdict(node));
     if (node.module) line(t("Answered by"), node.module);
-    if (node.why) line(t("Why"), node.why);
+    if (node.why) line(t("Why"), translated(node.why));
     if (knowing(node)) line(t("Knowledge"), knowing(node));
     return lines.length ? [make("dl", { class: "reasons" }, lines)] : [];
   }

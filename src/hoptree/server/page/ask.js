@@ -24,6 +24,16 @@ export const EXAMPLES = [
   "Which film has the director who was born later, Black Girl or Touki Bouki?",
 ];
 
+/** A question about what a corpus says, in the language of its passage: in another one it would find less. */
+function asked({ title, mentions, document, kind, language }) {
+  const values = { topic: title, other: mentions ?? "", document: document ?? "" };
+  if (kind === "question") return title;
+  if (kind === "who") return t("Who is {topic}?", values, language);
+  if (kind === "what") return t("What is {topic}?", values, language);
+  if (mentions) return t("How is {topic} connected with {other}?", values, language);
+  return document ? t("What does “{document}” say about “{topic}”?", values, language) : t("What is said about {topic}?", values, language);
+}
+
 export class AskPage {
   #answers = new Map();
   #turns = [];
@@ -171,7 +181,7 @@ export class AskPage {
     if (corpus !== "sample") {
       const { topics } = await call(`v1/corpora/${encodeURIComponent(corpus)}/topics`).catch(() => ({ topics: [] }));
       if (this.where.corpus.value !== corpus) return;
-      questions = topics.map(({ title, mentions }) => (mentions ? t("How is {topic} connected with {other}?", { topic: title, other: mentions }) : t("What is said about {topic}?", { topic: title })));
+      questions = topics.map(asked);
     }
     const items = questions.map((question) => make("li", { dir: "auto" }, link(write(["ask"], { q: question, corpus }), question)));
     if (items.length) this.examples.replaceChildren(make("p", { class: "label", text: corpus === "sample" ? t("Questions about the sample") : t("Questions about {corpus}", { corpus }) }), make("ul", {}, items));

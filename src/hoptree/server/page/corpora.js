@@ -4,7 +4,7 @@ import { call, connection, upload } from "./api.js";
 import { announce, button, count, field, link, make, problemBox } from "./dom.js";
 import { passages as drawn } from "./evidence.js";
 import { write } from "./route.js";
-import { digits, t } from "./texts.js";
+import { digits, t, translated } from "./texts.js";
 
 const POLL = 400;
 const PAGE = 50;
@@ -161,7 +161,7 @@ export class CorporaPage {
         bar.max = told.total;
         bar.value = told.done ?? 0;
       }
-      words.textContent = [told.message || t("Indexing …"), told.total ? howFar(told) : ""].filter(Boolean).join(" · ");
+      words.textContent = [translated(told.message) || t("Indexing …"), told.total ? howFar(told) : ""].filter(Boolean).join(" · ");
       if (told.state === "running") setTimeout(look, POLL);
       else this.#ended(box, told, done);
     };
@@ -171,7 +171,7 @@ export class CorporaPage {
 
   #ended(box, told, done) {
     if (told.state === "done") {
-      box.replaceChildren(make("p", { class: "good", role: "status", text: told.message || t("Done.") }), ...passedOver(told.passed_over ?? []));
+      box.replaceChildren(make("p", { class: "good", role: "status", text: translated(told.message) || t("Done.") }), ...passedOver(told.passed_over ?? []));
       this.onChange();
       if (box.isConnected) done(told);
       return;
@@ -284,7 +284,7 @@ const unnamed = (cause, file) => (cause.startsWith(`${file} `) ? cause.slice(fil
 /** The files that were not read, or not wholly, each with the cause and what to do. */
 function passedOver(files) {
   if (!files.length) return [];
-  const rows = files.map((one) => make("li", { dir: "auto" }, make("strong", { text: one.file }), ` ${[unnamed(one.cause ?? "", one.file), one.remedy].filter(Boolean).join(" ")}`));
+  const rows = files.map((one) => make("li", { dir: "auto" }, make("strong", { text: one.file }), ` ${[unnamed(translated(one.cause ?? ""), one.file), translated(one.remedy)].filter(Boolean).join(" ")}`));
   return [make("div", { class: "passed-over warm" }, make("p", { text: files.length === 1 ? t("1 file has a problem:") : t("{n} files have a problem:", { n: digits(files.length) }) }), make("ul", {}, rows))];
 }
 

@@ -1,7 +1,7 @@
 // Elements out of plain values. Whatever comes from a corpus, a model or the server is only ever a text node: nothing
 // here parses markup, and a link leads nowhere but to another part of this page.
 
-import { digits, t } from "./texts.js";
+import { digits, t, translated } from "./texts.js";
 
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -56,7 +56,7 @@ export const spaced = (text) => String(text ?? "").replace(/\s+/g, " ").trim();
 /** What went wrong, why, and what to do about it. */
 export function problemBox(problem, ...actions) {
   return make("div", { class: "problem", role: "alert" },
-    make("p", {}, make("strong", { text: problem.message })),
-    problem.remedy ? make("p", { text: problem.remedy }) : null,
+    make("p", {}, make("strong", { text: translated(problem.message) })),
+    problem.remedy ? make("p", { text: translated(problem.remedy) }) : null,
     actions.length ? make("p", { class: "actions" }, ...actions) : null);
 }

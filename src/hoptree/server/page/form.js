@@ -1,7 +1,7 @@
 // Who answers, and how: a form made of what the server says there is.
 
 import { choice, field, make } from "./dom.js";
-import { digits, t } from "./texts.js";
+import { digits, t, translated } from "./texts.js";
 
 const NO_GRAPH = t("This server has no graph for it: under “Options and limits”, set evidence to text.");
 const FIXED = t("Fixed by who runs this server.");
@@ -33,10 +33,10 @@ export class Contender {
 
   #drawOptions(values = {}) {
     const method = this.chosen;
-    this.about.replaceChildren(make("strong", { text: method?.name ?? "" }), ` ${[method?.title, method?.about].filter(Boolean).join(". ")}`);
+    this.about.replaceChildren(make("strong", { text: method?.name ?? "" }), ` ${[method?.title, method?.about].filter(Boolean).map(translated).join(". ")}`);
     if (method?.available === false) this.about.append(" ", make("span", { class: "warm", text: works(method) ? NO_GRAPH : method.why ?? "" }));
     this.controls = new Map(this.#offered.map((option) => [option.name, control(option, values[option.name])]));
-    const fields = this.#offered.map((option) => field(option.name, this.controls.get(option.name), [option.about, option.fixed ? FIXED : ""].filter(Boolean).join(" ")));
+    const fields = this.#offered.map((option) => field(option.name, this.controls.get(option.name), [translated(option.about), option.fixed ? FIXED : ""].filter(Boolean).join(" ")));
     this.options.replaceChildren(make("p", { class: "label", text: t("Options of {method}", { method: method?.name ?? "" }) }),
       fields.length ? make("div", { class: "grid" }, fields) : make("p", { class: "note", text: t("It has none.") }));
   }

@@ -5,7 +5,7 @@ import { AnswerView } from "./answer.js";
 import { call, connection } from "./api.js";
 import { button, choice, count, field, link, make, problemBox } from "./dom.js";
 import { note, write } from "./route.js";
-import { digits, language, t } from "./texts.js";
+import { digits, language, t, translated } from "./texts.js";
 
 const PAGE = 50;
 const VERDICTS = [["", t("all")], ["right", t("right")], ["wrong", t("wrong")], ["failed", t("failed")]];
@@ -123,7 +123,7 @@ export class RunsPage {
     return [crumbs(), make("h1", { text: t("Two runs") }),
       table(t("The questions that both have"), ["", t("Run"), t("Method"), t("Model"), t("Questions"), "F1", "EM"], [side("A", told.a, "mean_a"), side("B", told.b, "mean_b")], 3),
       make("p", { class: "verdict-line", text: inWords(f1) }),
-      f1.power_note ? make("p", { class: "note", text: f1.power_note }) : null,
+      f1.power_note ? make("p", { class: "note", text: translated(f1.power_note) }) : null,
       make("h2", { text: t("Where they differ: {questions}", { questions: count(told.differ.length, "question") }) }),
       rows.length ? make("ul", { class: "entries" }, rows) : make("p", { class: "note", text: t("Nowhere.") }),
       pages(offset, told.differ.length, (at) => write(["runs", "compare"], { a, b, offset: at }))];

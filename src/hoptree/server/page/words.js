@@ -1,7 +1,7 @@
 // The words for what became of a node, the same as in the terminal.
 
 import { count } from "./dom.js";
-import { digits, t } from "./texts.js";
+import { digits, t, translated } from "./texts.js";
 
 const SOURCES = {
   internal: "from the model’s own knowledge",
@@ -65,7 +65,7 @@ export function cost(usage, seconds = usage?.seconds ?? 0) {
 export function noAnswer(result) {
   if (result.error) return t("None: the run failed.");
   if (result.stopped_by) return t("None yet: the run was stopped ({why}).", { why: result.stopped_by });
-  return result.sentence || t("None: no answer was found.");
+  return translated(result.sentence) || t("None: no answer was found.");
 }
 
 /** Two answers are the same whatever their capitals, articles and marks. */

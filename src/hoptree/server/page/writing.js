@@ -1,6 +1,7 @@
 // A text that was written with doubts: its words shaded by them, and what was done about each sentence in doubt.
 
 import { count, make } from "./dom.js";
+import { translated } from "./texts.js";
 
 /** Where a word's doubt, in nats, becomes a little, some, much and very much; hoptree.runtime.said has the same. */
 export const LEVELS = [0.25, 0.75, 1.5, 2.5];
@@ -37,7 +38,7 @@ export class WritingView {
     this.before = make("div");
     this.list = make("ol", { class: "parts" });
     this.after = make("div");
-    this.element = make("section", { class: "writing", "aria-label": "The text, with the model’s doubts" },
+    this.element = make("section", { class: "writing", "aria-label": translated("The text, with the model’s doubts") },
       this.legend, this.before, this.list, this.after);
   }
 
@@ -81,12 +82,12 @@ function legend(writing) {
   const [entropy, probability, hit, measure] = summaryOf(writing);
   const line = [];
   if (entropy || probability) {
-    line.push(`How unsure the model was of each word (${entropy ? "entropy" : "−ln p"}, nats): `, make("span", { class: "u0", text: "sure" }));
+    line.push(translated(`How unsure the model was of each word (${entropy ? "entropy" : "−ln p"}, nats): `), make("span", { class: "u0", text: translated("sure") }));
     for (const [place, least] of LEVELS.entries()) line.push(" ", make("span", { class: `u${place + 1}`, text: `≥${least}` }));
     line.push(". ");
   }
-  if (hit) line.push(make("span", { class: "hit", text: "Framed" }), ": words that made it look things up. ");
-  if (measure) line.push(MEASURES[measure] ?? "");
+  if (hit) line.push(make("span", { class: "hit", text: translated("Framed") }), translated(": words that made it look things up. "));
+  if (measure) line.push(translated(MEASURES[measure] ?? ""));
   return line;
 }
 
@@ -98,7 +99,7 @@ function first(writing) {
 }
 
 function table(rows) {
-  return make("dl", { class: "doubt" }, rows.flatMap(([name, ...values]) => [make("dt", { text: name }), make("dd", {}, ...values)]));
+  return make("dl", { class: "doubt" }, rows.flatMap(([name, ...values]) => [make("dt", { text: translated(name) }), make("dd", {}, ...values)]));
 }
 
 /** A sentence with its words shaded. Places are counted in characters, which are not always one unit of a string. */
@@ -110,10 +111,10 @@ function shaded(said, isStruck) {
   for (const word of said.words) {
     if (word.start > at) line.append(slice(at, word.start));
     const title = numbers(word);
-    line.append(make("span", { class: `u${level(word)}${word.hit ? " hit" : ""}`, title: title ? `${title}: ${NAMES[level(word)]}` : null, text: slice(word.start, word.end) }));
+    line.append(make("span", { class: `u${level(word)}${word.hit ? " hit" : ""}`, title: title ? `${title}: ${translated(NAMES[level(word)])}` : null, text: slice(word.start, word.end) }));
     at = word.end;
   }
-  line.append(slice(at) || (said.text ? "" : "(nothing)"));
+  line.append(slice(at) || (said.text ? "" : translated("(nothing)")));
   return isStruck ? make("del", {}, line) : line;
 }
 
@@ -161,17 +162,17 @@ function sentence(part) {
     item.append(make("div", { class: "again" }, make("span", { class: "arrow", text: "⇒" }), again));
   }
   if (part.said.triggered) item.append(make("details", {}, make("summary", { text: summary(part) }), table(rows(part))));
-  else if (compared(part.said)) item.append(make("div", { class: "note", text: compared(part.said) }));
-  if (outcome(part)) item.append(make("div", { class: "note warm", text: outcome(part) }));
+  else if (compared(part.said)) item.append(make("div", { class: "note", text: translated(compared(part.said)) }));
+  if (outcome(part)) item.append(make("div", { class: "note warm", text: translated(outcome(part)) }));
   return item;
 }
 
 function summary(part) {
   const hits = part.said.words.filter((word) => word.hit).map((word) => `“${word.text}”`);
-  const unsure = hits.length ? `In doubt: ${hits.slice(0, 3).join(", ")}${hits.length > 3 ? " …" : ""}` : "In doubt";
-  const did = part.skipped ? "memory had it" : part.queries.length ? count(part.queries.length, "search", "searches") : "nothing to search with";
+  const unsure = translated(hits.length ? `In doubt: ${hits.slice(0, 3).join(", ")}${hits.length > 3 ? " …" : ""}` : "In doubt");
+  const did = part.skipped ? translated("memory had it") : part.queries.length ? count(part.queries.length, "search", "searches") : translated("nothing to search with");
   const learnt = part.facts.filter((fact) => fact.outcome === "added" || fact.outcome === "surer").length;
-  return [unsure, did, learnt ? `${count(learnt, "fact")} learnt` : ""].filter(Boolean).join(" · ");
+  return [unsure, did, learnt ? translated(`learnt: ${count(learnt, "fact")}`) : ""].filter(Boolean).join(" · ");
 }
 
 function rows(part) {
@@ -180,12 +181,12 @@ function rows(part) {
   const more = hits.length > HITS ? ` and ${hits.length - HITS} more` : "";
   const found = [["In doubt", text([compared(part.said), told].filter(Boolean).join(": ") + more)]];
   if (part.said.samples.length) found.push(["Samples", make("ul", {}, part.said.samples.map((one) => make("li", { text: one })))]);
-  if (part.skipped) found.push(["Memory", "It has that already, so nothing was searched for.", fact(part.skipped)]);
+  if (part.skipped) found.push(["Memory", translated("It has that already, so nothing was searched for."), fact(part.skipped)]);
   if (part.names.length) found.push(["Names", names(part)]);
   for (const query of part.queries) found.push(asked(query, "Asked"));
-  if (part.left_out.length) found.push(["Left out", text(`its least probable words: ${part.left_out.join(", ")}`)]);
+  if (part.left_out.length) found.push(["Left out", text(translated(`its least probable words: ${part.left_out.join(", ")}`))]);
   if (part.tried.length) found.push(["Tried with", text(part.tried.map(([name, left]) => `${name}: U ${two(left)}`).join(", "))]);
-  if (part.facts.length) found.push(["Read", ...part.facts.map((one) => fact(one, OUTCOMES[one.outcome] ?? "not taken, no passage states it"))]);
+  if (part.facts.length) found.push(["Read", ...part.facts.map((one) => fact(one, translated(OUTCOMES[one.outcome] ?? "not taken, no passage states it")))]);
   if (part.again && compared(part.again)) found.push(["Again", text(compared(part.again))]);
   return found;
 }
@@ -195,22 +196,22 @@ function names(part) {
   for (const one of part.names) {
     const sure = known(one.confidence) ? ` ${two(one.confidence)}` : "";
     const name = make(one.dropped_by ? "del" : "strong", { text: one.name, title: one.kind });
-    list.append(make("li", {}, name, one.dropped_by ? `${sure} dropped by ${one.dropped_by}` : `${sure} kept`));
+    list.append(make("li", {}, name, one.dropped_by ? `${sure} ${translated(`dropped by ${one.dropped_by}`)}` : `${sure} ${translated("kept")}`));
   }
   return list;
 }
 
 function asked(query, label) {
-  const why = query.repeated ? " (asked before)" : "";
-  const line = make("div", {}, query.query ? make("q", { text: query.query }) : "nothing: there is no word to search with", why);
+  const why = query.repeated ? ` (${translated("asked before")})` : "";
+  const line = make("div", {}, query.query ? make("q", { text: query.query }) : translated("nothing: there is no word to search with"), why);
   if (!known(query.search)) return [label, line];
   const found = query.passages.map(([id, title]) => title || id).join(", ");
-  return [label, line, make("div", { class: "note", text: found ? `found ${found}` : "found nothing" })];
+  return [label, line, make("div", { class: "note", text: translated(found ? `found ${found}` : "found nothing") })];
 }
 
 function fact(one, label = "") {
   const source = [one.title, one.passage ? `[${one.passage}]` : ""].filter(Boolean).join(" ");
-  const about = [known(one.confidence) ? `confidence ${two(one.confidence)}` : "", source ? `from ${source}` : "", label].filter(Boolean).join(" · ");
+  const about = [known(one.confidence) ? translated(`confidence ${two(one.confidence)}`) : "", source ? translated(`read in ${source}`) : "", label].filter(Boolean).join(" · ");
   const box = make("div", { class: "fact" }, text(one.fact.join(" — ")), make("div", { class: "note", text: about }));
   if (one.sentence && one.passage) box.append(make("div", { class: "note" }, make("q", { text: one.sentence })));
   return box;
@@ -218,11 +219,11 @@ function fact(one, label = "") {
 
 function ending(writing) {
   const found = [];
-  const said = (words) => found.push(make("p", { class: "note", text: words }));
+  const said = (words) => found.push(make("p", { class: "note", text: translated(words) }));
   if (writing.stopped) said(`The end: ${ENDS[writing.stopped] ?? writing.stopped}${writing.asked_for_answer ? "; then it was asked for the answer" : ""}.`);
   for (const [way, answer, left] of writing.answers ?? []) said(`Answer from ${way}: ${answer || "none"} (U ${two(left)}${way === writing.taken ? ", taken" : ""})`);
   if (writing.missing?.length) said(`The model does not tell ${writing.missing.join(", ")} itself.`);
-  if (writing.facts?.length) found.push(make("details", {}, make("summary", { text: `Memory at the end: ${count(writing.facts.length, "fact")}` }), memory(writing)));
+  if (writing.facts?.length) found.push(make("details", {}, make("summary", { text: translated(`Memory at the end: ${count(writing.facts.length, "fact")}`) }), memory(writing)));
   return found;
 }
 
@@ -230,9 +231,9 @@ function memory(writing) {
   const spared = (one) => writing.parts.filter((part) => part.skipped && JSON.stringify(part.skipped.fact) === JSON.stringify(one.fact)).map((part) => part.turn);
   const items = writing.facts.map((one) => {
     const turns = spared(one);
-    return make("li", {}, fact(one, `read at ${one.turn}${turns.length ? `, spared the search at ${turns.join(", ")}` : ""}`));
+    return make("li", {}, fact(one, translated(`read at ${one.turn}${turns.length ? `, spared the search at ${turns.join(", ")}` : ""}`)));
   });
   const sides = (group) => group.map((one) => `${one.slice(0, -1).join(" — ")} [${one.at(-1)}]`).join(" ↔ ");
-  const conflicts = (writing.conflicts ?? []).map((group) => make("li", { class: "warm", text: `Sources differ: ${sides(group)}` }));
+  const conflicts = (writing.conflicts ?? []).map((group) => make("li", { class: "warm", text: translated(`Sources differ: ${sides(group)}`) }));
   return make("ul", {}, items, conflicts);
 }

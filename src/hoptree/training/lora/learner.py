@@ -20,6 +20,7 @@ from hoptree.training.lora.dataset import ALL_LINEAR, Recipe, RefusedRows, Train
 _ANY_LENGTH = 1 << 40
 _PROBE = "zebra"
 _NOT_LEARNT = -100
+_ATTENTION = "hoptree_packed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,13 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class PackedSequence:
-    """Packed examples; `targets` are the tokens learnt at `kept`."""
+    """Packed examples of `lengths`; `targets` are the tokens learnt at `kept`."""
 
     tokens: list[int]
     positions: list[int]
     kept: list[int]
     targets: list[int]
+    lengths: list[int]
 
 
 def encode(rows: Sequence[TrainingRow], loaded: Loaded, max_length: int) -> list[Example]:
@@ -123,13 +125,14 @@ def _group(examples: Iterable[Example], max_length: int) -> list[list[Example]]:
 
 
 def _join(examples: Sequence[Example]) -> PackedSequence:
-    joined = PackedSequence([], [], [], [])
+    joined = PackedSequence([], [], [], [], [])
     for example in examples:
         begin = len(joined.tokens)
         joined.tokens.extend(example.tokens)
         joined.positions.extend(range(len(example.tokens)))
         joined.kept.extend(range(begin + example.prompt - 1, begin + len(example.tokens) - 1))
         joined.targets.extend(example.tokens[example.prompt :])
+        joined.lengths.append(len(example.tokens))
     return joined
 
 
@@ -199,8 +202,9 @@ class Learner:
         self._processes = processes
         self._max_length = recipe.max_length if packing else 1
         self._start = start_tokens(model) if model.config.is_encoder_decoder else []
-        if not self._start:
-            model.set_attn_implementation("sdpa")  # the batch of inference has one of its own
+        self._apart = not self._start and not _has_windows(model.config.get_text_config())
+        if not self._start:  # the batch of inference has one of its own
+            model.set_attn_implementation(_register_attention() if self._apart else "sdpa")
         # cuDNN plans each new length anew, and its gradients are no numbers for sequences of 64 tokens more than a
         # multiple of 128 under a mask (pytorch issue 196678; Qwen2.5 meets it within 50 steps).
         self._torch.backends.cuda.enable_cudnn_sdp(False)
@@ -252,11 +256,12 @@ class Learner:
             torch.tensor(numbers, device=device)
             for numbers in (sequence.tokens, sequence.positions, sequence.kept, sequence.targets)
         )
+        more = {"hoptree_lengths": sequence.lengths} if self._apart else {}
         with self._autocast():
-            # Without a mask and a cache transformers keeps examples apart whose positions begin anew. Logits are
-            # computed only for the places that are learnt from.
+            # With "sdpa", without a mask and a cache, transformers keeps examples apart whose positions begin anew.
+            # Logits are computed only for the places that are learnt from.
             out = self._model(
-                input_ids=tokens[None], position_ids=positions[None], logits_to_keep=kept, use_cache=False
+                input_ids=tokens[None], position_ids=positions[None], logits_to_keep=kept, use_cache=False, **more
             )
         return torch.nn.functional.cross_entropy(out.logits[0].float(), targets, reduction="sum")
 
@@ -285,6 +290,29 @@ class Learner:
     def _autocast(self) -> Any:
         device, half = self._processes.device.partition(":")[0], self._model.dtype != self._torch.float32
         return self._torch.autocast(device, dtype=self._torch.bfloat16, enabled=half)
+
+
+def _has_windows(config: Any) -> bool:
+    """Whether a layer attends to the nearest tokens alone."""
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    return kinds != {"full_attention"} or getattr(config, "sliding_window", None) is not None
+
+
+def _register_attention() -> str:
+    """Register an attention that reads each packed example alone; return its name."""
+    transformers: Any = importlib.import_module("transformers")
+    torch: Any = importlib.import_module("torch")
+    attention = transformers.AttentionInterface()["sdpa"]
+
+    def attend(
+        module: Any, query: Any, key: Any, value: Any, mask: Any, *, hoptree_lengths: list[int], **more: Any
+    ) -> tuple[Any, None]:
+        # A mask over the whole sequence would cost its square, and the fast kernels.
+        parts = zip(*(tensor.split(hoptree_lengths, dim=2) for tensor in (query, key, value)), strict=True)
+        return torch.cat([attention(module, *part, None, **more)[0] for part in parts], dim=1), None
+
+    transformers.AttentionInterface.register(_ATTENTION, attend)
+    return _ATTENTION
 
 
 def _adapted(model: Any, recipe: Recipe) -> Any:

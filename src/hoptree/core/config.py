@@ -1,0 +1,154 @@
+"""Settings from files: .env and hoptree.toml of the current folder, and the user's own."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from hoptree.core.errors import ConfigError, closest
+from hoptree.core.files import config_dir
+
+CONFIG_FILE = "hoptree.toml"
+VARIABLES = {
+    **{name: f"HOPTREE_{name.upper()}" for name in ("model", "corpus", "graph", "retriever", "method")},
+    "base_url": "OPENAI_BASE_URL",
+    "budget": "HOPTREE_BUDGET",
+    "prices": "HOPTREE_PRICES",
+}
+"""The settings of a configuration file, and the environment variable that says the same."""
+_OTHER_VARIABLES = tuple(
+    f"HOPTREE_{name}"
+    for name in (
+        *("CACHE", "CONTACT", "DEBUG", "MCP_KEY", "MODELS", "MODEL_SOURCE", "OTEL", "RERANK_KEY"),
+        *("TRUST_REMOTE_CODE", "VOLUME"),
+    )
+)
+"""Variables that .env may set too, and hoptree.toml not."""
+KEY = "OPENAI_API_KEY"
+_OPTIONS_TABLE = "options"
+
+
+class Config(NamedTuple):
+    """What configuration files set, and where each value came from."""
+
+    origins: Mapping[str, str]
+    options: Mapping[str, Mapping[str, Any]]
+    files: tuple[str, ...]
+    notes: tuple[str, ...] = ()  # sentences for the person
+
+
+def load_config(
+    environ: MutableMapping[str, str], folder: Path | None = None, user: Path | None = None, *, trusted: bool = False
+) -> Config:
+    """Set the unset environment variables that .env and hoptree.toml give.
+
+    An option counts before the environment, that before .env, hoptree.toml of the current folder, and the user's. Files
+    of the current folder may be somebody else's: unless an address was given (`trusted`), the user's key stays here.
+    """
+    folder, user = folder or Path(), user or config_dir()
+    origins = {name: "environment" for name in (*VARIABLES.values(), KEY) if environ.get(name)}
+    options: dict[str, dict[str, Any]] = {}
+    config_files: list[str] = []
+    project: set[str] = set()
+    for path, read in (
+        (folder / ".env", _read_env),
+        (folder / CONFIG_FILE, _read_toml),
+        (user / CONFIG_FILE, _read_toml),
+    ):
+        if not path.is_file():
+            continue
+        values, tables = read(path)
+        config_files.append(str(path))
+        for name, value in values.items():
+            if not environ.get(name):
+                environ[name], origins[name] = value, str(path)
+                project |= {name} if path.parent == folder else set()
+        for method, given in tables.items():
+            options[method] = given | options.get(method, {})
+    if VARIABLES["base_url"] in project and environ.get(KEY) and KEY not in project and not trusted:
+        return Config(origins, options, tuple(config_files), _withhold_key(environ, origins))
+    return Config(origins, options, tuple(config_files))
+
+
+def settings_of_files() -> tuple[dict[str, str], Mapping[str, Mapping[str, Any]]]:
+    """Return the settings of the environment and the files by name, and options by method, for code that asks.
+
+    The environment stays as it is, but for a key that .env gives.
+    """
+    environ = dict(os.environ)
+    config = load_config(environ)
+    for note in config.notes:
+        warnings.warn(note, stacklevel=3)
+    if config.notes:
+        environ.pop(VARIABLES["base_url"], None)  # the key goes on to where it went before
+    elif KEY in environ:
+        os.environ.setdefault(KEY, environ[KEY])
+    return {name: environ[variable] for name, variable in VARIABLES.items() if environ.get(variable)}, config.options
+
+
+def _read_env(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Read the lines NAME=VALUE of a .env file that are meant for Hoptree."""
+    values = {}
+    for line in _read_text(path).splitlines():
+        name, sign, value = (part.strip() for part in line.strip().removeprefix("export ").partition("="))
+        if name.startswith("HOPTREE_") and not sign:
+            raise ConfigError(f"{path} has the line '{name}' without =.", "Write NAME=VALUE, or remove it.")
+        if name.startswith("HOPTREE_") and name not in (known := (*VARIABLES.values(), *_OTHER_VARIABLES)):
+            close = closest(name, known)
+            hint = f"Did you mean {close}?" if close else f"There are: {', '.join(sorted(known))}."
+            raise ConfigError(f"{path} has the unknown setting '{name}'.", hint)
+        if name.startswith(("HOPTREE_", "OPENAI_")) and sign:
+            values[name] = value[1:-1] if value[:1] in "'\"" and value[:1] == value[-1:] else value
+    return values, {}
+
+
+def _read_toml(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Read a configuration file: settings, and a table of options for each method."""
+    import tomllib
+
+    try:
+        data = tomllib.loads(_read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is no TOML: {error}.", 'Write lines such as model = "ollama/llama3.1".') from error
+    tables = data.pop(_OPTIONS_TABLE, {})
+    for name, value in data.items():
+        if name not in VARIABLES:
+            close = closest(name, (*VARIABLES, _OPTIONS_TABLE))
+            hint = f"Did you mean {close}?" if close else f"There are: {', '.join(VARIABLES)} and [options.METHOD]."
+            raise ConfigError(f"{path} has the unknown setting '{name}'.", hint)
+        if not isinstance(value, str) or not value:
+            raise ConfigError(f"{path}: {name} is no text.", f'Write {name} = "…".')
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise ConfigError(f"{path}: [options] needs a method.", "Write [options.hop] above its options.")
+    return {VARIABLES[name]: value for name, value in data.items()}, tables
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.", "Mend or remove it.") from error
+
+
+def _withhold_key(environ: MutableMapping[str, str], origins: dict[str, str]) -> tuple[str, ...]:
+    """Unset the user's key for an endpoint that only this folder names, and say so."""
+    url = environ[VARIABLES["base_url"]]
+    if is_loopback_url(url):
+        return ()
+    del environ[KEY]
+    origins[KEY] = "withheld"
+    file = origins[VARIABLES["base_url"]]
+    return (f"{file} names the endpoint {url}: your {KEY} is not sent there. If you trust it: --base-url {url}",)
+
+
+def is_loopback_url(url: str) -> bool:
+    """Whether an address is one of this machine."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")

@@ -1,0 +1,105 @@
+"""Cross-references: where passages point to, and what can be pointed to.
+
+A place has a name that no text has: the file and an anchor in it ("manual/tables.html#keys"), the file and the number
+of a section, or the file and the id of an entry ("[RFC2119]"). Links written in HTML, Markdown or reStructuredText are
+resolved when a document is read; numbers and ids are found in the words of passages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from posixpath import dirname, join, normpath
+from urllib.parse import unquote
+
+from hoptree.core.lazy import lazy_re
+from hoptree.core.values import Passage
+from hoptree.corpus.document import BETWEEN_HEADINGS
+
+MARK = "\x1e"
+"""The first character of the name of a place, which no name in a text has."""
+_MAX_PLACE_CHARS = 300
+_MAX_PER_PASSAGE = 32
+_SCHEME = lazy_re(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_PAGE = lazy_re(r"#page=\d+\Z")
+_NUMBER = r"(?:[A-Z]|\d{1,3})(?:\.\d{1,3}){0,5}"
+_PARTS = "sections?|sect?\\.|chapters?|chap\\.|appendix|annex|abschnitte?s?|abschn\\.|kapiteln?s?|kap\\.|anhang"
+_NUMBERED = lazy_re(rf"(?:\b(?:{_PARTS})|§§?)\s?(?P<number>{_NUMBER})\b(?!\.\d)", re.IGNORECASE)
+_NUMBERED_ZH = lazy_re(rf"第\s?(?P<number>{_NUMBER})\s?[章节節]")
+_HEADED = lazy_re(
+    rf"(?:第\s?(?P<zh>{_NUMBER})\s?[章节節]|(?:(?P<part>{_PARTS}|§)\s?)?(?P<number>{_NUMBER})(?P<dot>[.:)]?))(?:\s|\Z)",
+    re.IGNORECASE,
+)
+_ENTRY = lazy_re(r"^\s{0,8}\[(?P<id>[A-Za-z0-9][\w.+-]{0,30})\]:?\s+(?=\S)", re.MULTILINE)
+_CITED = lazy_re(r"(?<![\w\]\[])\[(?P<id>[A-Za-z0-9][\w.+-]{0,30})\](?![\w(\[:])")
+_NOT_WORDS = lazy_re(r"[^\w\- ]")
+
+
+def resolve_link(href: str, name: str) -> str:
+    """Return the place that a link of a file leads to; "" if out of the documents."""
+    target, _, anchor = href.strip().partition("#")
+    path = unquote(target.partition("?")[0])
+    if _SCHEME.match(href.strip()) or path.startswith("/") or not (path or anchor):
+        return ""
+    file = normpath(join(dirname(name), path)) if path else name
+    return "" if file.startswith("..") else place_name(file, unquote(anchor))
+
+
+def place_name(file: str, anchor: str = "") -> str:
+    """Return the name of a place; "" for one that is too long."""
+    place = f"{file}#{anchor}" if anchor else file
+    return place if len(place) <= _MAX_PLACE_CHARS else ""
+
+
+def heading_anchor(words: str) -> str:
+    """Return the anchor that pages of Markdown give a heading."""
+    return _NOT_WORDS.sub("", words.casefold()).strip().replace(" ", "-")
+
+
+def places_of(passage: Passage) -> set[str]:
+    """Return the names by which other passages point to a passage."""
+    file = _file_of(passage)
+    places = {MARK + file, *(MARK + anchor for anchor in passage.anchors)}
+    heading = passage.title.rpartition(BETWEEN_HEADINGS)[2]
+    if heading and (number := _number_of(heading)):
+        places.add(_numbered(file, number))
+    for entry in _first(_ENTRY.finditer(passage.text)):
+        places.add(_entry(file, entry["id"]))
+    return places
+
+
+def references_of(passage: Passage) -> set[str]:
+    """Return the names of the places that a passage points to."""
+    file = _file_of(passage)
+    targets = {MARK + target for target in passage.references}
+    for pattern in (_NUMBERED, _NUMBERED_ZH):
+        targets |= {_numbered(file, match["number"]) for match in _first(pattern.finditer(passage.text))}
+    targets |= {_entry(file, match["id"]) for match in _first(_CITED.finditer(passage.text))}
+    return targets - places_of(passage)
+
+
+def _number_of(heading: str) -> str:
+    """Return the number of "4.2. Package pools", "Chapter 5", "A. Names"; else ""."""
+    match = _HEADED.match(heading)
+    if match is None:
+        return ""
+    number: str = match["zh"] or match["number"]
+    # "A dog's life" and "7 ways out" have no number: one without a dot needs more to be taken for that.
+    return number if match["zh"] or match["part"] or match["dot"] or "." in number else ""
+
+
+def _numbered(file: str, number: str) -> str:
+    return f"{MARK}{file}§{number.upper()}"
+
+
+def _entry(file: str, entry_id: str) -> str:
+    return f"{MARK}{file}[{entry_id.casefold()}]"
+
+
+def _file_of(passage: Passage) -> str:
+    return _PAGE.sub("", passage.document or passage.id)
+
+
+def _first(matches: Iterator[re.Match[str]]) -> Iterator[re.Match[str]]:
+    for _, match in zip(range(_MAX_PER_PASSAGE), matches, strict=False):
+        yield match

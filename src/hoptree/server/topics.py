@@ -1,0 +1,190 @@
+"""What questions about a corpus could be about, as its passages say it: names, definitions and headings."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, zip_longest
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+from hoptree.core.lazy import lazy_re
+from hoptree.core.values import Passage
+from hoptree.corpus.document import BETWEEN_HEADINGS
+from hoptree.corpus.files import stem
+from hoptree.retrieval.index.links import capitalised_names
+from hoptree.text.names import word_set
+
+Kind = Literal["question", "who", "what", "link", "heading", "name"]
+Language = Literal["en", "de", "zh"]
+
+
+class Topic(TypedDict):
+    """What a question could be about.
+
+    `kind` says what is known of `title`: that it is a heading and a question itself, that a passage says who or what
+    it is, that its passage mentions another title (`mentions`), that it is a heading (of `document`), or that several
+    passages name it. `language` is theirs.
+    """
+
+    title: str
+    mentions: str | None
+    document: str | None
+    kind: Kind
+    language: Language
+
+
+_TEXT_CHARS = 2_000  # of a passage: every title is looked for in each
+_MAX_TOPICS, _ENOUGH = 6, 3  # names are offered where nothing better is
+_MIN_CHARS, _MAX_CHARS, _MAX_WORDS, _MAX_NAME_WORDS = 3, 60, 7, 4
+_MIN_QUESTION_WORDS, _MAX_QUESTION_CHARS = 4, 120
+_LANGUAGES: dict[str, Language] = {"german": "de", "chinese": "zh"}
+_MEANING = r"(?: \([^()]{1,60}\))?"
+_NAME = r"(?P<name>[^\W\d_][\w'’+-]*(?: [\w'’+-]+){0,4})"
+_DEFINED = {
+    "en": lazy_re(rf"(?:The |An? )?{_NAME}{_MEANING} (?:is|was) (?:an?|the|one of) (?P<rest>.{{0,200}})"),
+    "de": lazy_re(
+        rf"(?:Der |Die |Das |Eine? )?{_NAME}{_MEANING} (?:ist|war) (?:eine?|der|die|das) (?P<rest>.{{0,200}})"
+    ),
+    "zh": lazy_re(r"(?P<name>(?![如这那它其此本因所只])[\w+ .-]{2,16}?)\s?是(?:一|指|由|用)(?P<rest>.{0,100})"),
+}
+_COMMAND = lazy_re(r"(?P<name>[a-z][\w.+-]{1,40}) [-–—] \S.{4,200}")
+_PERSON = lazy_re(r"\bborn\b|\bdied\b|\bgeboren\b|\bgestorben\b|出生|逝世|\b(?:1\d|20)\d\d\s?[–-]\s?(?:1\d|20)\d\d")
+_PART = "part|chapter|section|appendix|kapitel|abschnitt|anhang"
+_NUMBERED = lazy_re(
+    rf"(?:(?:{_PART})\s)?(?:[A-Z](?:\.\d+)*[.:]|[IVX]+\.|\d+(?:\.\d+)*[.:]?)\s+|第\s?[\d.]+\s?[章节]\s*", re.IGNORECASE
+)
+_PREPOSITION = lazy_re(r" (?:in|on|for|at) (?:the )?")
+_FILE_LIKE = lazy_re(r"[/\\_]|\.\w{1,5}\Z|\A[\W\d]+\Z")
+_POINTING = word_set(
+    "this that these those it he she they there here what which who each one another such its his her their i we "
+    "you if when where why how no not a an the and or but for in on at by of as to from with note example first "
+    "second next default also only both all some any every following above below purpose result reason name "
+    "value option command es er sie dies diese dieser dieses das der die was wer wie wo hier dort man ich wir "
+    "jede jeder jedes 如下 这 那 如果 oder and or darauf antwort 它 他 她 其 此 本"
+)
+_USUAL = word_set(
+    "alphabetical-list-of-documents site-map permuted-index commands variables "
+    "introduction warning caution scope tip important "
+    "overview synopsis description options option parameters notes note example examples see-also "
+    "name names author authors bugs history files environment contents index preface summary conclusion "
+    "references abstract usage compatibility outputs configuration appendix background discussion general "
+    "license copyright changelog readme faq limitations caveats requirements installation foreword "
+    "acknowledgements other miscellaneous syntax functions einleitung übersicht beschreibung optionen beispiele "
+    "beispiel anmerkungen siehe-auch inhalt vorwort anhang zusammenfassung dateien autoren 简介 概述 介绍 说明 "
+    "示例 选项 注意 参见 目录 前言 附录 总结 参考"
+)
+
+
+def suggest_topics(passages: Iterable[Passage]) -> list[Topic]:
+    """Return what could be asked, of each kind in turn: questions, links, definitions, headings, else names."""
+    in_order = [replace(passage, text=passage.text[:_TEXT_CHARS]) for passage in passages]
+    stride = max(1, len(in_order) // _MAX_TOPICS)  # from all over the corpus
+    read = [passage for start in range(stride) for passage in in_order[start::stride]]
+    kinds = (list(_questions(read)), list(_links(read)), list(_definitions(read)), list(_headings(read)))
+    in_turn = (topic for row in zip_longest(*kinds) for topic in row if topic is not None)
+    chosen: dict[str, Topic] = {}
+    for topic in chain(in_turn, _names(read)):
+        if (topic["kind"] == "name" and len(chosen) >= _ENOUGH) or len(chosen) == _MAX_TOPICS:
+            break
+        if topic["title"].casefold() not in " ".join(chosen):
+            chosen[topic["title"].casefold()] = topic
+    return list(chosen.values())
+
+
+def _language(passage: Passage) -> Language:
+    return _LANGUAGES.get(dict(passage.metadata).get("language", ""), "en")
+
+
+def _readable(title: str, passage: Passage) -> str:
+    """Return a heading without its number; "" for the name of a file and what heads any document."""
+    title = _NUMBERED.sub("", " ".join(title.split()), 1) if _NUMBERED.match(title) else " ".join(title.split())
+    named_by_file = title.casefold() in (passage.document.casefold(), stem(passage.document).casefold())
+    usual = title.casefold().replace(" ", "-").rstrip(":") in _USUAL
+    long = len(title) > _MAX_CHARS or len(title.split()) > _MAX_WORDS
+    least = 2 if _language(passage) == "zh" else _MIN_CHARS
+    return "" if named_by_file or usual or long or len(title) < least or _FILE_LIKE.search(title) else title
+
+
+def _path(passage: Passage) -> tuple[str, str]:
+    """Return the titles of the document and of the last heading above a passage, as far as they are readable."""
+    first, _, rest = passage.title.partition(BETWEEN_HEADINGS)
+    return _readable(first, passage), _readable(rest.rpartition(BETWEEN_HEADINGS)[2], passage) if rest else ""
+
+
+def _questions(passages: Sequence[Passage]) -> Iterator[Topic]:
+    """Yield headings that are questions, as in lists of frequent ones."""
+    for passage in passages:
+        heading = " ".join(passage.title.rpartition(BETWEEN_HEADINGS)[2].split())
+        asked = (_NUMBERED.sub("", heading, 1) if _NUMBERED.match(heading) else heading).rpartition(" -- ")[2]
+        long_enough = len(asked.split()) >= _MIN_QUESTION_WORDS or not asked.isascii()
+        if asked.endswith(("?", "？")) and long_enough and len(asked) <= _MAX_QUESTION_CHARS and asked.count("?") < 2:
+            yield Topic(title=asked, mentions=None, document=None, kind="question", language=_language(passage))
+
+
+def _is_name(title: str) -> bool:
+    """Tell whether a title is a name rather than a phrase: short, and each of its long words with a capital."""
+    words = title.split()
+    return 1 < len(words) <= _MAX_NAME_WORDS and all(
+        word[0].isupper() for word in words if len(word) > 3 or len(words) < 3
+    )
+
+
+def _links(passages: Sequence[Passage]) -> Iterator[Topic]:
+    """Yield titles whose passage mentions another title, the longest of them; only what is written as a name."""
+    by_title: dict[str, Passage] = {}
+    for passage in passages:
+        for title in filter(None, _path(passage)):
+            if _is_name(title):
+                by_title.setdefault(title, passage)
+    for title, passage in by_title.items():
+        own = set(title.casefold().split())
+        others = (other for other in by_title if other in passage.text and not own & set(other.casefold().split()))
+        if other := max(others, key=len, default=""):
+            yield Topic(title=title, mentions=other, document=None, kind="link", language=_language(passage))
+
+
+def _definitions(passages: Sequence[Passage]) -> Iterator[Topic]:
+    """Yield names of which a passage says at its beginning who or what they are."""
+    for passage in passages:
+        language = _language(passage)
+        command = _COMMAND.fullmatch(passage.text.strip())
+        if command and command["name"] in passage.title:  # a page of a manual begins so
+            yield Topic(title=command["name"], mentions=None, document=None, kind="what", language=language)
+        match = _DEFINED[language].match(passage.text)
+        name = match["name"] if match else ""
+        known = name and (name[0].isupper() or language == "zh") and _readable(name, passage)
+        if match and known and not any(word in _POINTING for word in name.casefold().split()):
+            kind: Kind = "who" if _PERSON.search(match[0]) else "what"
+            yield Topic(title=name, mentions=None, document=None, kind=kind, language=language)
+
+
+def _headings(passages: Sequence[Passage]) -> Iterator[Topic]:
+    """Yield headings with the title of their document."""
+    for passage in passages:
+        document, heading = _path(passage)
+        several = " " in heading or "-" in heading or not heading.isascii()
+        if several and heading[-1] not in "?？" and heading not in document and len(passage.text.split()) > 1:
+            of = document if document and document not in heading else None
+            yield Topic(title=heading, mentions=None, document=of, kind="heading", language=_language(passage))
+
+
+def _names(passages: Sequence[Passage]) -> Iterator[Topic]:
+    """Yield names of several words that most passages name, and titles of documents."""
+    counts: Counter[str] = Counter()
+    languages: dict[str, Language] = {}
+    for passage in passages:
+        spans = sorted(capitalised_names(passage.text))
+        for name in (part for span in spans for part in _PREPOSITION.split(span)):
+            if " " in name and _readable(name, passage) and name.casefold().split()[0] not in _POINTING:
+                counts[name] += 1
+                languages.setdefault(name, _language(passage))
+    for passage in passages:
+        if title := _path(passage)[0]:
+            counts[title] += 1
+            languages.setdefault(title, _language(passage))
+    for name, _ in counts.most_common(_MAX_TOPICS * 2):
+        yield Topic(title=name, mentions=None, document=None, kind="name", language=languages[name])

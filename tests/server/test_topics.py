@@ -1,0 +1,74 @@
+"""Questions that are offered for a corpus come from what its passages say."""
+
+from __future__ import annotations
+
+from hoptree.core.values import Passage
+from hoptree.server.topics import Topic, suggest_topics
+
+POOLS = "Package pools are folders that several releases share."
+
+
+def passage(title: str, text: str, document: str = "manual.html", language: str = "english") -> Passage:
+    return Passage(f"{document}#1", title, text, 0.0, document, 0, len(text), (), (("language", language),))
+
+
+def first(*passages: Passage) -> Topic:
+    topic, *_ = suggest_topics(passages)
+    return topic
+
+
+def test_a_heading_that_is_a_question_is_asked_as_it_stands() -> None:
+    told = first(passage("FAQ › 3.2. Which package holds the kernel?", "It is called linux-image."))
+    assert (told["kind"], told["title"]) == ("question", "Which package holds the kernel?")
+    told = first(passage("常见问题 › 1.1. 什么是 Debian？", "它自由。", language="chinese"))
+    assert (told["kind"], told["title"], told["language"]) == ("question", "什么是 Debian？", "zh")
+    assert suggest_topics([passage("FAQ › Why?", "Because it is so.")]) == []
+
+
+def test_what_a_passage_defines_is_asked_for() -> None:
+    told = first(passage("notes.txt", "The Soundex system is a way of matching names.", "notes.txt"))
+    assert (told["kind"], told["title"], told["language"]) == ("what", "Soundex system", "en")
+    told = first(passage("git-gc(1) › NAME", "git-gc - Cleanup unnecessary files"))
+    assert (told["kind"], told["title"]) == ("what", "git-gc")
+    told = first(passage("leute", "Greta Moor (1901–1980) war eine Malerin aus Lund.", "leute.txt", "german"))
+    assert (told["kind"], told["title"], told["language"]) == ("who", "Greta Moor", "de")
+    told = first(passage("a", "命名管道是一个文件。", "a.txt", "chinese"))
+    assert (told["kind"], told["title"]) == ("what", "命名管道")
+
+
+def test_pronouns_and_phrases_are_no_definitions() -> None:
+    for text in ("This is a test.", "Deleting a file is an action.", "It was the first.", "如果您是一个用户。"):
+        for language in ("english", "chinese"):
+            assert suggest_topics([passage("x", text, "x.txt", language)]) == []
+
+
+def test_headings_lose_their_numbers_and_name_their_document() -> None:
+    told = first(passage("Debian Policy › 4.2. Package pools", POOLS))
+    assert told == Topic(title="Package pools", mentions=None, document="Debian Policy", kind="heading", language="en")
+    assert first(passage("Handbuch › A.2. Alte Lager", "Dort liegen sie.", language="german"))["title"] == "Alte Lager"
+
+
+def test_names_of_files_and_headings_of_any_document_are_no_topics() -> None:
+    for title, document in (
+        ("sql-vacuum", "html/sql-vacuum.html"),
+        ("2026_report_final.docx", "2026_report_final.docx"),
+        ("scan 0012", "scan 0012.pdf"),
+        ("git-gc.html › DESCRIPTION", "git-gc.html"),
+        ("notes › 1. Introduction", "notes.txt"),
+        ("notes › 12.7", "notes.txt"),
+    ):
+        assert suggest_topics([passage(title, "some words without a name in them.", document)]) == []
+
+
+def test_names_take_the_place_of_file_names() -> None:
+    texts = ("He met Ada Moor in Lund.", "Later, Ada Moor wrote again.", "There she saw Bo Ek once.")
+    told = suggest_topics([passage(f"{at}", text, f"{at}.txt") for at, text in enumerate(texts)])
+    assert [(topic["kind"], topic["title"]) for topic in told] == [("name", "Ada Moor"), ("name", "Bo Ek")], told
+
+
+def test_kinds_are_offered_in_turn_and_none_twice() -> None:
+    passages = [passage(f"Manual › {n}. Shelf number {n}x", "Words of it.") for n in range(1, 9)]
+    passages += [passage("Manual › How is a shelf made there?", "So.")] * 3
+    told = suggest_topics(passages)
+    assert [topic["kind"] for topic in told] == ["question"] + ["heading"] * 5, told
+    assert len({topic["title"] for topic in told}) == 6
