@@ -188,9 +188,11 @@ def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed:
     ends = [node for node in nodes if node.id not in needed and not node.children]
     if len(ends) != 1 or not all(node.id for node in nodes) or not any(node is ends[0] for node in backed):
         return None
-    from hoptree.text.comparison import contradicts  # not before there is an answer of several steps
-
     (end,) = ends
+    if end.answer == answer:
+        return None
+    from hoptree.text.comparison import contradicts  # most answers are that of the last step
+
     return end if contradicts(question, answer, end.resolved or end.question, end.answer) else None
 
 
