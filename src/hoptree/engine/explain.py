@@ -179,33 +179,23 @@ def _holding(question: str, answer: str, evidence: Sequence[Passage]) -> tuple[l
 
 
 def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed: Sequence[TreeNode]) -> TreeNode | None:
-    """Return the one last step where it is backed and does not mean what the answer means.
-
-    None where it asks for something of another type, or the answer is yes, no or a name of the question: such an answer
-    is concluded from its steps. In a tree of the question itself (node 0), steps end in the root.
-    """
+    """Return the one last step if it is backed and says something else."""
     needed = {ref for node in nodes for ref in node.refs}
     ends = [node for node in nodes if node.id not in needed and not node.children]
     if len(ends) != 1 or not all(node.id for node in nodes) or not any(node is ends[0] for node in backed):
         return None
-    from hoptree.text.comparison import agree  # not before there is an answer of several steps
-    from hoptree.text.comparison_questions import expected_answer_type
-    from hoptree.text.names import fold
-    from hoptree.text.parse import question_key, read_yes_no
-
     (end,) = ends
-    kinds = {expected_answer_type(question), expected_answer_type(end.resolved or end.question)}
-    named = f" {question_key(answer)} " in f" {question_key(question)} "
-    if named or read_yes_no(answer) is not None or (len(kinds) > 1 and kinds not in ({"", "person"}, {"", "place"})):
+    if end.answer == answer:
         return None
-    words, others = (set(question_key(fold(text)).split()) for text in (answer, end.answer))
-    return None if words <= others or others <= words or agree(answer, end.answer) else end
+    from hoptree.text.comparison import contradicts  # most answers are that of the last step
+
+    return end if contradicts(question, answer, end.resolved or end.question, end.answer) else None
 
 
 def _weigh_support(
     answer: str, holding: int, stated: bool, backed: int, steps: int, contrary: TreeNode | None, measured: Chance | None
 ) -> Confidence:
-    """Say how well passages support an answer: `backed` of its `steps` rest on what was read, one may be `contrary`."""
+    """Say how well passages support an answer: `backed` of its `steps` rest on what was read."""
     several = holding > 1
     if steps > 1:
         of_all = f"each of its {steps} steps rests" if backed == steps else f"only {backed} of its {steps} steps rest"

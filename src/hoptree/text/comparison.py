@@ -12,10 +12,10 @@ from itertools import combinations, product
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
-from hoptree.text.comparison_questions import Comparison
+from hoptree.text.comparison_questions import Comparison, expected_answer_type
 from hoptree.text.comparison_words import Event, event_in
 from hoptree.text.grounding import grounded
-from hoptree.text.names import name_spans
+from hoptree.text.names import fold, name_spans
 from hoptree.text.parse import UNSURE, question_key, read_yes_no
 from hoptree.text.quantities import Date, Quantity, countries, plain_numbers, read_date, read_dates, read_quantity
 
@@ -309,6 +309,20 @@ def agree(answer: str, other: str) -> bool:
     if bool(_NEGATED_ANSWER.search(answer)) != bool(_NEGATED_ANSWER.search(other)) or _equal(answer, other) is False:
         return False
     return _within(answer, other) or _within(other, answer)
+
+
+def contradicts(question: str, answer: str, asked: str, other: str) -> bool:
+    """Return whether an answer does not mean what a part of its question came to.
+
+    Never where the two ask for other types of answers, or the answer is yes, no or a name of the question: such an
+    answer is concluded. Nor where one has all the words of the other.
+    """
+    kinds = {expected_answer_type(question), expected_answer_type(asked)}
+    named = f" {question_key(answer)} " in f" {question_key(question)} "
+    if named or read_yes_no(answer) is not None or (len(kinds) > 1 and kinds not in ({"", "person"}, {"", "place"})):
+        return False
+    words, others = (set(question_key(fold(text)).split()) for text in (answer, other))
+    return not (words <= others or others <= words or agree(answer, other))
 
 
 def same(answer: str, other: str) -> bool:
