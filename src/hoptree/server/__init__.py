@@ -7,7 +7,7 @@ uploads needs none of it.
     questions           ask_routes  openai_routes  question_service  streaming  resources
                         workers  answering_worker
     replies             views  error_responses  prometheus  reply_schemas (and the OpenAPI document)
-    corpora             corpus_routes  corpus_service  uploads  jobs  indexing  indexing_worker
+    corpora             corpus_routes  corpus_service  topics  uploads  jobs  indexing  indexing_worker
     runs                runs
     the process         app  about_routes
     the page            page/
