@@ -102,7 +102,7 @@ _FRAMES = {
         "在读过的 {} 个段落中没有找到答案。",
     ),
 }
-"""In other languages the answer stands alone, and what is said of it is English."""
+"""The sentence of any other language is the bare answer; remarks on it are in English."""
 
 
 def _frame_of(question: str) -> _Frame:

@@ -1,7 +1,4 @@
-"""Compare what was said of answers with their correctness.
-
-That is decisions to answer from memory, and words about support.
-"""
+"""Compare decisions to answer from memory, and the words about support, with correctness."""
 
 from __future__ import annotations
 
@@ -242,7 +239,7 @@ class Worded:
 def measure_support(runs: Sequence[Path]) -> list[Worded]:
     """Return how right answers of runs are, by the word about their support.
 
-    The words are told anew from the traces, by today's rules. An answer with an F1 of 0.5 and above counts as right.
+    The words are computed again from the traces, by the current rules. An answer is right from an F1 of 0.5 on.
     """
     by_word: dict[str, list[tuple[float, float]]] = {word: [] for word in (*get_args(Level), NO_ANSWER)}
     for run in runs:

@@ -105,7 +105,7 @@ class WorkerPipe:
             os._exit(1)
 
     def heard(self, number: int, text: str | None, failure: str = "") -> None:
-        """Hand out what the cache has said."""
+        """Pass a reply from the cache, or its failure, on to the call that waits for it."""
         waiting = self._waiting.pop(number, None)
         if waiting is None or waiting.done():
             return
