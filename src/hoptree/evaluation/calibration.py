@@ -1,4 +1,4 @@
-"""Compare decisions to answer from memory, and the words about support, with correctness."""
+"""Compare what a run claims of its answers with whether they are right."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class WorkerPipe:
             os._exit(1)
 
     def heard(self, number: int, text: str | None, failure: str = "") -> None:
-        """Pass a reply from the cache, or its failure, on to the call that waits for it."""
+        """Pass a reply of the cache, or its failure, to the call that waits."""
         waiting = self._waiting.pop(number, None)
         if waiting is None or waiting.done():
             return
