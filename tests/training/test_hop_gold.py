@@ -278,3 +278,17 @@ def test_gold_takes_the_place_of_what_is_not() -> None:
     names = [passage.id for passage in with_gold(shown, gold, "key")]
     assert len(names) == 3 and {"a", "z", "b"} == set(names)
     assert cut_answer(Passage("a", "Rome", "It is in Rome, and so is much else that was ever built."), ["Rome"]) is None
+
+
+def test_a_question_of_one_fact_is_read_on_the_page_of_its_subject(here: Path) -> None:
+    fact = {"id": "q3", "dataset": "facts", "source_split": "train", "question": "who directed Alpha", "hops": 1}
+    fact |= {"answers": ["Kurt Land"], "evidence_triples": [["Alpha", "director", "Kurt Land"]]}
+    lines(here / "train.jsonl", [fact])
+    _, rows = built(here)
+    assert reply(rows["facts/q3/read"]) == "Kurt Land\nSentence: Alpha is a film of 1950 by Kurt Land, made in Peru."
+
+
+def test_short_codes_are_no_words_of_a_sentence() -> None:
+    passages = [Passage("p", "", "It is the first of its kind in the whole country of India for us.")]
+    evidence = find_evidence("In what country is it?", ["US", "in", "India"], passages)
+    assert evidence is not None and evidence.answer == "India"

@@ -43,6 +43,7 @@ from hoptree.training.plans.gold_trees import (
     gold_tree,
     packaged_plans,
     replans,
+    with_written_steps,
     write_plan,
 )
 from hoptree.training.plans.sub_questions import LeftOut, is_named
@@ -54,6 +55,7 @@ NO_PLAN = "{}"
 SENTENCE = "\nSentence: "
 READ, NONE, LAST, GUESS = "read", "not found", "last reading", "guess"
 PLAN, SIMPLE, REPLAN = "plan", "no plan", "re-plan"
+_NO_GOLD = "no reading of the question, as gold passages are not in the corpus"
 _ONE_FACT_SETS = ("webquestions",)  # which do not tell hops, and ask for one fact each
 _MAX_SIMPLE_WORDS = 16
 _PLACEHOLDER = "{}"
@@ -79,7 +81,7 @@ async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_prog
         identity = [f"{name}: {finder.identity}" for name, finder in finders.items()]
         journal = RowJournal(spec.out, METHOD, [spec.k, *identity, *map(file_digest, spec.data)])
         stack.callback(journal.close)
-        for done, question in enumerate(questions, 1):
+        for done, question in enumerate(with_written_steps(questions), 1):
             question_rows = journal.get(question.key)
             if question_rows is None:
                 of_set = finders.get(question.example.dataset) or finders.get("")
@@ -130,8 +132,10 @@ class _RowMaker:
         alone = [] if simple or steps else facts_alone(self._question)
         if self._finder:
             self._main = await self._finder.search(self._text)
-            if example.supporting_ids:
-                rows += await self._whole(self._finder, often=not simple and not steps and not alone)
+            if gold := await self._gold_passages(self._finder):
+                rows += await self._whole(self._finder, gold, often=not simple and not steps and not alone)
+            elif example.supporting_ids:
+                self._leave_out(_NO_GOLD)
             if example.answers and self._drawn("guess") < _GUESS_PERCENT:
                 rows += self._guess()
             for step in (*steps.values(), *alone):
@@ -225,13 +229,20 @@ class _RowMaker:
 
     # Readings
 
-    async def _whole(self, finder: HopPassages, *, often: bool) -> list[ChatRow]:
+    async def _gold_passages(self, finder: HopPassages) -> list[Passage]:
+        """Return the gold passages; for a question of one fact without them, the pages of its subject."""
+        example, facts = self._question.example, self._question.facts
+        if example.supporting_ids or example.hops != 1 or len(facts) != 1:
+            return list(finder.gold(example.supporting_ids))
+        return list(await finder.search(self._text, title=facts[0][0]))
+
+    async def _whole(self, finder: HopPassages, gold: Sequence[Passage], *, often: bool) -> list[ChatRow]:
         """Make rows of the question itself, with all and with too few gold passages."""
         example = self._question.example
-        gold, answers = finder.gold(example.supporting_ids), example.answers
+        answers = example.answers
         enough = example.hops == 1
-        if not answers or not gold or (not enough and len(gold) < len(example.supporting_ids)):
-            return self._leave_out("no reading of the question, as gold passages are not in the corpus")
+        if not answers or (not enough and len(gold) < len(example.supporting_ids)):
+            return self._leave_out(_NO_GOLD)
         closed = normalise(answers[0]) in CLOSED_ANSWERS
         evidence = find_evidence(self._text, answers, gold, self._sentences)
         if closed and (evidence := find_closest(self._text, gold, self._sentences)):

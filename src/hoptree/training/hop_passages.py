@@ -24,6 +24,7 @@ _REFERENCE_PAGES = 2
 _SHARED_PASSAGES = 1  # as many as hop shows beside what a part finds
 _PAGE_PASSAGES = 5  # passages of one page that are searched for the gold one
 _MAX_NAME_WORDS = 3  # longer answers do not end with an abbreviation: their full stop is that of a sentence
+_MAX_CODE_CHARS = 3
 _FEW = 3
 _MAX_SENTENCE_WORDS = 60  # longer ones do not fit into a reply
 MIN_SENTENCE_WORDS = 4
@@ -56,11 +57,12 @@ class HopPassages(PassageFinder):
         if example.supporting_ids:
             return [passage for passage in self.gold(ids_of_step(example, step)) if says(passage, step.answer)]
         titles = [title for title in example.supporting_titles if is_named(ADDITION.sub("", title), step.asked)]
-        if example.decomposition and len(example.supporting_titles) == len(example.decomposition):
+        of_steps = bool(example.decomposition) and len(example.supporting_titles) == len(example.decomposition)
+        if of_steps:
             titles = [example.supporting_titles[step.place]]
         pages = [await self.search(step.asked, k=_PAGE_PASSAGES, title=title) for title in titles]
         telling = [passage for page in pages for passage in page if says(passage, step.answer)]
-        return telling if len(telling) == 1 else []
+        return telling if of_steps or len(telling) == 1 else []
 
     async def gather(
         self, asked: str, references: Sequence[GoldStep], main: Sequence[Passage], *, wide: bool = False
@@ -210,6 +212,8 @@ def spelled(sentence: str, answer: str) -> str:
     if not words:
         return ""
     pattern = r"(?<!\w)" + r"\s+".join(map(re.escape, words)) + r"(?!\w)"
+    if len(answer) <= _MAX_CODE_CHARS:  # "US" is a country, and "us" is not
+        return answer if re.search(pattern, sentence) else ""
     if match := re.search(pattern, sentence) or re.search(pattern, sentence, re.IGNORECASE):
         return match[0].rstrip(".") if len(words) > _MAX_NAME_WORDS else match[0]
     wanted = normalise(answer).split()
@@ -227,7 +231,7 @@ def spelled(sentence: str, answer: str) -> str:
 def answer_in(sentence: str, answers: Sequence[str]) -> str:
     """Return the main answer if the sentence has it, else the longest other one."""
     for answer in (*answers[:1], *sorted(answers[1:], key=len, reverse=True)):
-        if spelling := spelled(sentence, answer):
+        if answer not in FUNCTION_WORDS and (spelling := spelled(sentence, answer)):
             return spelling
     return ""
 

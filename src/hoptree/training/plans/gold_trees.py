@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
@@ -50,6 +50,27 @@ def packaged_plans() -> dict[str, Mapping[str, Any]]:
     """Return the plans written by hand (PLANS.md), by data set and id."""
     text = (files("hoptree.training.plans") / "plans.jsonl").read_text(encoding="utf-8")
     return {f"{row['dataset']}/{row['id']}": row["plan"] for row in map(json.loads, text.splitlines())}
+
+
+def with_written_steps(questions: Iterable[TrainingQuestion]) -> list[TrainingQuestion]:
+    """Add the steps that were written by hand (PLANS.md) to questions without steps."""
+    text = (files("hoptree.training.plans") / "steps.jsonl").read_text(encoding="utf-8")
+    steps = {f"{row['dataset']}/{row['id']}": row["steps"] for row in map(json.loads, text.splitlines())}
+    return [_with_steps(question, steps.get(question.key, ())) for question in questions]
+
+
+def _with_steps(question: TrainingQuestion, steps: Sequence[Mapping[str, str]]) -> TrainingQuestion:
+    example = question.example
+    if not steps or example.decomposition:
+        return question
+    id_of = dict(zip(example.supporting_titles, example.supporting_ids, strict=False))
+    example = replace(
+        example,
+        decomposition=tuple(step["question"] for step in steps),
+        decomposition_answers=tuple(step["answer"] for step in steps),
+        hop_ids=tuple((id_of[step["title"]],) if step["title"] in id_of else () for step in steps),
+    )
+    return replace(question, example=example)
 
 
 @dataclass(frozen=True, slots=True)
