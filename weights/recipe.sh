@@ -32,26 +32,12 @@ add triviaqa triviaqa/corpus.jsonl.gz triviaqa/dev_open.jsonl
 add strategyqa strategyqa/corpus.jsonl strategyqa/dev.jsonl
 add hotpotqa hotpotqa/corpus.jsonl.gz hotpotqa/dev.jsonl hotpotqa/dev_open.jsonl
 sources+=(--data "$data/webquestions/dev_open.jsonl" --data "$data/simplequestions/dev_open.jsonl")
+sources+=(--data weights/written.jsonl)  # over HotpotQA's passages
 
-hoptree align build hop --any-split --retriever linked -k 5 --seed 13 --rows 15000 "${sources[@]}" "${excluded[@]}" \
-    --out "$work/gold.jsonl"
-train() {  # OUT FILE...: one epoch of these rows
-    local out=$1 rows=()
-    for file in "${@:2}"; do rows+=(--data "$file"); done
-    hoptree align train -m "hf/$base" "${rows[@]}" --rank 16 --epochs 1 --learning-rate 2e-4 \
-        --batch 4 --accumulation 4 --max-length 4096 --out "$out"
-}
-train "$work/gold" "$work/gold.jsonl"
-
-# What that adapter gets right by its evidence, where data sets have no plans or few.
-for set in hotpotqa musique; do
-    files=(--data "$data/hotpotqa/dev.jsonl")
-    [ $set = musique ] && files=(--data "$data/musique/dev_pooled.jsonl" --data "$data/musique/dev_open.jsonl")
-    hoptree align build sampled --any-split "${files[@]}" "${excluded[@]}" --corpus "$set=$work/$set.idx" \
-        --retriever ranked -k 5 --samples 4 --temperature 0.9 --seed 17 -m "hf/$base?adapter=$work/gold" \
-        --out "$work/sampled-$set.jsonl"
-done
-train "$work/adapter" "$work/gold.jsonl" "$work/sampled-hotpotqa.jsonl" "$work/sampled-musique.jsonl"
+hoptree align build hop --any-split --retriever linked -k 5 --seed 13 --rows 16000 "${sources[@]}" "${excluded[@]}" \
+    --out "$work/rows.jsonl"
+hoptree align train -m "hf/$base" --data "$work/rows.jsonl" --rank 16 --epochs 1 --learning-rate 2e-4 \
+    --batch 4 --accumulation 4 --max-length 12288 --out "$work/adapter"
 
 # The ranker needs no GPU. It leaves out the same questions, but the rows of 2WikiMultihopQA and MuSiQue behind the 300
 # that tables measure.

@@ -286,6 +286,7 @@ def test_a_question_of_one_fact_is_read_on_the_page_of_its_subject(here: Path) -
     lines(here / "train.jsonl", [fact])
     _, rows = built(here)
     assert reply(rows["facts/q3/read"]) == "Kurt Land\nSentence: Alpha is a film of 1950 by Kurt Land, made in Peru."
+    assert reply(rows["facts/q3/read/beside/1"]) == reply(rows["facts/q3/read"]), "beside other passages too"
 
 
 def test_short_codes_are_no_words_of_a_sentence() -> None:

@@ -133,7 +133,8 @@ class _RowMaker:
         if self._finder:
             self._main = await self._finder.search(self._text)
             if gold := await self._gold_passages(self._finder):
-                rows += await self._whole(self._finder, gold, often=not simple and not steps and not alone)
+                rare = not steps and not alone and (not simple or not example.supporting_ids)  # few have a gold page
+                rows += await self._whole(self._finder, gold, often=rare)
             elif example.supporting_ids:
                 self._leave_out(_NO_GOLD)
             if example.answers and self._drawn("guess") < _GUESS_PERCENT:
@@ -261,7 +262,7 @@ class _RowMaker:
         rows = self._reading("read", self._text, shown, _told(evidence), READ, made_from)
         further = range(finder.k, len(wide) if often else 0, finder.k)
         for place, first in enumerate(further, 1):
-            shown = with_gold(wide[first : first + finder.k], gold, f"{self._question.key}/whole/{place}")
+            shown = with_gold(wide[first : first + finder.k], needed, f"{self._question.key}/whole/{place}")
             rows += self._reading(f"read/beside/{place}", self._text, shown, _told(evidence), READ, made_from)
         if self._drawn("none") < _NOT_FOUND_PERCENT:
             rows += self._whole_not_found(finder, gold, wide, closed)
