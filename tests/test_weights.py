@@ -50,7 +50,7 @@ def test_the_adapter_is_for_the_default_model_and_for_the_prompts_of_today() -> 
     assert dict(adapter.bases) == said["bases"] and sorted(adapter.templates) == said["templates"]
     assert CATALOGUE[0].sha256 in adapter.bases
     assert {prompt_for("hop", name).template for name in TRAINED} <= adapter.templates
-    assert not said["training"]["evaluation_questions"]
+    assert sum(said["training"]["templates"].values()) == said["training"]["examples"]
 
 
 def test_the_chooser_of_hop_was_fitted_to_runs_with_an_adapter_and_without_any() -> None:
@@ -109,7 +109,6 @@ def test_packing_writes_files_manifest_and_card(tmp_path: Path) -> None:
         "loss": {"first": 2.0, "last": 1.0},
         "examples": 3,
         "seconds": 60.0,
-        "evaluation_questions": 0,
     }
     (adapter / "hoptree.json").write_text(json.dumps(card), encoding="utf-8")
     figures = {"title": "F1", "about": "one H200", "command": "hoptree run …", "columns": ["a"], "rows": [[1.5]]}

@@ -25,7 +25,7 @@ from hoptree.training.lora.gguf import convert
 
 HERE = Path(__file__).resolve().parent
 MAX_BYTES = 40_000_000
-_FROM_CARD = ("made_with", "examples", "tokens", "steps", "evaluation_questions", "recipe", "loss", "seconds")
+_FROM_CARD = ("made_with", "examples", "tokens", "steps", "recipe", "loss", "seconds")
 
 
 def pack(adapter: Path | None, *, base: str = "qwen", here: Path = HERE) -> Path:
