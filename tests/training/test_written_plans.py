@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from hoptree.evaluation.datasets.examples import Example
@@ -81,3 +82,18 @@ def test_the_card_says_how_many_steps_there_are() -> None:
     card = (files("hoptree.training.plans") / "PLANS.md").read_text(encoding="utf-8")
     steps = steps_by_id()
     assert f"{len(steps)} questions of HotpotQA, {sum(map(len, steps.values())):,} steps" in card
+
+
+def test_written_questions_end_in_their_answer_and_refer_to_earlier_steps() -> None:
+    text = (Path(__file__).resolve().parents[2] / "weights" / "written.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert len({row["id"] for row in rows}) == len(rows) == 556
+    for row in rows:
+        steps, answers = row["decomposition"], row["decomposition_answers"]
+        assert row["source_split"] == "train" and row["supporting_ids"]
+        assert len(steps) == len(answers) == row["hops"]
+        given = [int(number) for step in steps for number in re.findall(r"#(\d+)", step)]
+        if row["type"] == "bridge":
+            assert answers[-1] == row["answers"][0] and given, row["id"]
+        for place, step in enumerate(steps, 1):
+            assert all(int(number) < place for number in re.findall(r"#(\d+)", step)), row["id"]
