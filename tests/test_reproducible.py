@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from hatchling.builders.sdist import SdistBuilder
 
 from hoptree.core.files import ADAPTER, WEIGHTS_PACKAGE
 
@@ -65,3 +66,9 @@ def holds_data_alone(wheel: Path) -> None:
     assert "__init__.py" in inside and not any(name.suffix == ".py" for name in names if name.name != "__init__.py")
     trained = {path.name for path in (ROOT / "weights" / "src" / WEIGHTS_PACKAGE).iterdir() if path.is_file()}
     assert inside == trained, "all that was trained is in it"
+
+
+def test_the_source_archive_holds_no_weights() -> None:
+    names = {Path(file.distribution_path) for file in SdistBuilder(str(ROOT)).recurse_included_files()}
+    assert {Path("src/hoptree/__init__.py"), Path("weights/pack.py"), Path("SECURITY.md")} <= names
+    assert not [name for name in names if name.name == ADAPTER or name.is_relative_to("weights/src")]

@@ -11,10 +11,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from tests.e2e.endpoint import index_of
@@ -28,7 +28,7 @@ pytest.importorskip("mcp_types")
 
 from mcp import Client, StdioServerParameters
 
-from hoptree.mcp.server import open_server
+from hoptree.mcp.server import Address, open_server, serve_http
 
 __all__ = [
     "PASSAGES",
@@ -41,7 +41,9 @@ __all__ = [
     "connected",
     "forked_streams",
     "http",
+    "in_process",
     "new_interpreter",
+    "raw_streams",
     "script",
     "text_of",
 ]
@@ -152,6 +154,21 @@ def _take_streams(source: str, target: str) -> None:
     sys.stdin = os.fdopen(0, encoding="utf-8")
 
 
+@contextlib.contextmanager
+def raw_streams(arguments: Sequence[str]) -> Iterator[tuple[IO[bytes], IO[bytes], Command]]:
+    """The input and output of a forked server over streams, for bytes that no client would send."""
+    with tempfile.TemporaryDirectory() as folder:
+        pipes = [f"{folder}/in", f"{folder}/out"]
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        process = Command(arguments, os.environ, before=partial(_take_streams, *pipes))
+        try:
+            with Path(pipes[0]).open("wb", buffering=0) as given, Path(pipes[1]).open("rb") as said:
+                yield given, said, process
+        finally:
+            process.kill()
+
+
 @contextlib.asynccontextmanager
 async def forked_streams(arguments: Sequence[str], mode: str) -> AsyncIterator[Client]:
     """A client that talks over its streams to a forked server: a new interpreter loads for longer than it serves."""
@@ -198,6 +215,18 @@ async def http(
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         await asyncio.to_thread(process.communicate, None, PATIENCE)
+
+
+async def in_process(do: Callable[[int], Awaitable[Any]], model: ScriptedModel | None = None) -> Any:
+    """What is done at the port of a server in this process, which a signal ends then."""
+    urls: asyncio.Queue[str] = asyncio.Queue()
+    engine = Engine(model=model or ScriptedModel(rules=answering()), method="taikc", cache=None)
+    serve = asyncio.create_task(serve_http(engine, Address.parse("0"), started=urls.put_nowait))
+    try:
+        return await do(int((await urls.get()).rpartition(":")[2].partition("/")[0]))
+    finally:
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.wait_for(serve, PATIENCE)
 
 
 def text_of(result: Any) -> str:

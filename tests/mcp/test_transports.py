@@ -27,16 +27,16 @@ from tests.mcp.served import (
     command,
     forked_streams,
     http,
+    in_process,
     new_interpreter,
     streams,
     text_of,
 )
 
 from hoptree.core import http_server
-from hoptree.engine.engine import Engine
 from hoptree.mcp import server as serving
-from hoptree.mcp.server import KEY, MAX_BODY_BYTES, Address, serve_http
-from hoptree.models.scripted import Rule, ScriptedModel
+from hoptree.mcp.server import KEY, MAX_BODY_BYTES, Address
+from hoptree.models.scripted import Rule
 
 pytest.importorskip("mcp_types")
 
@@ -296,18 +296,6 @@ def test_nobody_is_sent_to_another_address(path: str) -> None:
 
     reply = asyncio.run(in_process(knock))
     assert reply.status_code == 404 and "location" not in reply.headers
-
-
-async def in_process(do: Callable[[int], Awaitable[Any]]) -> Any:
-    """What is done at the port of a server in this process, which a signal ends then."""
-    urls: asyncio.Queue[str] = asyncio.Queue()
-    engine = Engine(model=ScriptedModel(rules=answering()), cache=None)
-    serve = asyncio.create_task(serve_http(engine, Address.parse("0"), started=urls.put_nowait))
-    try:
-        return await do(int((await urls.get()).rpartition(":")[2].partition("/")[0]))
-    finally:
-        signal.raise_signal(signal.SIGTERM)
-        await asyncio.wait_for(serve, PATIENCE)
 
 
 OPENING = {

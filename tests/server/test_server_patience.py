@@ -20,6 +20,7 @@ from tests.server.hostile import all_of, deaf, drip, head, until
 from tests.server.running import QUESTION, Running, eventually, limits, running, script, settings
 
 from hoptree.core import http_server
+from hoptree.core.errors import ConfigError
 from hoptree.core.http_server import listen
 from hoptree.server.keys import Key
 
@@ -241,3 +242,26 @@ def test_more_questions_than_allowed_at_once_are_asked_to_wait(tmp_path: Path) -
             refused = server.ask("another?")
         assert refused.status_code == 429
         assert refused.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_body_does_not_wait_until_its_head_is_acknowledged(host: str) -> None:
+    """Without TCP_NODELAY each reply on a kept connection takes 40 ms."""
+
+    async def accepted() -> int:
+        option: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def look(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            option.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        try:
+            listening = listen(host, 0)
+        except ConfigError:
+            return 1  # a machine without IPv6
+        async with await asyncio.start_server(look, sock=listening):
+            _, writer = await asyncio.open_connection(host, listening.getsockname()[1])
+            writer.close()
+            return await option
+
+    assert asyncio.run(accepted())

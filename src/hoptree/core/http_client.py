@@ -139,6 +139,8 @@ class HttpClient:
             return EndpointError(cause, remedy, status=status, retryable=True, retry_after=_retry_after_s(headers))
         if status in (401, 403):
             cause, remedy = f"refused the key (HTTP {status}{quoted})", "Give a key or password that it accepts."
+        elif 300 <= status < 400:
+            cause, remedy = f"sends requests elsewhere (HTTP {status})", f"Correct {self._url_source}."
         elif status == 404:
             cause, remedy = f"has no such page (HTTP 404{quoted})", f"Check that {self._url_source} is complete."
         else:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import DEFAULT_MAX_FACTS
@@ -14,19 +14,48 @@ from hoptree.text.quantities import MONTHS
 
 Direction = Literal["both", "out", "in"]
 T = TypeVar("T")
+_MAX_TEXT_CHARS = 20_000  # of a term, as of a passage in a method
+_CONTROL = lazy_re("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+
+
+def one_line(text: str) -> str:
+    """Return a text without what could forge a line or command a terminal.
+
+    Anybody may have written it; programs find the value as it is in the rows of a query.
+    """
+    if len(text) > _MAX_TEXT_CHARS:
+        text = f"{text[:_MAX_TEXT_CHARS]}…"
+    return text if text.isprintable() else _CONTROL.sub(" ", text).strip()
+
+
+class _OneLineTexts:
+    """Keeps the fields named in `_texts` on one line."""
+
+    __slots__ = ()
+    _texts: ClassVar[tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        for name in self._texts:
+            text = getattr(self, name)
+            if not text.isprintable() or len(text) > _MAX_TEXT_CHARS:
+                object.__setattr__(self, name, one_line(text))
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class Term(_OneLineTexts):
     """A subject, relation or object: readable text and id ("" for literals)."""
+
+    _texts = ("text",)
 
     id: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Entity:
+class Entity(_OneLineTexts):
     """An entity; `page` is the title of its Wikipedia article, if known."""
+
+    _texts = ("label", "description", "page")
 
     id: str
     label: str
@@ -36,8 +65,10 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
-class Property:
+class Property(_OneLineTexts):
     """A relation; `facts` counts the facts that use it, if the graph counts them."""
+
+    _texts = ("label", "description")
 
     id: str
     label: str

@@ -16,6 +16,7 @@ from hoptree.core.public_http import HttpCache, Throttle, unreachable_remedy, us
 from hoptree.graph import vocabulary as vocab
 from hoptree.graph.facts import Direction
 
+_MAX_IRI_CHARS = 8_000  # as of addresses; a longer one is shown as a text
 _BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
 
 
@@ -43,6 +44,8 @@ def _read_results(data: Any, shown: str, max_rows: int) -> Results:
         if isinstance(data.get("boolean"), bool):
             answer = Cell(text="true" if data["boolean"] else "false", datatype=_BOOLEAN)
             return Results(("answer",), ({"answer": answer},))
+        if not isinstance(data["head"]["vars"], list):
+            raise TypeError("columns that are no list")
         columns = tuple(str(name) for name in data["head"]["vars"])
         bindings = data["results"]["bindings"][:max_rows]
         rows = tuple({str(name): _cell(binding) for name, binding in row.items()} for row in bindings)
@@ -56,7 +59,7 @@ def _cell(binding: dict[str, Any]) -> Cell:
     value = binding["value"]
     if not isinstance(value, str):
         raise TypeError("a term without text")
-    if binding["type"] == "uri":
+    if binding["type"] == "uri" and len(value) <= _MAX_IRI_CHARS:
         return Cell(iri=value)
     if binding["type"] == "bnode":
         return Cell(text="something unnamed")

@@ -24,6 +24,7 @@ from hoptree.graph.facts import (
     Term,
     Value,
     half_of_each,
+    one_line,
     render_literal,
     render_time,
 )
@@ -151,7 +152,9 @@ def _read_statements(rows: Iterable[_Row], *, outward: bool, but: str) -> list[_
     for number, row in enumerate(rows):
         predicate = row.get("p", Cell()).iri
         other = row.get("v" if outward else "s")
-        if vocab.predicate_role(predicate) not in ("fact", "value") or other is None or (but and other.iri == but):
+        if not predicate or other is None or (but and other.iri == but):
+            continue
+        if vocab.predicate_role(predicate) not in ("fact", "value"):
             continue
         key = row["st"].iri if "st" in row else number
         known = statements.setdefault(key, _Statement(outward, predicate, _written(row, other, "precision", "unit")))
@@ -266,7 +269,7 @@ class SparqlEndpoint:
             if row.get("e", Cell()).iri == iri and "name" in row:
                 names.get(row.get("how", Cell()).text, []).append((row["name"].text, row["name"].language))
         label = best_name(names["0"], self._languages) or vocab.readable_name(vocab.entity_id(iri))
-        others = tuple(dict.fromkeys(name for name, _ in (*names["0"], *names["1"]) if name != label))
+        others = tuple(dict.fromkeys(one_line(name) for name, _ in (*names["0"], *names["1"]) if name != label))
         description, page = (best_name(names[how], self._languages) for how in "23")
         return Entity(vocab.entity_id(iri), label, others, description, page)
 
@@ -303,8 +306,8 @@ class SparqlEndpoint:
         details = {"endpoint": self._client.shown, "dialect": self._dialect}
         try:
             results = await self._client.ask(queries.COUNT_QUERY, TimeBudget(DEFAULT_TIMEOUT_S), 1)
-            count = results.rows[0]["n"] if results.rows else Cell()
-            details["triples"] = render_literal(count.text, count.datatype)
+            count = results.rows[0].get("n", Cell()) if results.rows else Cell()
+            details["triples"] = one_line(render_literal(count.text, count.datatype))
         except QueryTooLong:
             await self._client.reach(TimeBudget(DEFAULT_TIMEOUT_S))
             details["triples"] = "not counted: the endpoint takes too long for it"

@@ -9,7 +9,7 @@ import inspect
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, TypeVar
@@ -28,6 +28,7 @@ from hoptree.engine.result import Result
 from hoptree.engine.trace import FactsFound, Listener, ModelCalled, Retried, Retrieved
 from hoptree.integrations.engine_thread import SOURCES
 from hoptree.mcp import responses
+from hoptree.mcp.transport import App, Receive, RequestIds, Scope, Send, open_stdio
 
 T = TypeVar("T")
 _LOG = logging.getLogger("hoptree.mcp")
@@ -65,7 +66,7 @@ Report = Callable[[float, float | None, str | None], Awaitable[None]]
 """Sends how far something is, of how much if that is known, and a line about it."""
 
 
-def open_server(engine: Engine, *, outside: bool = False) -> MCPServer[Any]:
+def open_server(engine: Engine, *, outside: bool = False) -> _Server:
     """Make a server with the tools that the engine has the sources for."""
     server = _Server("hoptree", title="Hoptree", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
     tools = _Tools(engine, outside=outside)
@@ -84,9 +85,17 @@ def open_server(engine: Engine, *, outside: bool = False) -> MCPServer[Any]:
 class _Server(MCPServer[Any]):
     """The SDK's server, with short messages about wrong arguments; it refuses unknown ones, too."""
 
+    async def serve_streams(self) -> None:
+        async with open_stdio() as (incoming, outgoing):
+            lowlevel = self._lowlevel_server
+            await lowlevel.run(incoming, outgoing, lowlevel.create_initialization_options())
+
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        known = next((tool.input_schema["properties"] for tool in await self.list_tools() if tool.name == name), None)
-        if known is not None and (unknown := next((given for given in arguments if given not in known), None)):
+        tools = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}
+        if name not in tools:
+            raise ToolError(f"There is no tool {name[:_MAX_NAME_CHARS]}. There are {', '.join(tools)}.")
+        known = tools[name]
+        if unknown := next((given for given in arguments if given not in known), None):
             close = closest(unknown[:_MAX_NAME_CHARS], known)
             hint = f"Did you mean {close}?" if close else f"It takes {', '.join(known)}."
             raise ToolError(f"{name} takes no {unknown[:_MAX_NAME_CHARS]}. {hint}")
@@ -159,7 +168,7 @@ class _Tools:
                 yield listen
         except HoptreeError as error:
             if not self._outside:
-                raise ToolError(str(error)) from error
+                raise ToolError(_without_halves(str(error))) from error
             # Outside of this machine only what is public, with the rest in the log.
             _LOG.warning("a call failed: %s: %s", type(error).__name__, redact_keys(error.cause))
             cause, remedy = public_error(error, error.remedy)
@@ -186,7 +195,13 @@ async def _in_task(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _reply(value: Any, text: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=asdict(value))
+    text, structured = _without_halves(text), _without_halves(asdict(value))
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
+
+
+def _without_halves(value: Any) -> Any:
+    """Replace lone surrogates, as models write them: no UTF-8 holds them, and the reply would never be sent."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
 @asynccontextmanager
@@ -200,7 +215,7 @@ async def _reporting(report: Report, *, outside: bool) -> AsyncIterator[Listener
         steps += isinstance(event, ModelCalled | Retrieved | FactsFound)
         calls += isinstance(event, ModelCalled)
         if (line := _progress_line(event, calls, outside=outside)) and lines.qsize() < _MAX_WAITING_LINES:
-            lines.put_nowait((steps, line))
+            lines.put_nowait((steps, _without_halves(line)))
 
     async def send() -> None:
         last = 0.0
@@ -249,10 +264,6 @@ _SESSION_IDLE_S = 600.0  # sessions that are opened and not used make room for o
 _ADDRESSES = 4  # addresses that it takes to use up all connections: one alone cannot keep others out
 _MIN_KEY_CHARS = 16
 
-_Scope = MutableMapping[str, Any]
-_Send = Callable[[_Scope], Awaitable[None]]
-_App = Callable[[_Scope, Callable[[], Awaitable[_Scope]], _Send], Awaitable[None]]
-
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -282,12 +293,13 @@ class Address:
 async def serve_streams(engine: Engine) -> None:
     """Serve over standard input and output until the client closes them."""
     async with engine:
-        await open_server(engine).run_stdio_async()
+        await open_server(engine).serve_streams()
 
 
 async def serve_http(engine: Engine, address: Address, *, started: Callable[[str], None]) -> None:
     """Serve over streamable HTTP until stopped; `started` gets the URL."""
     import uvicorn
+    from mcp.server.transport_security import RequestBodyLimitMiddleware
 
     from hoptree.core.http_server import protocol_with_timeouts
 
@@ -311,9 +323,10 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
         )
         # A redirect would name the host that the client named, and no TLS.
         app.router.redirect_slashes = False
+        guarded: Any = RequestBodyLimitMiddleware(RequestIds(app), MAX_BODY_BYTES)
         server: Any = uvicorn.Server(
             uvicorn.Config(
-                _KeyGuard(app, key) if key else app,
+                _KeyGuard(guarded, key) if key else guarded,
                 http=protocol_with_timeouts(
                     _HEADER_TIMEOUT_S, _BODY_TIMEOUT_S, per_address=_MAX_CONNECTIONS // _ADDRESSES
                 ),
@@ -351,10 +364,10 @@ def _stop(server: Any) -> None:
 class _KeyGuard:
     """Refuses requests without the key."""
 
-    def __init__(self, app: _App, key: str) -> None:
+    def __init__(self, app: App, key: str) -> None:
         self._app, self._key = app, key.encode()
 
-    async def __call__(self, scope: _Scope, receive: Callable[[], Awaitable[_Scope]], send: _Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             header: bytes = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
             given = bearer_key(header.decode("latin-1"))
@@ -363,7 +376,7 @@ class _KeyGuard:
                 return
         await self._app(scope, receive, send)
 
-    async def _refuse(self, scope: _Scope, send: _Send, *, missing: bool) -> None:
+    async def _refuse(self, scope: Scope, send: Send, *, missing: bool) -> None:
         kind, cause = ("NoKey", "missing") if missing else ("WrongKey", "wrong")
         log_refusal(kind, client=(scope.get("client") or ("-",))[0], cause=f"The bearer key is {cause}.")
         body = json.dumps({"error": f"The bearer key is missing or wrong. Send the server's {KEY}."}).encode()

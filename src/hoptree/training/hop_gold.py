@@ -231,7 +231,7 @@ class _RowMaker:
     # Readings
 
     async def _gold_passages(self, finder: HopPassages) -> list[Passage]:
-        """Return the gold passages; for a question of one fact without them, the pages of its subject."""
+        """Return the gold passages; for one fact without them, its subject's pages."""
         example, facts = self._question.example, self._question.facts
         if example.supporting_ids or example.hops != 1 or len(facts) != 1:
             return list(finder.gold(example.supporting_ids))
