@@ -151,13 +151,23 @@ def _cost(result: Result) -> str:
 def draw_tree(result: Result) -> Tree:
     """Draw the question with its sub-questions, and what became of each."""
     question, nodes = Text(clean(result.question), style="bold"), result.tree
-    looked_in = _LOOKED_IN.get(str(result.options.get("evidence")), _SOURCE_WORDS["external"])
+    looked_in = _looked_in(result)
     if nodes and nodes[0].id == 0:  # the question itself is the first node
         question.append_text(_outcome(nodes[0], looked_in))
         nodes = tuple(nodes[0].children)
     tree = Tree(question, guide_style="dim")
     _add(tree, nodes, looked_in)
     return tree
+
+
+def describe_outcome(node: TreeNode, result: Result) -> str:
+    """Say where the answer of a node comes from, and why it has it."""
+    _, bracket, details = _outcome(node, _looked_in(result)).plain.partition("  [")
+    return details.removesuffix("]") if bracket else ""
+
+
+def _looked_in(result: Result) -> str:
+    return _LOOKED_IN.get(str(result.options.get("evidence")), _SOURCE_WORDS["external"])
 
 
 def _add(branch: Tree, nodes: Sequence[TreeNode], looked_in: str) -> None:
