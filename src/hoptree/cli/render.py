@@ -63,10 +63,11 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
     console.print()
     if result.sentence and result.answer:
         line(clean(result.sentence))
-    title = "Best answer so far" if result.answer and result.stopped_by else "Answer"
+    title = "Best answer so far" if result.answer and result.stopped_by else "A guess" if result.guesses else "Answer"
     console.print(Panel(_answer_text(result), title=title, title_align="left", expand=False))
-    if result.confidence:
-        line((f"{result.confidence.level}: ", "dim"), result.confidence.reason)
+    if support := result.support:
+        level, _, reason = support.partition(": ")
+        line((f"{level}: ", "dim"), reason)
     for decision in result.decisions:
         name, _, value = clean(decision.shown_line()).partition(": ")
         line((f"{name}: ", "dim"), value)
@@ -74,7 +75,7 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
         line(("why: ", "dim"), clean(result.why))
     if result.error_message:
         line(("failed: ", "red"), clean(result.error_message))
-    for warning in result.warnings:
+    for warning in result.notes:
         line(("note: ", "yellow"), clean(warning))
     line((_cost(result), "dim"))
 

@@ -51,9 +51,7 @@ class NodeRecord:
     def reasons(self) -> list[str]:
         """Return why the node has its answer: where it comes from, and what the method decided on."""
         if self.is_question:
-            confidence = self.result.confidence
-            support = f"{confidence.level}: {confidence.reason}" if confidence else ""
-            return [line for line in (support, self.result.why) if line]
+            return [line for line in (self.result.support or self.result.sentence, self.result.why) if line]
         decided = (event.reason() for event in self.events if isinstance(event, Decision))
         return [*filter(None, dict.fromkeys((describe_outcome(self.node, self.result), *decided)))]
 
@@ -118,8 +116,8 @@ def _passages(events: Sequence[Event]) -> list[Passage]:
     """Return what the searches of a node found, each passage once with its best score."""
     passages: dict[str, Passage] = {}
     for event in events:
-        for found in event.passages if isinstance(event, Retrieved) else ():
-            passage = Passage(found["id"], found["title"], found["text"], found["score"])
+        for hit in event.passages if isinstance(event, Retrieved) else ():
+            passage = Passage(hit["id"], hit["title"], hit["text"], hit["score"])
             known = passages.setdefault(passage.id, passage)
             passages[passage.id] = replace(known, score=max(known.score, passage.score))
     return [*passages.values()]
@@ -139,8 +137,8 @@ def _lines(event: Event) -> Iterator[str]:
     elif isinstance(event, Retrieved):
         where = "".join(f", {name} {value}" for name, value in (event.where or {}).items())
         yield f"search    “{event.query}”{where}: {counted(len(event.passages), 'passage')}{cached}"
-        for found in event.passages[:_MAX_ITEMS]:
-            yield f"{found['score']:.2f} {found['id']}"
+        for hit in event.passages[:_MAX_ITEMS]:
+            yield f"{hit['score']:.2f} {hit['id']}"
     elif isinstance(event, TitlesFound):
         yield f"titles    for {event.name}: {listed(event.titles, _MAX_ITEMS)}{cached}"
     elif isinstance(event, FactsFound):
