@@ -104,8 +104,7 @@ def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = 
     for number, (title, start, end) in enumerate(chain(first_two, pieces), 1):
         name = key if alone else f"{key}#{number}"
         links = anchors.until(end), references.until(end)
-        heading = title.rpartition(BETWEEN_HEADINGS)[2]
-        marks = (CONTENTS,) if lists_contents(text, start, end, document.entries, heading) else ()
+        marks = (CONTENTS,) if lists_contents(text, start, end, document.entries, title) else ()
         yield Passage(name, title, text[start:end], 0.0, key, start, end, aliases, (*metadata, *marks), (), *links)
 
 

@@ -36,13 +36,13 @@ def is_entry(line: str, linked: Sequence[str], *, turns_pages: bool = False) -> 
     return not _SENTENCE.search(line) and sum(map(_letters, linked)) >= _MIN_LINKED * max(_letters(line), 1)
 
 
-def lists_contents(text: str, start: int, end: int, entries: Sequence[Entry], heading: str) -> bool:
-    """Tell whether a passage is nothing but entries, its heading aside."""
+def lists_contents(text: str, start: int, end: int, entries: Sequence[Entry], title: str) -> bool:
+    """Tell whether a passage is nothing but entries; lines with words of its title do not count."""
     listed = total = count = 0
     at = start
-    heading = heading.casefold()
+    title = title.casefold()
     for line in text[start:end].split("\n"):
-        if line.strip() and line.strip().casefold() != heading:
+        if line.strip() and line.strip().casefold() not in title:
             place = bisect_right(entries, at, key=itemgetter(0)) - 1
             marked = place >= 0 and entries[place][1] > at
             counted = _letters(line)

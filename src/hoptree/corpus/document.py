@@ -66,6 +66,7 @@ Note = Literal[
     "links not followed",
     "pipes, sockets and devices",
     "indexes",
+    "packed scripts",
 ]
 
 _MAX_SENTENCES, _MIN_SENTENCES_PER_KIND = 20, 5

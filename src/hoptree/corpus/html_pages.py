@@ -42,6 +42,8 @@ _BARE_TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*)(?: [^<>]*)?/?>")
 _HAS_WORD = re.compile(r"\w")
 _TURNING = word_set("next prev previous up home top zurück weiter nach-oben 上一页 下一页 起始页 上一级")
 """The words of links that turn the pages of a manual."""
+_PERMALINK, _HEADING_LINKS = "¶", frozenset(("#", "§", "🔗", "¶"))
+"""The words of links that show the address of a heading."""
 _MAX_DEPTH = 512  # as in browsers
 _MAX_COPIES = 1_000_000
 _FORMATTING = word_set("a b big code em font i nobr s small strike strong tt u")
@@ -218,7 +220,7 @@ class _Page:
                 self._enter_or_leave(node, -1)
             elif node is not None and (tag := node.tag) == "-text":
                 self._add(node.text_content or "")
-            elif node is not None and tag and tag not in _UNSEEN:
+            elif node is not None and tag and tag not in _UNSEEN and not (tag == "a" and self._is_permalink(node)):
                 if tag == "title" and not self.title and not self._pieces:
                     title = " ".join(node.text().split())
                     self.title = short(title)
@@ -234,6 +236,14 @@ class _Page:
                 self._enter_or_leave(tag, 1)
                 self._note_places(node, tag)
                 stack += [tag, *reversed(list(node.iter(include_text=True)))]
+
+    def _is_permalink(self, node: LexborNode) -> bool:
+        """Tell whether a link is the mark behind a heading that shows its address."""
+        only = node.child
+        if only is None or only.next is not None or only.tag != "-text":
+            return False
+        words = (only.text_content or "").strip()
+        return words == _PERMALINK or (self._heading is not None and words in _HEADING_LINKS)
 
     def _note_places(self, node: LexborNode, tag: str) -> None:
         """Note what links can lead to, and where a link leads."""
