@@ -16,7 +16,6 @@ from hoptree.corpus.html_pages import html_document
 from hoptree.corpus.markup import markdown_document
 from hoptree.corpus.read import read_passages
 from hoptree.retrieval.indexing import build_index
-from hoptree.retrieval.ranker import installed_ranker
 from hoptree.retrieval.retriever import open_retriever
 
 CHAPTERS = ("Setting the kiln", "Glazes of copper", "Firing at 1,200 degrees", "Cooling")
@@ -77,10 +76,8 @@ def test_contents_of_a_word_file_are_known_by_their_style(tmp_path: Path) -> Non
     assert listed(list(read_passages(tmp_path))) == [True]
 
 
-@pytest.mark.parametrize("kind", ["bm25", "linked", "ranked"])
+@pytest.mark.parametrize("kind", ["bm25", "linked"])
 def test_a_list_stands_behind_text_and_is_found_where_no_text_is(kind: str, tmp_path: Path) -> None:
-    if kind == "ranked" and installed_ranker() is None:
-        pytest.skip("needs hoptree-weights")
     folder = tmp_path / "docs"
     folder.mkdir()
     for at in range(6):
