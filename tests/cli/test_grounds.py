@@ -10,12 +10,15 @@ import pytest
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
+from hoptree.engine.result import read_result
+from hoptree.engine.trace import read_traces
 
 PAGES = {
     "Vertigo": "Vertigo is a film of 9 May 1958 by Alfred Hitchcock.",
     "Rebecca": "Rebecca is a film with Joan Fontaine.",
 }
-GUESS = "note: what was read does not hold the answer: it is a guess that documents do not support"
+GUESS = "what was read does not hold the answer: it is a guess that documents do not support"
+GUESSED = "Possibly {}: nothing that was read says so."
 
 
 def drawn(folder: Path, answer: str, **final: Any) -> tuple[str, str]:
@@ -33,8 +36,13 @@ def drawn(folder: Path, answer: str, **final: Any) -> tuple[str, str]:
 
 def test_an_answer_that_no_passage_holds_is_called_a_guess(tmp_path: Path) -> None:
     text, picture = drawn(tmp_path, "Orson Welles")
-    assert GUESS in text and "\nEvidence\n" not in text and "\nRead, but no evidence\n  Vertigo" in text
-    assert "documents" in picture and "Evidence" not in picture
+    assert (
+        GUESSED.format("Orson Welles") in text
+        and "─ A guess ─" in text
+        and "\nEvidence\n" not in text
+        and "\nRead, but no evidence\n  Vertigo" in text
+    )
+    assert "guess" in picture and "Evidence" not in picture
 
 
 @pytest.mark.parametrize(
@@ -53,8 +61,17 @@ def test_an_answer_that_passages_hold_in_any_form_keeps_its_evidence(tmp_path: P
     assert "\nEvidence\n  [1] Vertigo  Vertigo: " in text and "guess" not in text
 
 
+def test_a_guess_is_told_once(tmp_path: Path) -> None:
+    text, _ = drawn(tmp_path, "Orson Welles")
+    assert text.casefold().count("guess") == 1 and text.count("nothing that was read says so") == 1
+    assert "note:" not in text
+    (result,) = [read_result(events) for events in read_traces(tmp_path / "t.jsonl")]
+    assert str(result).count("nothing that was read says so") == 1 and GUESS not in str(result)
+
+
 def test_of_two_names_one_is_not_enough(tmp_path: Path) -> None:
-    assert GUESS in drawn(tmp_path, "Alfred Hitchcock and Orson Welles")[0]
+    names = "Alfred Hitchcock and Orson Welles"
+    assert GUESSED.format(names) in drawn(tmp_path, names)[0]
 
 
 def test_no_answer_is_no_guess(tmp_path: Path) -> None:
@@ -64,7 +81,7 @@ def test_no_answer_is_no_guess(tmp_path: Path) -> None:
 def test_machines_are_told_the_same(tmp_path: Path) -> None:
     drawn(tmp_path, "Orson Welles")
     told = json.loads(CliRunner().invoke(app, ["show", str(tmp_path / "t.jsonl"), "--json"]).stdout)
-    assert told["evidence"] == [] and told["warnings"] == [GUESS.removeprefix("note: ")]
+    assert told["evidence"] == [] and told["warnings"] == [GUESS]
 
 
 def test_a_part_that_no_passage_answers_has_guessed(tmp_path: Path) -> None:

@@ -44,6 +44,15 @@ def test_a_row_of_a_table_has_the_names_of_its_columns() -> None:
     assert passages(layout)[0][1].split() == ["Menu", "x", "Words"]
 
 
+def test_marks_that_link_to_a_heading_are_not_read() -> None:
+    mark = "<a class=headerlink href='#x' title='Permalink'>¶</a>"
+    page = (
+        f"<title>T</title><h1>Red{mark}</h1><dl><dt id=x>kite(){mark}<dd>It flies.</dl><h2>Blue <a href=#y>#</a></h2>x"
+    )
+    assert passages(page) == [("T › Red", "kite()\n\nIt flies."), ("T › Red › Blue", "x")]
+    assert passages("<p>Press <a href=#y>#</a> twice, § <a href=a.html>¶ 4</a></p>")[0][1] == "Press # twice, § ¶ 4"
+
+
 def test_the_title_is_that_of_the_page_or_its_first_heading_or_the_file() -> None:
     assert html_document("<h2>Cast</h2>x", "a.html").title == "Cast"
     assert html_document("x", "folder/a b.html").title == "a b"

@@ -39,6 +39,7 @@ def related(**targets: str) -> str:
 def docx(body: str, **parts: str) -> bytes:
     styles = '<w:style w:styleId="H1"><w:name w:val="heading 1"/></w:style><w:style w:styleId="berschrift2">'
     styles += '<w:name w:val="Heading 2"/></w:style>'
+    styles += '<w:style w:styleId="Verzeichnis1"><w:name w:val="toc 1"/></w:style>'
     return packed(
         {
             "word/styles.xml": f'<w:styles xmlns:w="{WORD}">{styles}</w:styles>',

@@ -277,6 +277,23 @@ def test_source_code_and_logs_are_read_as_they_are(tmp_path: Path) -> None:
     assert read(tmp_path / "boot.log", "a\nb")[0][1] == "boot.log"
 
 
+def test_bold_as_printers_have_it_and_colours_of_terminals_are_not_read(tmp_path: Path) -> None:
+    bold = "".join(f"{letter}\b{letter}" for letter in "postmap") + " of _\bt_\bh_\be file"
+    assert read(tmp_path / "README", f"Use {bold}.\n\b-\n")[0][2] == "Use postmap of the file.\n-"
+    assert read(tmp_path / "a.log", "\x1b[1;31mERROR\x1b[0m disk is full\x1b[K")[0][2] == "ERROR disk is full"
+
+
+def test_packed_scripts_are_passed_over_and_counted(tmp_path: Path) -> None:
+    packed = "Search.setIndex({" + ", ".join(f'"word{n}": [{n}, {n + 1}]' for n in range(2_000)) + "})"
+    (tmp_path / "searchindex.js").write_text(packed, encoding="utf-8")
+    (tmp_path / "own.js").write_text("// Draw the tree.\nexport function draw() {\n  return 1;\n}\n", encoding="utf-8")
+    (tmp_path / "long.txt").write_text(packed, encoding="utf-8")
+    problems = Problems(limit=0)
+    names = {passage.document for passage in read_passages(tmp_path, problems=problems)}
+    assert names == {"long.txt", "own.js"} and problems.counts["packed scripts"] == 1
+    assert problems.report() == ("searchindex.js is a packed script, not text.",)
+
+
 def test_json_that_holds_no_passages_is_read_as_it_is(tmp_path: Path) -> None:
     settings = '{"name": "kite", "private": true}'
     assert read(tmp_path / "package.json", settings) == [("package.json#1", "package.json", settings)]

@@ -70,6 +70,13 @@ def test_the_command_prints_the_table_and_json(run: Path) -> None:
     assert [row["answers"] for row in rows] == [2, 0, 1, 1] and rows[2]["right"]["mean"] == 1.0
 
 
+def test_a_folder_of_runs_is_taken_and_one_without_a_run_refused(run: Path, tmp_path: Path) -> None:
+    assert call("eval", "support", str(run.parent)).stdout == call("eval", "support", str(run)).stdout
+    for folder in (tmp_path, tmp_path / "none"):
+        done = call("eval", "support", str(folder))
+        assert done.returncode == 2 and f"{folder} holds no run" in done.stderr
+
+
 def test_a_run_without_traces_is_refused(run: Path, tmp_path: Path) -> None:
     for name in ("run.json", "results.jsonl"):
         (tmp_path / name).write_bytes((run / name).read_bytes())

@@ -198,7 +198,7 @@ def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     def index(passages: list[Passage], folder: Path) -> None:
         with monkeypatch.context() as older:
             if request.param == "before":
-                older.setattr(texts, "TITLE", "not kept")
+                older.setattr("hoptree.retrieval.index.text_writer.TITLE", "not kept")
             index_passages(passages, folder)
         assert Index(folder).texts._titles_tagged() == (request.param == "now")
 
@@ -211,7 +211,7 @@ def test_titles_are_tags_once_a_folder_of_an_older_version_is_compacted(
     rows, folder = tmp_path / "rows.jsonl", tmp_path / "i"
     rows.write_text('{"id": "new", "title": "Paris", "text": "a city"}\n', encoding="utf-8")
     with monkeypatch.context() as older:
-        older.setattr(texts, "TITLE", "not kept")
+        older.setattr("hoptree.retrieval.index.text_writer.TITLE", "not kept")
         index_passages([Passage("old", "Paris", "a city"), Passage("town", "Town", "a city")], folder)
     add_to_index([rows], folder)  # which leaves the others as they are
     for tagged in (False, True):

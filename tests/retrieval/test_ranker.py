@@ -18,6 +18,7 @@ from tests.retrieval.linked_films import QUESTION, films
 from hoptree.core.errors import ConfigError, MissingModel
 from hoptree.core.files import WEIGHTS_FORMAT, WEIGHTS_MANIFEST, TrainedWeights
 from hoptree.core.values import Passage
+from hoptree.corpus.contents import CONTENTS
 from hoptree.retrieval import ranker, retriever
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
@@ -124,6 +125,15 @@ def test_sentences_are_scored_by_what_they_say_and_whom_they_name(folder: Path, 
     assert scores[:2] == [[0.0, 3.0, 1.0, 0.0], [0.0]] and scores[2] == [0.0] * 30
     assert retriever.sentence_scores(QUESTION, []) == []
     assert retriever.sentence_scores(QUESTION, [Passage("none", "", "")]) == [[]]
+
+
+def test_a_list_of_contents_ranks_behind_text(tmp_path: Path, written: Callable[[Any], Path]) -> None:
+    text = "Copper glazes are green in an oven with air, and red in one without."
+    marked = Passage("list", "Copper glazes", "Copper glazes Tin glazes", metadata=(CONTENTS,))
+    index_passages([Passage("text", "Colours", text), marked], tmp_path / "idx")
+    read = read_ranker(written(weights(title_asked=1.5)))  # which only the list has
+    hits = asyncio.run(Ranked(Index(tmp_path / "idx"), read).search("How do Copper glazes look?", k=2))
+    assert [hit.id for hit in hits] == ["text", "list"] and hits[0].score > hits[1].score
 
 
 def test_more_are_found_than_are_ranked(folder: Path, written: Callable[[Any], Path], monkeypatch: Any) -> None:

@@ -63,10 +63,11 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
     console.print()
     if result.sentence and result.answer:
         line(clean(result.sentence))
-    title = "Best answer so far" if result.answer and result.stopped_by else "Answer"
+    title = "Best answer so far" if result.answer and result.stopped_by else "A guess" if result.guesses else "Answer"
     console.print(Panel(_answer_text(result), title=title, title_align="left", expand=False))
-    if result.confidence:
-        line((f"{result.confidence.level}: ", "dim"), result.confidence.reason)
+    if support := result.support:
+        level, _, reason = support.partition(": ")
+        line((f"{level}: ", "dim"), reason)
     for decision in result.decisions:
         name, _, value = clean(decision.shown_line()).partition(": ")
         line((f"{name}: ", "dim"), value)
@@ -74,7 +75,7 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
         line(("why: ", "dim"), clean(result.why))
     if result.error_message:
         line(("failed: ", "red"), clean(result.error_message))
-    for warning in result.warnings:
+    for warning in result.notes:
         line(("note: ", "yellow"), clean(warning))
     line((_cost(result), "dim"))
 
@@ -151,13 +152,23 @@ def _cost(result: Result) -> str:
 def draw_tree(result: Result) -> Tree:
     """Draw the question with its sub-questions, and what became of each."""
     question, nodes = Text(clean(result.question), style="bold"), result.tree
-    looked_in = _LOOKED_IN.get(str(result.options.get("evidence")), _SOURCE_WORDS["external"])
+    looked_in = _looked_in(result)
     if nodes and nodes[0].id == 0:  # the question itself is the first node
         question.append_text(_outcome(nodes[0], looked_in))
         nodes = tuple(nodes[0].children)
     tree = Tree(question, guide_style="dim")
     _add(tree, nodes, looked_in)
     return tree
+
+
+def describe_outcome(node: TreeNode, result: Result) -> str:
+    """Say where the answer of a node comes from, and why it has it."""
+    _, bracket, details = _outcome(node, _looked_in(result)).plain.partition("  [")
+    return details.removesuffix("]") if bracket else ""
+
+
+def _looked_in(result: Result) -> str:
+    return _LOOKED_IN.get(str(result.options.get("evidence")), _SOURCE_WORDS["external"])
 
 
 def _add(branch: Tree, nodes: Sequence[TreeNode], looked_in: str) -> None:

@@ -16,7 +16,7 @@ from hoptree.core.errors import InputError
 from hoptree.evaluation.calibration import measure_support
 from hoptree.evaluation.judge import read_judgements
 from hoptree.evaluation.report.contents import tables_of
-from hoptree.evaluation.report.measures import DataGroup, read_groups
+from hoptree.evaluation.report.measures import DataGroup, find_runs, read_groups
 from hoptree.evaluation.report.page import make_page, write_text
 from hoptree.evaluation.report.tables import Table, as_csv, as_latex, as_markdown
 from hoptree.evaluation.reproduce import Reproduction
@@ -246,7 +246,7 @@ def support(runs: RunFolders, as_json: AsJson = False) -> None:
     hoptree run --data dev.jsonl --corpus docs.idx --method hop --out runs/hop
     hoptree eval support runs/hop
     """
-    measured = measure_support(runs)
+    measured = measure_support(find_runs(runs))
     if as_json:
         print_json([each.as_dict() for each in measured])
         return

@@ -35,9 +35,10 @@ _EXPORT = re.compile(r"^export ((?:const|class|(?:async )?function\*?) (\w+))", 
 
 
 class _Shown(NamedTuple):
-    """A result with its heading and further JSON fields."""
+    """A result with its events, its heading and further JSON fields."""
 
     result: Result
+    events: Sequence[Event]
     heading: str = ""
     more: Mapping[str, Any] = MappingProxyType({})
 
@@ -46,6 +47,9 @@ def show(
     trace: Annotated[Path, Argument(metavar="PATH", help="A file written by --trace, or the folder of a run.")],
     name: Annotated[
         str, Option("--id", metavar="ID", help="Only the question with this id, or the beginning of it.")
+    ] = "",
+    node: Annotated[
+        str, Option(metavar="N", help="All that happened at the sub-question with this number; 0 is the question.")
     ] = "",
     svg: Annotated[Path | None, Option(metavar="FILE", help="Also draw it as a picture.")] = None,
     html: Annotated[Path | None, Option(metavar="FILE", help="Also draw it as a web page.")] = None,
@@ -62,6 +66,7 @@ def show(
     hoptree show run.jsonl --svg tree.svg
     hoptree show run.jsonl --html tree.html
     hoptree show runs/taikc --id 5a8b57f2
+    hoptree show run.jsonl --node 2                 its searches, prompts, replies, decisions, and why it has its answer
     """
     shown = _read_run(trace, name) if trace.is_dir() else _read_file(trace, name)
     if svg or html:
@@ -72,6 +77,9 @@ def show(
             if path:
                 with written(path, f"Choose another {option}."):
                     path.write_text(picture if path is svg else _web_page(shown, picture), encoding="utf-8")
+    if node:
+        _show_node(shown, node, trace, as_json=as_json)
+        return
     if golden or as_json:
         from hoptree.methods.treeqa.method import golden_tree
 
@@ -85,6 +93,18 @@ def show(
     if len(shown) > 1:  # one question is too few to set a threshold by
         for line in _quantile_lines([entry.result for entry in shown]):
             echo(f"\n{line}")
+
+
+def _show_node(shown: Sequence[_Shown], name: str, path: Path, *, as_json: bool) -> None:
+    from hoptree.cli.show_node import NodeRecord
+
+    if len(shown) > 1:
+        raise InputError(f"{path} holds {len(shown):,} questions.", "Name one of them: --id ID")
+    record = NodeRecord(shown[0].result, shown[0].events, name)
+    if as_json:
+        print_json(record.as_dict())
+    else:
+        record.print()
 
 
 def _web_page(shown: Sequence[_Shown], picture: str) -> str:
@@ -142,7 +162,7 @@ def _read_run(folder: Path, name: str) -> list[_Shown]:
         if of_trace:
             row = wanted[trace]
             more = {"id": row.id, "right_answers": list(row.answers), "scores": row.scores}
-            shown.append(_Shown(read_result(of_trace), _heading(row), more))
+            shown.append(_Shown(read_result(of_trace), of_trace, _heading(row), more))
     if not shown:
         raise InputError(f"The run in {folder} has no trace of what was asked for.", "Run it into another folder.")
     return shown
@@ -162,7 +182,7 @@ def _read_file(path: Path, name: str) -> list[_Shown]:
         selected = _select(list(dict.fromkeys(identifier for identifier, _ in traces)), name, path)
         traces = [trace for trace in traces if trace[0] in selected]
     headed = name or len(traces) > 1
-    return [_Shown(read_result(events), identifier if headed else "") for identifier, events in traces]
+    return [_Shown(read_result(events), events, identifier if headed else "") for identifier, events in traces]
 
 
 def _heading(row: Row) -> str:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from hoptree.core.errors import ConfigError, MissingExtra
 from hoptree.core.values import Passage
+from hoptree.corpus.contents import CONTENTS, lists_contents
 from hoptree.corpus.document import BETWEEN_HEADINGS, Document
 from hoptree.text.names import word_set
 
@@ -103,7 +104,8 @@ def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = 
     for number, (title, start, end) in enumerate(chain(first_two, pieces), 1):
         name = key if alone else f"{key}#{number}"
         links = anchors.until(end), references.until(end)
-        yield Passage(name, title, text[start:end], 0.0, key, start, end, aliases, metadata, (), *links)
+        marks = (CONTENTS,) if lists_contents(text, start, end, document.entries, title) else ()
+        yield Passage(name, title, text[start:end], 0.0, key, start, end, aliases, (*metadata, *marks), (), *links)
 
 
 class _Places:

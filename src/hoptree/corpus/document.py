@@ -30,6 +30,7 @@ class Document:
 
     `is_passage` says that it is a passage already (a row of a passage file), which is cut only on request.
     `anchors` are places that links lead to, and `references` places that its links lead to, each with its offset.
+    `entries` are lines of a list of contents or links: where each begins and ends, and how many links it has.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Document:
     is_passage: bool = False
     anchors: tuple[tuple[int, str], ...] = ()
     references: tuple[tuple[int, str], ...] = ()
+    entries: tuple[tuple[int, int, int], ...] = ()
 
 
 Problem = Literal[
@@ -64,6 +66,7 @@ Note = Literal[
     "links not followed",
     "pipes, sockets and devices",
     "indexes",
+    "packed scripts",
 ]
 
 _MAX_SENTENCES, _MIN_SENTENCES_PER_KIND = 20, 5
@@ -210,6 +213,7 @@ class TextBuilder:
         self._tight = False
         self.anchors: list[tuple[int, str]] = []
         self.references: list[tuple[int, str]] = []
+        self._entries: list[tuple[int, int, int]] = []
 
     def anchor(self, place: str) -> None:
         """Say that links to a place lead to what comes next."""
@@ -232,8 +236,12 @@ class TextBuilder:
         self._sections.append(Section(self._length, title))
         self._tight = False
 
-    def add(self, paragraphs: Iterable[str], *, tight: bool = False) -> None:
-        """Add paragraphs; `tight` ones follow without an empty line."""
+    def add(self, paragraphs: Iterable[str], *, tight: bool = False, entries: int = 0) -> None:
+        """Add paragraphs; `tight` ones follow without an empty line.
+
+        `entries` counts the links of a line that is one of a list of contents.
+        """
+        start = self._length
         for paragraph in paragraphs:
             if not paragraph or paragraph.isspace():
                 continue
@@ -243,6 +251,8 @@ class TextBuilder:
             self._tight = tight
             if self._length > MAX_DOCUMENT_BYTES:
                 raise Oversized
+        if entries and self._length > start:
+            self._entries.append((start, self._length, entries))
 
     def document(
         self, key: str, name: str, *, aliases: tuple[str, ...] = (), metadata: tuple[tuple[str, str], ...] = ()
@@ -250,4 +260,4 @@ class TextBuilder:
         """Make the document, named `name` if it has no title."""
         text, sections = "".join(self._pieces), tuple(self._sections)
         links = tuple(self.anchors), tuple(self.references)
-        return Document(key, self.title or name, text, aliases, metadata, sections, False, *links)
+        return Document(key, self.title or name, text, aliases, metadata, sections, False, *links, tuple(self._entries))

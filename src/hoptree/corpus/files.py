@@ -206,6 +206,10 @@ _HIGH_BYTES = re.compile(rb"[\x80-\xff]+")
 _MIN_HIGH_BYTES, _MIN_HIGH_SHARE = 16, 0.1
 _MIN_PAIRED_SHARE, _MIN_KANA_SHARE, _MIN_HANGUL_SHARE = 0.9, 0.2, 0.9
 _MAX_CONTROL_SHARE = 0.01
+_MIN_PACKED_CHARS, _PACKED_LINE_CHARS = 4_000, 500
+"""From so many characters with lines so long on average a script is one that a program packed."""
+_PRINTED = re.compile(r"[^\n]?\x08|\x1b\[[0-9;?]{0,20}[A-Za-z]")
+"""A letter that is printed over, as printers have bold ones, or a terminal's colour."""
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\v\f\r\x1b\0"))
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -370,7 +374,8 @@ def read_text(stream: io.BufferedReader, name: str, problems: Problems) -> str |
         return None
     if encoding in GUESSES:
         problems.note("texts that are no UTF-8", f"{name} is no UTF-8 text and was read as {encoding}.")
-    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
+    return _PRINTED.sub("", text) if "\b" in text or "\x1b" in text else text
 
 
 Reader = Callable[[io.BufferedReader, str, Problems], Iterator[Document]]
@@ -394,6 +399,15 @@ def text_document(text: str, name: str) -> Document:
 
 
 read_text_file = text_reader(text_document)
+
+
+def read_script(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+    """Read a script as text; one that a program packed into few long lines is passed over."""
+    text = read_text(stream, name, problems)
+    if text and len(text) > _MIN_PACKED_CHARS and len(text) > _PACKED_LINE_CHARS * (text.count("\n") + 1):
+        problems.note("packed scripts", f"{name} is a packed script, not text.", name)
+    elif text is not None:
+        yield text_document(text, name)
 
 
 def stem(name: str) -> str:

@@ -10,6 +10,7 @@ from itertools import islice
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from hoptree.corpus.contents import is_entry
 from hoptree.corpus.document import Document, HeadingPath, Problems, Section, short, table_lines
 from hoptree.corpus.files import GUESSES, decode, read_all, stem
 from hoptree.corpus.references import place_name, resolve_link
@@ -41,6 +42,8 @@ _BARE_TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*)(?: [^<>]*)?/?>")
 _HAS_WORD = re.compile(r"\w")
 _TURNING = word_set("next prev previous up home top zurück weiter nach-oben 上一页 下一页 起始页 上一级")
 """The words of links that turn the pages of a manual."""
+_PERMALINK, _HEADING_LINKS = "¶", frozenset(("#", "§", "🔗", "¶"))
+"""The words of links that show the address of a heading."""
 _MAX_DEPTH = 512  # as in browsers
 _MAX_COPIES = 1_000_000
 _FORMATTING = word_set("a b big code em font i nobr s small strike strong tt u")
@@ -91,7 +94,8 @@ def html_document(text: str, name: str) -> Document:
     path = HeadingPath(page.title)
     sections = tuple(Section(start, path.enter(level, heading)) for start, level, heading in page.headings)
     title = page.title or (page.headings[0][2] if page.headings else "") or stem(name)
-    return Document(name, title, page.text, (), (), sections, False, tuple(page.anchors), tuple(page.references()))
+    references, entries = page.links()
+    return Document(name, title, page.text, (), (), sections, False, tuple(page.anchors), references, entries)
 
 
 def _parse(text: str) -> LexborNode | None:
@@ -188,8 +192,10 @@ class _Page:
         self._end_heading()
         self.text = "".join(self._pieces)
 
-    def references(self) -> Iterator[tuple[int, str]]:
-        """Yield the links in sentences: a line without other words is a menu."""
+    def links(self) -> tuple[tuple[tuple[int, str], ...], tuple[tuple[int, int, int], ...]]:
+        """Return the links in sentences, and the lines that are little but links."""
+        references: list[tuple[int, str]] = []
+        entries: list[tuple[int, int, int]] = []
         lines: dict[int, list[tuple[int, int, str]]] = {}
         for link in self._links:
             lines.setdefault(self.text.rfind("\n", 0, link[0] + 1), []).append(link)
@@ -197,9 +203,13 @@ class _Page:
             after = self.text.find("\n", links[-1][1])
             bounds = [before + 1, *(at for start, end, _ in links for at in (start, end)), after % (len(self.text) + 1)]
             between = (self.text[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True))
+            shown = [(start, self.text[start:end].strip(" <>←→«»").lower(), place) for start, end, place in links]
+            turning = any(words in _TURNING for _, words, _ in shown)
             if any(map(_HAS_WORD.search, between)):
-                shown = ((start, self.text[start:end].strip(" <>←→«»").lower(), place) for start, end, place in links)
-                yield from ((start, place) for start, words, place in shown if words not in _TURNING)
+                references += ((start, place) for start, words, place in shown if words not in _TURNING)
+            if is_entry(self.text[bounds[0] : bounds[-1]], [words for _, words, _ in shown], turns_pages=turning):
+                entries.append((bounds[0], bounds[-1], len(links)))
+        return tuple(references), tuple(sorted(entries))
 
     def _walk(self, root: LexborNode | None) -> None:
         """Visit the tree with an own stack: elements may nest deeply."""
@@ -210,7 +220,7 @@ class _Page:
                 self._enter_or_leave(node, -1)
             elif node is not None and (tag := node.tag) == "-text":
                 self._add(node.text_content or "")
-            elif node is not None and tag and tag not in _UNSEEN:
+            elif node is not None and tag and tag not in _UNSEEN and not (tag == "a" and self._is_permalink(node)):
                 if tag == "title" and not self.title and not self._pieces:
                     title = " ".join(node.text().split())
                     self.title = short(title)
@@ -226,6 +236,14 @@ class _Page:
                 self._enter_or_leave(tag, 1)
                 self._note_places(node, tag)
                 stack += [tag, *reversed(list(node.iter(include_text=True)))]
+
+    def _is_permalink(self, node: LexborNode) -> bool:
+        """Tell whether a link is the mark behind a heading that shows its address."""
+        only = node.child
+        if only is None or only.next is not None or only.tag != "-text":
+            return False
+        words = (only.text_content or "").strip()
+        return words == _PERMALINK or (self._heading is not None and words in _HEADING_LINKS)
 
     def _note_places(self, node: LexborNode, tag: str) -> None:
         """Note what links can lead to, and where a link leads."""

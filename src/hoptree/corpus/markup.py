@@ -14,6 +14,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from hoptree.corpus.contents import is_entry
 from hoptree.corpus.document import Document, Problems, TextBuilder, short, table_lines
 from hoptree.corpus.files import read_text, stem, text_document, text_reader
 from hoptree.corpus.references import heading_anchor, place_name, resolve_link
@@ -23,7 +24,7 @@ _FRONT_LINES = 500
 _QUOTED = re.compile(r"^([\"'])(.*)\1$", re.DOTALL)
 _KEY = re.compile(r"([A-Za-z_][\w -]*):(?:[ \t]+(.*))?$")
 _LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\[\]]*\])")
-_TARGET = re.compile(r"(?<!\!)\[[^\[\]]*\]\(<?([^()<>\s]+)>?(?:\s+\"[^\"]*\")?\)")
+_TARGET = re.compile(r"(?<!\!)\[([^\[\]]*)\]\(<?([^()<>\s]+)>?(?:\s+\"[^\"]*\")?\)")
 _CODE = re.compile(r"\\([!-/:-@\[-`{-~])|(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.DOTALL)
 _STARS = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])")
 _UNDERSCORES = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])([^_\n]*[^\s_])\1(?!\w)")
@@ -74,15 +75,19 @@ class _Blocks:
                 self._opening, self._tag, self._tight = token.type, token.tag, token.hidden
 
     def _inline(self, token: Token, words: str) -> None:
+        linked: list[str] = []
         for match in _TARGET.finditer(token.content[:_MAX_INLINE_CHARS]):
-            self._builder.refer(resolve_link(match[1], self._name))
+            if place := resolve_link(match[2], self._name):
+                self._builder.refer(place)
+                linked.append(_plain(match[1]))
         if self._opening in ("th_open", "td_open") and self._rows:
             self._rows[-1][len(self._rows[-1])] = words
         elif self._opening == "heading_open" and token.level == 1 and "\n" not in token.content:
             self._builder.heading(int(self._tag[1:]), words)
             self._builder.anchor(place_name(self._name, heading_anchor(words)))
         else:
-            self._builder.add([words], tight=self._tight)
+            entries = len(linked) if linked and "\n" not in words and is_entry(words, linked) else 0
+            self._builder.add([words], tight=self._tight, entries=entries)
 
 
 def _plain(text: str) -> str:

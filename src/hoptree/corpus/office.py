@@ -233,10 +233,11 @@ class _Paragraphs:
 
 
 _HEADING_STYLE = re.compile(r"heading (\d)$", re.IGNORECASE)
+_CONTENTS_STYLE = re.compile(r"(?:toc|contents) \d$", re.IGNORECASE)
 
 
 def _heading_levels(archive: _Archive) -> dict[str, int]:
-    """Return the level of every style of a Word file that makes headings."""
+    """Return the level of each heading style, 0 for those of lists of contents."""
     levels: dict[str, int] = {}
     style = ""
     for item in archive.elements("word/styles.xml"):
@@ -248,6 +249,8 @@ def _heading_levels(archive: _Archive) -> dict[str, int]:
                 levels[style] = int(match[1])
             elif name.lower() == "title":
                 levels[style] = 1
+            elif _CONTENTS_STYLE.match(name):
+                levels[style] = 0
         elif item.starts("outlineLvl") and item.of("val").isdecimal() and int(item.of("val")) < 9:
             levels.setdefault(style, int(item.of("val")) + 1)
     return levels
@@ -263,10 +266,11 @@ def _docx(archive: _Archive, name: str, problems: Problems) -> Iterator[Document
         for item in archive.elements(part):
             if seen := paragraphs.see(item):
                 style, lines = seen
-                if style in levels and "\n" not in lines[0].strip():
-                    text.heading(levels[style], lines[0])
+                level = levels.get(style)
+                if level and "\n" not in lines[0].strip():
+                    text.heading(level, lines[0])
                 else:
-                    text.add(lines)
+                    text.add(lines, entries=int(level == 0))
     yield text.document(name, stem(name))
 
 

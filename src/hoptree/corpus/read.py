@@ -35,6 +35,7 @@ from hoptree.corpus.files import (
     find_files,
     open_bytes,
     read_all,
+    read_script,
     read_text_file,
     stem,
     suffix_of,
@@ -197,6 +198,7 @@ _AUTO = Chunking()
 _SAMPLE_ROWS, _SAMPLE_CHARS = 3, 1_000  # of a file of rows, to detect its language
 _DOCUMENTS: dict[str, Reader] = {
     **dict.fromkeys(TEXT_SUFFIXES, read_text_file),
+    **dict.fromkeys((".js", ".mjs"), read_script),
     ".txt": read_plain,
     **dict.fromkeys((".md", ".markdown"), read_markdown),
     **dict.fromkeys((".html", ".htm", ".xhtml"), read_html),

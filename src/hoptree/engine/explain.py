@@ -121,6 +121,11 @@ class Confidence(NamedTuple):
     probability: float | None = None  # that the answer is right, of methods that were calibrated
     calibrated_on: str = ""  # names the questions
 
+    @property
+    def is_in_sentence(self) -> bool:
+        """Whether the sentence of the answer gives the reason: "Possibly A: nothing that was read says so"."""
+        return self.reason in (OWN_KNOWLEDGE, NOT_SAID)
+
     def as_dict(self) -> dict[str, Any]:
         measured = {"probability": self.probability, "calibrated_on": self.calibrated_on}
         return {"level": self.level, "reason": self.reason, **(measured if self.probability is not None else {})}
@@ -388,14 +393,14 @@ def result_text(result: Result) -> str:
     """Return a result as a person reads it: the sentence, the answer, the tree and what was read."""
     lines = [result.sentence] if result.sentence else []
     lines.append(f"Answer: {result.answer or 'none'}")
-    if result.confidence:
-        lines.append(f"{result.confidence.level.capitalize()}: {result.confidence.reason}.")
+    if support := result.support:
+        lines.append(f"{support[0].upper()}{support[1:]}.")
     if result.error_message:
         lines.append(f"Failed: {result.error_message}")
     lines += tree_lines(result.tree)
     for number, passage in enumerate((*result.evidence, *result.cited), 1):
         lines.append(f"[{number}] {passage.title or passage.id}: {shorten(passage.text)}")
-    return "\n".join([*lines, *(f"Note: {warning}" for warning in result.warnings)])
+    return "\n".join([*lines, *(f"Note: {warning}" for warning in result.notes)])
 
 
 def result_html(result: Result) -> str:
@@ -411,7 +416,7 @@ def result_html(result: Result) -> str:
         ]
         return f"<ol>{''.join(rows)}</ol>" if rows else ""
 
-    status = f"{result.confidence.level}: {result.confidence.reason}" if result.confidence else result.error_message
+    status = result.support or result.error_message
     passages = "".join(
         f"<li><b>{escape(passage.title or passage.id)}</b> {escape(shorten(passage.text, _MAX_QUOTE_CHARS))}</li>"
         for passage in (*result.evidence, *result.cited)

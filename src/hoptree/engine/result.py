@@ -136,6 +136,23 @@ class Result:
     confidence: Confidence | None = None  # None without an answer
     asked: str = ""  # the words of a follow-up question, which `question` has rewritten
 
+    @property
+    def support(self) -> str:
+        """How well the answer is supported, with the reason; "" where its sentence says that."""
+        if self.confidence is None or self.guesses:
+            return ""
+        return f"{self.confidence.level}: {self.confidence.reason}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The warnings that the sentence does not tell."""
+        return tuple(warning for warning in self.warnings if not (self.guesses and warning == UNSUPPORTED))
+
+    @property
+    def guesses(self) -> bool:
+        """Whether the sentence says that the answer is a guess, and why."""
+        return bool(self.sentence) and self.confidence is not None and self.confidence.is_in_sentence
+
     def __str__(self) -> str:
         return result_text(self)
 

@@ -19,6 +19,7 @@ from typing import Any
 from hoptree.core.errors import ConfigError
 from hoptree.core.files import find_weights, without_sum
 from hoptree.core.values import Passage
+from hoptree.corpus.contents import CONTENTS
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import PassageReader, folded
 from hoptree.retrieval.index.tantivy_files import key_of
@@ -36,6 +37,7 @@ _SEEDS, _PER_SEED = 5, 12
 """Passages from which a further search starts, for the question and the names in them; and its passages."""
 _MAX_NAMES = 20
 _CANDIDATES = 60
+_LIST_DISCOUNT = 2.0  # from the score of a list of contents or links, which is a logarithm of odds
 _MAX_BYTES = 8 * 2**20
 _MAX_DEPTH = 12
 LEAF_DECIMALS, THRESHOLD_DIGITS = 6, 7  # precision of the numbers in a file
@@ -216,9 +218,13 @@ class Ranked:
         if features is None:
             return linked[:k]
         scores = self._ranker.scores(features).round(LEAF_DECIMALS).tolist()
+        own = [
+            round(score - _LIST_DISCOUNT, LEAF_DECIMALS) if CONTENTS in passage.metadata else score
+            for passage, score in zip(features.candidates, scores, strict=True)
+        ]
         ranked = [
             with_score(passage, score, (*passage.stages[:-1], ("ranked", score)))
-            for passage, score in zip(features.candidates, scores, strict=True)
+            for passage, score in zip(features.candidates, own, strict=True)
         ]
         ranked.sort(key=lambda passage: (-passage.score, passage.id))
         known, lowest = {passage.id for passage in ranked}, ranked[-1].score

@@ -13,7 +13,7 @@ from tests.small_indexes import found, rows, write_rows
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.retrieval.index import tantivy_files as packing
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.text_index import TextWriter
+from hoptree.retrieval.index.text_writer import TextWriter
 from hoptree.retrieval.indexing import add_to_index, build_index
 from hoptree.retrieval.indexing.check import check_all
 

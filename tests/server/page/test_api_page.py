@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
     from tests.server.page.browsing import Watched
     from tests.server.running import Running
 
@@ -37,3 +40,36 @@ def test_it_is_reached_from_the_page_under_the_same_policy(watched: Watched, ser
     assert page.url == f"{server.url}/docs"
     policies = {server.client.get(path).headers["content-security-policy"] for path in ("/", "/docs")}
     assert len(policies) == 1 and policies.pop().startswith("default-src 'self'")
+
+
+@pytest.mark.parametrize(
+    ("locale", "said", "summary", "note", "option"),
+    [
+        (
+            "de-DE",
+            "nötig",
+            "Eine Frage beantworten und den Baum",
+            "Alle Sammlungen, und ob hier",
+            "Wie viele Beispiele",
+        ),
+        ("zh-CN", "必需", "回答一个问题，并展示答案背后的树", "所有文档库，以及此处是否接受文件", "显示多少个示例"),
+    ],
+)
+def test_it_and_the_options_are_told_in_the_language_of_the_browser(
+    browser: Browser, server: Running, locale: str, said: str, summary: str, note: str, option: str
+) -> None:
+    from tests.server.page.browsing import Watched
+
+    context = browser.new_context(locale=locale, reduced_motion="reduce")
+    watched = Watched(context.new_page(), server.url)
+    page = watched.open("docs")
+    page.wait_for_selector(".operation")
+    assert page.get_attribute("html", "lang") == locale[:2]
+    about = page.locator("#post-v1-ask").inner_text()
+    assert summary in about and said in about and "needed" not in about
+    assert note in page.locator("#schema-CorpusList").inner_text()
+    page = watched.open("#/ask?method=cot_sc")
+    page.wait_for_selector(".options", state="attached")
+    assert option in (page.locator(".options").first.text_content() or "")
+    assert watched.errors == []
+    context.close()

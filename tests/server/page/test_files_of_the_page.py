@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
 from itertools import product
@@ -21,6 +22,7 @@ from hoptree.cli import render
 from hoptree.core.values import Passage
 from hoptree.engine import explain
 from hoptree.engine.explain import Level
+from hoptree.engine.registry import list_methods
 from hoptree.engine.result import UNSUPPORTED, TreeNode
 from hoptree.engine.sentence_view import LEVELS
 from hoptree.engine.trace import ModelProgress
@@ -68,8 +70,8 @@ def test_every_text_is_there_in_all_languages() -> None:
     assert used_texts() == set(keys)
 
 
-def server_rows() -> list[list[str]]:
-    lines = [line.strip().rstrip(",") for line in SCRIPTS["server_texts.js"].splitlines() if line.startswith("  [")]
+def server_rows(script: str = "server_texts.js") -> list[list[str]]:
+    lines = [line.strip().rstrip(",") for line in SCRIPTS[script].splitlines() if line.startswith("  [")]
     return [json.loads(line) for line in lines]
 
 
@@ -85,12 +87,52 @@ def fitting(text: str) -> bool:
     return False
 
 
-def test_what_the_server_says_is_there_in_all_languages() -> None:
-    rows = server_rows()
+@pytest.mark.parametrize("script", ["server_texts.js", "method_texts.js", "api_texts.js"])
+def test_what_the_server_says_is_there_in_all_languages(script: str) -> None:
+    rows = server_rows(script)
     assert len({row[0] for row in rows}) == len(rows) > 80
     for row in rows:
         assert len(row) == 3 and all(row), row
         assert len({tuple(sorted(re.findall(r"{\w+}", text))) for text in row}) == 1, row
+
+
+def test_methods_and_their_options_have_words_in_all_languages() -> None:
+    pytest.importorskip("fastapi", reason="needs the extra [server]")
+    from hoptree.server.about_routes import option_text
+
+    texts = {method.summary for method in list_methods()}
+    for method in list_methods():
+        # A free text names a file or a model: the form does not offer it.
+        texts |= {
+            option_text(method, option)
+            for option in method.options
+            if option.choices or option.describe().startswith(("on|off", "int", "float"))
+        }
+    known = {row[0] for row in server_rows("method_texts.js")}
+    assert sorted(text for text in texts - known if not fitting(text)) == []
+    assert sorted(known - texts) == [], "what nobody says any more"
+
+
+def test_the_api_has_words_in_all_languages(tmp_path: Path) -> None:
+    pytest.importorskip("fastapi", reason="needs the extra [server]")
+    from tests.server.running import settings
+
+    from hoptree.server.app import create_app
+
+    texts = set(said_in(create_app(settings(tmp_path)).openapi()))
+    known = {row[0] for row in server_rows("api_texts.js")}
+    assert len(texts) > 100 and sorted(texts - known) == [] and sorted(known - texts) == []
+
+
+def said_in(part: Any) -> Iterator[str]:
+    """The summaries and descriptions in a part of an OpenAPI document."""
+    if isinstance(part, dict):
+        for name, value in part.items():
+            if name in ("summary", "description") and isinstance(value, str):
+                yield value
+            yield from said_in(value)
+    for each in part if isinstance(part, list) else ():
+        yield from said_in(each)
 
 
 def test_reasons_have_words_in_all_languages() -> None:

@@ -17,7 +17,8 @@ from hoptree.retrieval.index.folder import FORMAT, Index, Manifest, Settings, ch
 from hoptree.retrieval.index.ledger import Entry, Ledger
 from hoptree.retrieval.index.links import names_of
 from hoptree.retrieval.index.tantivy_files import ALLOW, failed_change, unwritable
-from hoptree.retrieval.index.text_index import Texts, TextWriter
+from hoptree.retrieval.index.text_index import Texts
+from hoptree.retrieval.index.text_writer import TextWriter
 
 _INTENT = "intent.json"
 _WRITER_BYTES = 256 * 2**20  # what tantivy may collect in memory before it writes a segment

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from math import log
 from pathlib import Path
 
@@ -31,6 +32,9 @@ _META = "meta.json"
 _STORE_BLOCK_BYTES = 4_096
 """Stored passages compressed together: reading one from tantivy's own 16,384 takes twice the time."""
 KEYS_AT_ONCE = 1_000
+ANALYZER = "hoptree"
+LANGUAGE = "language"  # the name of the metadata that says which language a passage is in
+PLAIN_MARK = b"="  # the first byte of the record of a passage that is its own document
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +194,18 @@ def analyzer_for(language: str) -> tantivy.TextAnalyzer:
     if language != "none":
         builder = builder.filter(tantivy.Filter.stemmer(language))
     return builder.filter(tantivy.Filter.ascii_fold()).build()
+
+
+def foreign_terms(language: str, text: str) -> list[str]:
+    """Return the terms of a text in a language that is not that of the index, marked as such."""
+    return [f"{language}:{term}" for term in _analyzer(language).analyze(composed(text))]
+
+
+_analyzer = cache(analyzer_for)
+
+
+def tag_of(name: str, value: str) -> str:
+    return composed(f"{name}\x1f{value}")
 
 
 def without_asking(query: str, language: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import accumulate, chain
 from operator import itemgetter
 from pathlib import Path
@@ -16,28 +16,29 @@ import tantivy
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import batched
 from hoptree.core.values import Passage
+from hoptree.corpus.contents import CONTENTS
 from hoptree.retrieval.index.tantivy_files import (
+    ANALYZER,
     KEYS_AT_ONCE,
+    LANGUAGE,
+    PLAIN_MARK,
     STEMMED,
-    KeyedWriter,
     TantivyErrors,
     analyzer_for,
     composed,
+    foreign_terms,
     inverse_document_frequency,
-    is_plain,
     key_of,
     lockable_folder,
-    open_for_writing,
     pairs,
+    tag_of,
     without_asking,
 )
-from hoptree.retrieval.retriever import DOCUMENT, SECTION, TITLE, fits
+from hoptree.retrieval.retriever import DOCUMENT, TITLE, fits
 from hoptree.text.tokens import LANGUAGES, function_words, language_of
 
-_ANALYZER = "hoptree"
-LANGUAGE = "language"  # the name of the metadata that says which language a passage is in
-_PLAIN = b"="  # the first byte of the record of a passage that is its own document
-_TITLE_WEIGHT = 3  # how often the title counts among the words of a passage
+_LIST_SHARE, _MAX_MORE = 0.5, 8
+"""Of its score that a list of contents or links keeps; the factor by which more may be looked for behind such lists."""
 _DECIMALS = 4  # of a score: further ones depend on the order in which segments were written
 _TIE_ROOM = 10
 _MAX_TIES = 20_000
@@ -61,83 +62,6 @@ Stored = tuple[str, str, str, str, int, int, Names, tuple[tuple[str, str], ...],
 """A passage without its score: id, title, text, document, start, end, aliases, metadata, anchors, references."""
 
 
-class TextWriter(KeyedWriter):
-    """Adds and removes passages of a text index."""
-
-    def __init__(self, folder: Path, *, language: str, memory: int) -> None:
-        with TantivyErrors(f"The index cannot be written to {folder}"):
-            index = open_for_writing(folder, _schema())
-            index.register_tokenizer(_ANALYZER, analyzer_for(language))
-            self._language = language
-            super().__init__(index, "The index", memory=memory, threads=2)
-
-    def add(self, passages: Sequence[tuple[Passage, int]], number: int) -> None:
-        """Add passages with their keys, numbered from `number` on."""
-        with self._writing:
-            for count, (passage, key) in enumerate(passages, number):
-                self._writer.add_document(self._document(passage, key, count))
-
-    def _document(self, passage: Passage, key: int, number: int) -> tantivy.Document:
-        document = tantivy.Document()
-        document.add_unsigned("key", key)
-        document.add_unsigned("number", number)
-        document.add_bytes("record", _record(passage))
-        title, text = composed(passage.title), composed(passage.text)
-        for _ in range(_TITLE_WEIGHT):
-            document.add_text("body", title)
-        document.add_text("body", text)
-        for tag in passage.metadata:
-            document.add_text("tags", tag_of(*tag))
-        if not is_plain(passage):
-            document.add_text("tags", tag_of(DOCUMENT, passage.document))
-        for page in ("", *accumulate(title.split(SECTION), f"{{}}{SECTION}{{}}".format)):
-            document.add_text("tags", tag_of(TITLE, page))  # "" says that the others are there
-        if not text.isascii() or not title.isascii():
-            document.add_text("pairs", " ".join(pairs(f"{title} {text}")))
-        language = next((value for name, value in passage.metadata if name == LANGUAGE), self._language)
-        if language != self._language and language in STEMMED:
-            document.add_text("pairs", " ".join(_foreign(language, f"{title} " * _TITLE_WEIGHT + text)))
-        return document
-
-    def remove_from(self, number: int) -> None:
-        """Remove every passage from this number on: those written after the ledger's last commit."""
-        above = tantivy.Query.range_query(self._schema, "number", tantivy.FieldType.Unsigned, number, None)
-        self._writer.delete_documents_by_query(above)
-
-
-def _schema() -> tantivy.Schema:
-    builder = tantivy.SchemaBuilder()
-    builder.add_unsigned_field("key", indexed=True, fast=True)
-    builder.add_unsigned_field("number", fast=True)
-    builder.add_bytes_field("record", stored=True)
-    builder.add_text_field("body", stored=True, tokenizer_name=_ANALYZER, index_option="freq")
-    builder.add_text_field("pairs", tokenizer_name="whitespace", index_option="freq")
-    builder.add_text_field("tags", tokenizer_name="raw", index_option="basic")
-    return builder.build()
-
-
-def _record(passage: Passage) -> bytes:
-    """Return what is stored of a passage beside title and text; for a plain passage only its id."""
-    if is_plain(passage):
-        return _PLAIN + passage.id.encode("utf-8", "surrogatepass")
-    rest = [passage.id, passage.document, passage.start, passage.end, passage.aliases, passage.metadata]
-    if passage.anchors or passage.references:
-        rest += [passage.anchors, passage.references]
-    return json.dumps(rest).encode()
-
-
-def _foreign(language: str, text: str) -> list[str]:
-    """Return the terms of a text in a language that is not that of the index, marked as such."""
-    return [f"{language}:{term}" for term in _analyzer(language).analyze(composed(text))]
-
-
-_analyzer = cache(analyzer_for)
-
-
-def tag_of(name: str, value: str) -> str:
-    return composed(f"{name}\x1f{value}")
-
-
 class Texts:
     """Reads a text index; `sought` returns the terms of a query that tell.
 
@@ -149,9 +73,10 @@ class Texts:
         self._analyzer = analyzer_for(language)
         self._language = language
         self._tagged: bool | None = None
+        self._lists: frozenset[int] | None = None
         with TantivyErrors(f"The index {folder} is damaged"), lockable_folder(folder) as place:
             self._index = tantivy.Index.open(str(place))
-            self._index.register_tokenizer(_ANALYZER, self._analyzer)
+            self._index.register_tokenizer(ANALYZER, self._analyzer)
             self._index.reload()
             self._schema = self._index.schema
             self._searcher = self._index.searcher()
@@ -207,10 +132,16 @@ class Texts:
             words = self._words(query)
             if not words or k <= 0:
                 return []
-            if where:
-                hits = self._fitting(words, k, where)
-            else:
-                hits = list(self._read(self._best_by_all(*self._by_cost(words), k)))
+            wanted = k
+            while True:
+                if where:
+                    hits = self._fitting(words, wanted, where)
+                else:
+                    hits = list(self._read(self._best_by_all(*self._by_cost(words), wanted)))
+                lists = sum(key in self._list_keys() for key, _, _ in hits)
+                if not lists or len(hits) < wanted or len(hits) - lists >= k or wanted >= _MAX_MORE * k:
+                    break
+                wanted *= 2
         hits.sort(key=lambda hit: (-hit[1], hit[2].id))
         return hits[:k]
 
@@ -243,8 +174,22 @@ class Texts:
         return self._tagged
 
     def _read(self, hits: Sequence[Hit]) -> Iterator[tuple[int, float, Passage]]:
-        for key, (score, address) in zip(self._keys(hits), hits, strict=True):
+        for key, (full, address) in zip(self._keys(hits), hits, strict=True):
+            score = self._own_score(key, full)
             yield key, score, self._passage(address, score, (("bm25", score),))
+
+    def _own_score(self, key: int, score: float) -> float:
+        """Return the score of a passage: lists of contents stand behind texts that have as many words of a query."""
+        return round(score * _LIST_SHARE, _DECIMALS) if key in self._list_keys() else score
+
+    def _list_keys(self) -> frozenset[int]:
+        """Return the keys of the lists of contents or links; looked up once."""
+        if self._lists is None:
+            tag = tag_of(*CONTENTS)
+            most = int(self._searcher.doc_freq("tags", tag))
+            hits = self._searcher.search(self._only("tags", tag), most, count=False).hits if most else []
+            self._lists = frozenset(self._keys(hits))
+        return self._lists
 
     def _keys(self, hits: Iterable[Hit]) -> list[int]:
         return self._values("key", [address for _, address in hits])
@@ -266,7 +211,10 @@ class Texts:
         with self._sound():
             hits = self._scored(self._words(query), keys)
             keys = self._keys(hits)
-        return {key: (round(score, _DECIMALS), at) for key, (score, at) in zip(keys, hits, strict=True)}
+            return {
+                key: (round(self._own_score(key, score), _DECIMALS), at)
+                for key, (score, at) in zip(keys, hits, strict=True)
+            }
 
     def read(self, places: Mapping[int, tantivy.DocAddress]) -> dict[int, Passage]:
         """Return the passages at these addresses, by key."""
@@ -398,7 +346,7 @@ def _spoken(own: str, foreign: Collection[str], query: str) -> str:
 def _sought(analyzer: tantivy.TextAnalyzer, language: str, spoken: Callable[[str], str], query: str) -> tuple[str, ...]:
     if foreign := spoken(query):
         words = (word for word in query.split() if word.strip("?¿!.,").lower() not in function_words().get(foreign, ()))
-        query = " ".join(word for word in words if _foreign(foreign, word)) or query
+        query = " ".join(word for word in words if foreign_terms(foreign, word)) or query
     return _terms(analyzer, without_asking(query, language)) or _terms(analyzer, query)
 
 
@@ -411,7 +359,7 @@ def _known(
 ) -> MappingProxyType[Word, int]:
     """Return the words of a query that any passage has, and how many have each."""
     foreign = spoken(query)
-    of_pairs = dict.fromkeys((*pairs(composed(query)), *(_foreign(foreign, query) if foreign else ())))
+    of_pairs = dict.fromkeys((*pairs(composed(query)), *(foreign_terms(foreign, query) if foreign else ())))
     words: Iterator[Word] = chain((("body", term) for term in sought(query)), (("pairs", pair) for pair in of_pairs))
     return MappingProxyType({word: having for word in words if (having := count(word))})
 
@@ -426,8 +374,8 @@ def _read_stored(searcher: tantivy.Searcher, segment: int, place: int) -> Stored
     body = stored.get_all("body")
     title, text = body[0], body[-1]
     record = bytes(stored["record"][0])
-    if record.startswith(_PLAIN):
-        name = record[len(_PLAIN) :].decode("utf-8", "surrogatepass")
+    if record.startswith(PLAIN_MARK):
+        name = record[len(PLAIN_MARK) :].decode("utf-8", "surrogatepass")
         return name, title, text, name, 0, len(text), (), (), (), ()
     name, document, start, end, aliases, metadata, *links = json.loads(record)
     fields = tuple((name, value) for name, value in metadata)

@@ -1,9 +1,12 @@
 // The API, drawn from the OpenAPI document that the server publishes.
 
 import { call } from "./api.js";
+import { API_ROWS } from "./api_texts.js";
 import { link, make, problemBox } from "./dom.js";
+import { language, learn, t, translated } from "./texts.js";
 
-const TITLES = { ask: "Questions", search: "Search", openai: "OpenAI's API", corpora: "Corpora", runs: "Runs", about: "About the server" };
+learn(API_ROWS);
+const TITLES = { ask: t("Ask"), search: t("Search"), openai: t("OpenAI’s API"), corpora: t("Corpora"), runs: t("Runs"), about: t("About the server") };
 const main = document.getElementById("main");
 
 const anchor = (...parts) => parts.join("-").replace(/[^A-Za-z0-9]+/g, "-");
@@ -11,21 +14,21 @@ const last = (reference) => reference.split("/").at(-1);
 
 /** A schema as one would say it: a type, a list of them, or the name of an object. */
 function told(schema) {
-  if (!schema || !Object.keys(schema).length) return ["anything"];
+  if (!schema || !Object.keys(schema).length) return [t("anything")];
   if (schema.$ref) return [link(`#schema-${last(schema.$ref)}`, last(schema.$ref))];
   const either = schema.anyOf ?? schema.oneOf ?? schema.allOf;
-  if (either) return either.flatMap((one, at) => [at ? " or " : "", ...told(one)]);
+  if (either) return either.flatMap((one, at) => [at ? ` ${t("or")} ` : "", ...told(one)]);
   if (schema.const !== undefined) return [JSON.stringify(schema.const)];
   if (schema.enum) return [schema.enum.map((one) => JSON.stringify(one)).join(" | ")];
-  if (schema.type === "array") return ["list of ", ...told(schema.items)];
-  if (schema.type === "object" && schema.additionalProperties) return ["object of ", ...told(schema.additionalProperties)];
-  return [schema.format === "binary" || schema.contentMediaType ? "file" : schema.type ?? "object"];
+  if (schema.type === "array") return [`${t("list of")} `, ...told(schema.items)];
+  if (schema.type === "object" && schema.additionalProperties) return [`${t("object of")} `, ...told(schema.additionalProperties)];
+  return [schema.format === "binary" || schema.contentMediaType ? t("file") : schema.type ?? "object"];
 }
 
 function bounds(schema) {
-  const names = { minimum: "at least {}", maximum: "at most {}", maxLength: "at most {} characters", minItems: "at least {} of them", pattern: "like {}" };
-  const found = Object.entries(names).filter(([name]) => schema?.[name] !== undefined).map(([name, words]) => words.replace("{}", () => schema[name]));
-  if (schema?.default !== undefined && schema.default !== null) found.push(`default ${JSON.stringify(schema.default)}`);
+  const names = { minimum: t("at least {n}"), maximum: t("at most {n}"), maxLength: t("at most {n} characters"), minItems: t("at least {n} of them"), pattern: t("like {n}") };
+  const found = Object.entries(names).filter(([name]) => schema?.[name] !== undefined).map(([name, words]) => words.replace("{n}", () => schema[name]));
+  if (schema?.default !== undefined && schema.default !== null) found.push(t("default {value}", { value: JSON.stringify(schema.default) }));
   return found.join(", ");
 }
 
@@ -37,9 +40,12 @@ function table(caption, heads, rows) {
 
 const named = (name, words) => [make("code", { text: name }), words ? make("span", { class: "warm", text: ` ${words}` }) : ""];
 
-function properties(caption, schema, marks = ["needed", ""]) {
-  const rows = Object.entries(schema.properties ?? {}).map(([name, one]) => [named(name, schema.required?.includes(name) ? marks[0] : marks[1]), told(one), [one.description, bounds(one)].filter(Boolean).join(" ")]);
-  return rows.length ? table(caption, ["Field", "Type", ""], rows) : make("p", { class: "note" }, caption, ": ", ...told(schema));
+/** What the document says of something, and what it may be. */
+const explained = (about, schema) => [translated(about), bounds(schema)].filter(Boolean).join(" ");
+
+function properties(caption, schema, marks = [t("needed"), ""]) {
+  const rows = Object.entries(schema.properties ?? {}).map(([name, one]) => [named(name, schema.required?.includes(name) ? marks[0] : marks[1]), told(one), explained(one.description, one)]);
+  return rows.length ? table(caption, [t("Field"), t("Type"), ""], rows) : make("p", { class: "note" }, caption, ": ", ...told(schema));
 }
 
 function resolve(api, schema) {
@@ -59,19 +65,19 @@ function example(method, path, body, api) {
 
 function operation(api, path, method, about) {
   const body = about.requestBody;
-  const parameters = (about.parameters ?? []).map((one) => [named(one.name, one.required && "needed"), one.in, told(one.schema), [one.description, bounds(one.schema)].filter(Boolean).join(" ")]);
-  const replies = Object.entries(about.responses ?? {}).map(([status, one]) => [status, one.description ?? "",
+  const parameters = (about.parameters ?? []).map((one) => [named(one.name, one.required && t("needed")), one.in, told(one.schema), explained(one.description, one.schema)]);
+  const replies = Object.entries(about.responses ?? {}).map(([status, one]) => [status, translated(one.description ?? ""),
     Object.entries(one.content ?? {}).flatMap(([kind, content], at) => [at ? ", " : "", ...(content.schema ? told(content.schema) : [kind])])]);
   const good = replies.filter(([status]) => status < 400);
   const bad = replies.filter(([status]) => status >= 400);
   return make("section", { class: "operation", id: anchor(method, path) },
     make("h3", {}, make("code", { class: `method ${method}`, text: method.toUpperCase() }), " ", make("code", { class: "path", text: path })),
-    make("p", { text: about.summary ?? "" }), about.description ? make("p", { class: "note", text: about.description }) : null,
+    make("p", { text: translated(about.summary ?? "") }), about.description ? make("p", { class: "note", text: translated(about.description) }) : null,
     make("pre", {}, make("code", { text: example(method.toUpperCase(), path, body, api) })),
-    parameters.length ? table("Parameters", ["Name", "In", "Type", ""], parameters) : null,
-    ...Object.entries(body?.content ?? {}).map(([kind, content]) => properties(`Body, ${kind}`, resolve(api, content.schema))),
-    table("Replies", ["Status", "", "Body"], good),
-    bad.length ? make("details", {}, make("summary", { text: `Refusals: ${bad.map(([status]) => status).join(", ")}` }), table("Refusals", ["Status", "", "Body"], bad)) : null);
+    parameters.length ? table(t("Parameters"), [t("Name"), t("In"), t("Type"), ""], parameters) : null,
+    ...Object.entries(body?.content ?? {}).map(([kind, content]) => properties(t("Body, {kind}", { kind }), resolve(api, content.schema))),
+    table(t("Replies"), [t("Status"), "", t("Body")], good),
+    bad.length ? make("details", {}, make("summary", { text: `${t("Refusals")}: ${bad.map(([status]) => status).join(", ")}` }), table(t("Refusals"), [t("Status"), "", t("Body")], bad)) : null);
 }
 
 function draw(api) {
@@ -85,15 +91,17 @@ function draw(api) {
   const parts = [...groups].filter(([, list]) => list.length);
   const schemas = Object.entries(api.components?.schemas ?? {}).sort(([one], [other]) => one.localeCompare(other));
   main.replaceChildren(
-    make("h1", { text: `${api.info.title} ${api.info.version}: the API` }), make("p", { class: "note", text: api.info.summary ?? "" }),
-    make("p", { class: "note" }, "Drawn from ", make("code", { text: "openapi.json" }), " of this server. Authorization: Bearer KEY. ", api.components?.securitySchemes?.key?.description ?? ""),
-    make("nav", { class: "contents", "aria-label": "Routes" }, parts.map(([tag, list]) => make("div", {}, make("h2", { text: TITLES[tag] ?? tag }),
+    make("h1", { text: t("{title} {version}: the API", { title: api.info.title, version: api.info.version }) }), make("p", { class: "note", text: translated(api.info.summary ?? "") }),
+    make("p", { class: "note" }, t("Drawn from openapi.json of this server."), " Authorization: Bearer KEY. ", translated(api.components?.securitySchemes?.key?.description ?? "")),
+    make("nav", { class: "contents", "aria-label": t("Routes") }, parts.map(([tag, list]) => make("div", {}, make("h2", { text: TITLES[tag] ?? tag }),
       make("ul", {}, list.map(([path, method]) => make("li", {}, link(`#${anchor(method, path)}`, `${method.toUpperCase()} ${path}`))))))),
     ...parts.flatMap(([tag, list]) => [make("h2", { text: TITLES[tag] ?? tag }), ...list.map(([path, method, about]) => operation(api, path, method, about))]),
-    make("h2", { text: "Objects" }),
+    make("h2", { text: t("Objects") }),
     ...schemas.map(([name, schema]) => make("section", { class: "operation", id: `schema-${name}` }, make("h3", {}, make("code", { text: name })),
-      schema.description ? make("p", { class: "note", text: schema.description }) : null, properties("Fields", schema, ["", "may be missing"]))));
+      schema.description ? make("p", { class: "note", text: translated(schema.description) }) : null, properties(t("Fields"), schema, ["", t("may be missing")]))));
   if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 
-call("openapi.json").then(draw).catch((problem) => main.replaceChildren(make("h1", { text: "The API" }), problemBox(problem)));
+document.documentElement.lang = language;
+for (const element of document.querySelectorAll("[data-text]")) element.textContent = t(element.textContent);
+call("openapi.json").then(draw).catch((problem) => main.replaceChildren(make("h1", { text: t("The API") }), problemBox(problem)));

@@ -1,8 +1,10 @@
 // Who answers, and how: a form made of what the server says there is.
 
 import { choice, field, make } from "./dom.js";
-import { digits, t, translated } from "./texts.js";
+import { METHOD_ROWS } from "./method_texts.js";
+import { digits, learn, t, translated } from "./texts.js";
 
+learn(METHOD_ROWS);
 const NO_GRAPH = t("This server has no graph for it: under “Options and limits”, set evidence to text.");
 const FIXED = t("Fixed by who runs this server.");
 const BUDGET = [["calls", t("Calls"), 1], ["tokens", t("Tokens"), 1], ["seconds", t("Seconds"), "any"], ["cost", t("Cost"), "any"]];

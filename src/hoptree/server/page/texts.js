@@ -32,6 +32,11 @@ function pattern(english) {
 const fixed = new Map(SERVER_ROWS.filter(([english]) => !english.includes("{")).map((row) => [row[0], row[column]]));
 const varied = column ? SERVER_ROWS.filter(([english]) => english.includes("{")).map((row) => [pattern(row[0]), row[column]]) : [];
 
+/** Further texts of the server, of a page that shows them. */
+export function learn(rows) {
+  for (const row of rows) fixed.set(row[0], row[column]);
+}
+
 /** What the server said, in the reader's language where there are words for it. */
 export function translated(text) {
   if (!column || typeof text !== "string" || !text) return text;

@@ -1,0 +1,58 @@
+"""Tell lists of contents, indexes of links and navigation bars from text.
+
+Readers say which lines of a document are entries of such a list (`is_entry`); lines with leaders and a page number
+("Tables … 12") are known by their form. A passage of nothing else is marked, and a search ranks it behind text: it has
+many words of a question close together, and answers none.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import itemgetter
+
+CONTENTS = ("contents", "yes")
+"""The metadata of a passage that is nothing but such a list."""
+_MIN_LINKS = 3  # of a list; fewer may be a sentence that leads on
+_MIN_SHARE = 0.75  # of the letters of a passage that stand in entries
+_MIN_LINKED = 0.5  # of the letters of an entry that are links
+_MAX_NAVIGATION_WORDS = 16
+_LETTER = re.compile(r"[^\W\d_]")
+_SENTENCE = re.compile(r"\w\w[.!?。！？][\"'”’»)]*\s*$")
+_LEADERS = re.compile(r"\S.*?(?:…|(?:\.\s?){4,})\s*(?:\d{1,4}|[ivxlc]{1,7})\s*$", re.IGNORECASE)
+
+Entry = tuple[int, int, int]
+"""Where an entry begins and ends, and how many links it has."""
+
+
+def is_entry(line: str, linked: Sequence[str], *, turns_pages: bool = False) -> bool:
+    """Tell whether a line is little more than links, or a navigation bar.
+
+    `linked` are the words of its links to places in the documents; `turns_pages` says that one leads to the next page.
+    """
+    if turns_pages and len(line.split()) <= _MAX_NAVIGATION_WORDS:
+        return True
+    return not _SENTENCE.search(line) and sum(map(_letters, linked)) >= _MIN_LINKED * max(_letters(line), 1)
+
+
+def lists_contents(text: str, start: int, end: int, entries: Sequence[Entry], title: str) -> bool:
+    """Tell whether a passage is nothing but entries; lines with words of its title do not count."""
+    listed = total = count = 0
+    at = start
+    title = title.casefold()
+    for line in text[start:end].split("\n"):
+        if line.strip() and line.strip().casefold() not in title:
+            place = bisect_right(entries, at, key=itemgetter(0)) - 1
+            marked = place >= 0 and entries[place][1] > at
+            counted = _letters(line)
+            total += counted
+            if marked or _LEADERS.match(line):
+                listed += counted
+                count += entries[place][2] if marked else 1
+        at += len(line) + 1
+    return count >= _MIN_LINKS and listed >= _MIN_SHARE * total
+
+
+def _letters(text: str) -> int:
+    return len(_LETTER.findall(text))

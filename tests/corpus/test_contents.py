@@ -1,0 +1,95 @@
+"""Lists of contents, indexes of links and navigation bars: known as such, and behind text in a search."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.corpus.test_corpus_office import docx, p
+
+from hoptree.core.values import Passage
+from hoptree.corpus.chunk import Chunking, chunk
+from hoptree.corpus.contents import CONTENTS
+from hoptree.corpus.files import text_document
+from hoptree.corpus.html_pages import html_document
+from hoptree.corpus.markup import markdown_document
+from hoptree.corpus.read import read_passages
+from hoptree.retrieval.indexing import build_index
+from hoptree.retrieval.retriever import open_retriever
+
+CHAPTERS = ("Setting the kiln", "Glazes of copper", "Firing at 1,200 degrees", "Cooling")
+LIST = "".join(f"<dt>{at}. <a href='part{at}.html'>{name}</a></dt>" for at, name in enumerate(CHAPTERS, 1))
+BAR = "<table><tr><td><a href=a.html>Prev</a><td>Part II. Kilns<td><a href=c.html>Next</a><td><a href=i.html>Up</a>"
+PROSE = "<p>The <a href=kiln.html>kiln</a> is set as its <a href=m.html>manual</a> says, and <a href=x.html>dried</a>."
+SPHINX = "".join(f"<li><a href={name}.html>{name}</a> |" for name in ("index", "next", "previous", "Modules"))
+SPHINX = f"<ul>{SPHINX}<li><a href=''>Kilns and everything that was ever said of them</a></ul>"
+INDEX = "".join(f"<dt>{word}, <a href=a.html#{word}>Glazes of {word}</a>" for word in ("copper", "iron", "tin", "zinc"))
+
+
+def listed(passages: list[Passage]) -> list[bool]:
+    return [CONTENTS in passage.metadata for passage in passages]
+
+
+def of_page(body: str) -> list[bool]:
+    title = "Kilns and everything that was ever said of them" if body == SPHINX else "Kilns"
+    return listed(list(chunk(html_document(f"<title>{title} — Manual</title>{body}", "b.html"), Chunking())))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [f"<p>Table of Contents</p><dl>{LIST}</dl>", f"<p>Kilns</p>{BAR}</table>", INDEX, f"{LIST}{BAR}</table>", SPHINX],
+)
+def test_a_passage_of_nothing_but_links_is_a_list(body: str) -> None:
+    assert of_page(body) == [True]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        PROSE,
+        f"<dl>{LIST}</dl>{PROSE * 3}",
+        f"{PROSE}{BAR}</table>",
+        "See <a href=kiln.html>Setting the kiln</a>.",  # which leads on
+        "".join(f"<li>{name}" for name in CHAPTERS),  # no links
+        LIST.replace("part", "https://example.org/part"),  # a collection of links to elsewhere
+        "".join(f"<p><a href=p{at}.html>{name}</a>: what to look for in it" for at, name in enumerate(CHAPTERS)),
+    ],
+)
+def test_a_text_with_links_is_no_list(body: str) -> None:
+    assert of_page(body) == [False]
+
+
+def test_lists_are_known_in_markdown_and_plain_text() -> None:
+    items = "".join(f"- [{name}](#{name.lower().replace(' ', '-')})\n" for name in CHAPTERS)
+    document = markdown_document(f"# Kilns\n\n{items}\n## Cooling\n\nIt [cools](a.md) for [two](b.md) days.\n", "a.md")
+    assert listed(list(chunk(document, Chunking()))) == [True, False]
+    leaders = "Contents\n" + "".join(f"{name} {'.' * 20} {at}\n" for at, name in enumerate(CHAPTERS, 7))
+    assert listed(list(chunk(text_document(leaders, "a.txt"), Chunking()))) == [True]
+    columns = "".join(f"{name}\t{at}\n" for at, name in enumerate(CHAPTERS, 7))
+    assert listed(list(chunk(text_document(columns, "a.txt"), Chunking()))) == [False]
+
+
+def test_contents_of_a_word_file_are_known_by_their_style(tmp_path: Path) -> None:
+    entries = "".join(p(f"{name} 7", "Verzeichnis1") for name in CHAPTERS)
+    (tmp_path / "a.docx").write_bytes(docx(entries))
+    assert listed(list(read_passages(tmp_path))) == [True]
+
+
+@pytest.mark.parametrize("kind", ["bm25", "linked"])
+def test_a_list_stands_behind_text_and_is_found_where_no_text_is(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for at in range(6):
+        (folder / f"list{at}.html").write_text(f"<title>Copper glazes {at}</title>{LIST}", encoding="utf-8")
+    text = "Copper gives a green that no other metal gives, in an oven with air. Without air it turns red."
+    (folder / "text.html").write_text(f"<title>Colours</title><p>{text} A glaze of it is old.", encoding="utf-8")
+    build_index(folder, tmp_path / "index")
+    retriever = open_retriever(tmp_path / "index", kind)
+    assert asyncio.run(retriever.search("glazes of copper", k=1))[0].document == "text.html"
+    assert asyncio.run(retriever.search("firing degrees", k=1))[0].document.startswith("list")
+    both = asyncio.run(retriever.search("glazes of copper", k=20))
+    assert len(both) == 7
+    assert [hit.score for hit in both] == sorted((hit.score for hit in both), reverse=True)
+    of_lists = asyncio.run(retriever.search("copper", k=20, where={"contents": "yes"}))
+    assert len(of_lists) == 6
