@@ -8,25 +8,29 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Hundreds of tests start processes: none of them shall compile anew what another one has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all weights docs types lint installed wheelhouse wheel clean
+.PHONY: demo test test-all weights docs pytest types lint installed wheelhouse wheel clean
 
 demo: $(VENV)/demo-ready
 	$(BIN)/hoptree demo
 
 test: $(VENV)/test-ready
-	$(MAKE) --jobs 3 types lint $(VENV)/tests-compiled wheel
+	$(MAKE) --jobs 3 lint wheel $(VENV)/tests-compiled
+	$(MAKE) --jobs 2 pytest types
+
+pytest: $(VENV)/tests-compiled
 	HOPTREE_SKIPS=test $(BIN)/python -m pytest -n auto --dist loadfile
 
+# Types are checked while tests wait for servers and processes.
 types: $(VENV)/test-ready
-	$(BIN)/mypy --num-workers 2
+	nice $(BIN)/mypy --num-workers 2
 
 lint: $(VENV)/test-ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-# Beside the types, so that the tests are compiled once, and not by each of those who run them. What changes later is
-# little, and is compiled where it is run.
+# So that the tests are compiled once, and not by each of those who run them. What changes later is little, and is
+# compiled where it is run.
 $(VENV)/tests-compiled: $(VENV)/test-ready
 	$(BIN)/python -m pytest --collect-only -qq > /dev/null || true  # the tests themselves say what is wrong
 	touch $@

@@ -23,12 +23,22 @@ from hoptree.retrieval.indexing.sources import Outcome
 from hoptree.retrieval.linked import BM25
 
 
+def furnished(folder: Path) -> Path:
+    write_rows(folder / "docs" / "a.jsonl", rows(6), ns=10**18)
+    build_index(folder / "docs", folder / "idx")
+    (folder / "self.txt").symlink_to("self.txt")
+    return folder
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    write_rows(tmp_path / "docs" / "a.jsonl", rows(6), ns=10**18)
-    build_index(tmp_path / "docs", tmp_path / "idx")
-    (tmp_path / "self.txt").symlink_to("self.txt")
-    return tmp_path
+    return furnished(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Such a folder for commands that leave it as it is."""
+    return furnished(tmp_path_factory.mktemp("unchanged"))
 
 
 def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -159,12 +169,12 @@ def test_build_may_be_said_or_left_out(home: Path) -> None:
         (("index", "add", "self.txt", "--out", "idx"), ("self.txt is a link that leads in a circle.",)),
     ],
 )
-def test_bad_input_is_one_sentence(home: Path, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
-    done = hoptree(home, *arguments)
+def test_bad_input_is_one_sentence(unchanged: Path, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
+    done = hoptree(unchanged, *arguments)
     refused(done, *words)
     assert "on disk" not in done.stderr, "what is wrong is said before the size"
-    assert len(found(home / "idx", "number3")) == 2
-    assert not (home / "x").exists()
+    assert len(found(unchanged / "idx", "number3")) == 2
+    assert not (unchanged / "x").exists()
 
 
 def test_two_passages_with_one_id_leave_the_old_index(home: Path) -> None:

@@ -13,23 +13,25 @@ from hoptree.evaluation.calibration import (
     Attempt,
     BoundaryAwareness,
     CurvePoint,
-    Decision,
     Domain,
     Flip,
+    MemoryDecision,
     average,
     boundary,
     calibrate,
-    decisions_of,
+    memory_decisions,
     score_attempt,
 )
 
 DECISIONS = st.lists(
-    st.builds(Decision, st.booleans(), st.booleans(), st.none() | st.floats(0, 1)), min_size=1, max_size=40
+    st.builds(MemoryDecision, st.booleans(), st.booleans(), st.none() | st.floats(0, 1)), min_size=1, max_size=40
 )
 
 
-def sure(*pairs: tuple[float | None, bool]) -> list[Decision]:
-    return [Decision(confidence is not None and confidence > 0.5, right, confidence) for confidence, right in pairs]
+def sure(*pairs: tuple[float | None, bool]) -> list[MemoryDecision]:
+    return [
+        MemoryDecision(confidence is not None and confidence > 0.5, right, confidence) for confidence, right in pairs
+    ]
 
 
 # Decisions and confidence
@@ -37,10 +39,10 @@ def sure(*pairs: tuple[float | None, bool]) -> list[Decision]:
 
 def test_precision_coverage_and_both_kinds_of_mistakes() -> None:
     found = calibrate(
-        [Decision(True, True)] * 3
-        + [Decision(True, False)] * 1
-        + [Decision(False, True)] * 2
-        + [Decision(False, False)] * 4
+        [MemoryDecision(True, True)] * 3
+        + [MemoryDecision(True, False)] * 1
+        + [MemoryDecision(False, True)] * 2
+        + [MemoryDecision(False, False)] * 4
     )
     assert (found.questions, found.from_memory, found.coverage, found.precision) == (10, 4, 0.4, 0.75)
     assert (found.overconfident, found.underconfident) == (1, 2)
@@ -86,7 +88,7 @@ def test_no_decisions_have_no_figures() -> None:
 
 
 @given(DECISIONS)
-def test_calibration_is_bounded_and_loses_no_question(decisions: list[Decision]) -> None:
+def test_calibration_is_bounded_and_loses_no_question(decisions: list[MemoryDecision]) -> None:
     found = calibrate(decisions)
     assert found.coverage is not None and 0 <= found.coverage <= 1
     assert found.precision is None or 0 <= found.precision <= 1
@@ -204,7 +206,7 @@ def test_one_data_set_without_a_figure_leaves_no_mean() -> None:
 
 
 def test_refusals_as_decisions() -> None:
-    found = calibrate(decisions_of(DIRECT, CONFIDENT))
+    found = calibrate(memory_decisions(DIRECT, CONFIDENT))
     assert (found.questions, found.from_memory, found.precision) == (5, 3, 1 / 3)
     assert (found.overconfident, found.underconfident) == (2, 1)  # Milan and Narvik; Lake Como was looked up
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -81,13 +82,28 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"data": folder / "data", "graph": folder / "kg", "model": script}
 
 
-def made(name: str, prepared: dict[str, Path], out: Path) -> tuple[list[dict[str, Any]], str]:
-    """The summaries of a file's runs, and their report as Markdown."""
+@dataclass(frozen=True)
+class Made:
+    """The summaries of a file's runs, their report as Markdown, and the folder of all runs."""
+
+    summaries: list[dict[str, Any]]
+    report: str
+    runs: Path
+
+
+@pytest.fixture(scope="module")
+def runs_of(prepared: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
+    """Runs of a file, which are made once."""
+    return cache(lambda name: made(name, prepared, tmp_path_factory.mktemp(name)))
+
+
+def made(name: str, prepared: dict[str, Path], out: Path) -> Made:
     model = f"scripted/{prepared['model']}"
     how = ("--data", prepared["data"], "--graph", prepared["graph"], "--model", model, "--no-cache", "--json")
-    summaries = json.loads(invoke("run", FOLDER / f"{name}.yaml", *how, "--out", out / "runs"))
-    invoke("eval", "report", out / "runs", "--markdown", out / "r.md", "--html", out / "r.html")
-    return summaries, (out / "r.md").read_text(encoding="utf-8")
+    runs = out / "runs" / "treeqa" / name
+    summaries = json.loads(invoke("run", FOLDER / f"{name}.yaml", *how, "--out", runs))
+    invoke("eval", "report", runs, "--markdown", out / "r.md", "--html", out / "r.html")
+    return Made(summaries, (out / "r.md").read_text(encoding="utf-8"), out / "runs")
 
 
 def section(report: str, title: str) -> str:
@@ -114,8 +130,8 @@ def test_the_tables_search_chunks_of_300_tokens_by_an_encoder() -> None:
     assert all(one.index.facts and one.experiment.options == {"version": 1} for one in hippo)
 
 
-def test_table_4_scores_the_draft_without_self_correction(prepared: dict[str, Path], tmp_path: Path) -> None:
-    summaries, report = made("table4", prepared, tmp_path)
+def test_table_4_scores_the_draft_without_self_correction(runs_of: Callable[[str], Made]) -> None:
+    summaries, report = runs_of("table4").summaries, runs_of("table4").report
     em = {one["name"].removesuffix(" on AdvHotpotQA"): one["metrics"]["hits@1"]["mean"] for one in summaries}
     assert em["No self-correction"] == em["DR"] == 0.0 and em["TreeQA"] == 1.0
     stages = section(report, "AdvHotpotQA: costs by stage")
@@ -123,16 +139,16 @@ def test_table_4_scores_the_draft_without_self_correction(prepared: dict[str, Pa
     assert "| TreeQA: validation |" in stages
 
 
-def test_table_5_says_what_each_way_through_the_tree_costs(prepared: dict[str, Path], tmp_path: Path) -> None:
-    _, report = made("table5", prepared, tmp_path)
+def test_table_5_says_what_each_way_through_the_tree_costs(runs_of: Callable[[str], Made]) -> None:
+    report = runs_of("table5").report
     stages = section(report, "AdvHotpotQA: costs by stage")
     for way in ("serial", "level", "speculative"):
         assert re.search(rf"\| TreeQA, {way}: rebuild \| `\w+` \| 1\.0 ", stages)
     assert "Longest chain, s" in section(report, "AdvHotpotQA: 1 questions")
 
 
-def test_table_6_holds_the_gold_against_the_answers(prepared: dict[str, Path], tmp_path: Path) -> None:
-    _, report = made("table6", prepared, tmp_path)
+def test_table_6_holds_the_gold_against_the_answers(runs_of: Callable[[str], Made]) -> None:
+    report = runs_of("table6").report
     gold = section(report, "AdvHotpotQA: gold found and answers")
     recall = {name: float(value) for name, value in re.findall(r"\| (\w+) \| `\w+` \| ([\d.]+)", gold)}
     assert recall == {"Hybrid": 100.0, "Graph": 100.0, "Text": 100.0}, "the fact names both pages"
@@ -142,27 +158,30 @@ def test_table_6_holds_the_gold_against_the_answers(prepared: dict[str, Path], t
     assert "EM, covered (n=1)" in covers and "not covered (n=" not in covers, "a column without a figure is left out"
 
 
-def test_the_small_model_from_the_file_to_the_report(prepared: dict[str, Path], tmp_path: Path) -> None:
-    summaries, report = made("small-model", prepared, tmp_path)
+def test_the_small_model_from_the_file_to_the_report(runs_of: Callable[[str], Made]) -> None:
+    summaries, report = runs_of("small-model").summaries, runs_of("small-model").report
     assert [one["failed"] for one in summaries] == [0] * 6
     verdicts = section(report, "2wikimultihopqa: verdicts and updates")
     assert re.search(r"\| hybrid \| `\w+` \| 1 \| 1\.00 ", verdicts), "one tree, one update"
     assert "| text |" in verdicts and "| one reading |" in section(report, "2wikimultihopqa: by what the graph")
 
 
-def test_tables_4_to_7_in_the_papers_rows(prepared: dict[str, Path], tmp_path: Path) -> None:
+def test_tables_4_to_7_in_the_papers_rows(
+    prepared: dict[str, Path], runs_of: Callable[[str], Made], tmp_path: Path
+) -> None:
     model = f"scripted/{prepared['model']}"
     how = ("--data", prepared["data"], "--graph", prepared["graph"], "--model", model, "--only", "AdvHotpotQA")
-    here = ("--no-cache", "--json")
+    asked = (*how, "--no-cache", "--out", tmp_path)
 
-    def rows(name: str) -> dict[tuple[str, str], dict[str, Any]]:
-        (table,) = json.loads(invoke("paper", "treeqa", name, *how, *here, "--out", tmp_path / name))["tables"]
+    def rows(name: str, *source: object) -> dict[tuple[str, str], dict[str, Any]]:
+        source = source or ("--runs", runs_of(name).runs)
+        (table,) = json.loads(invoke("paper", "treeqa", name, *source, "--json"))["tables"]
         return {(row["run"].removesuffix(f", {model}"), row["id"]): row for row in table["rows"]}
 
     assert rows("table5")["TreeQA, level", "here"]["Tokens"]["value"] > 0
     gold = rows("table6")
     assert gold["Hybrid", "here"]["Recall"]["value"] == 100.0 > gold["Graph, DeepSeek-V3", "paper"]["Recall"]["value"]
-    updates = rows("table7")
+    updates = rows("table7", *asked)
     assert updates[model, "here"]["AdvHotpotQA"]["value"] == 1.0 and updates[model, "here"]["WebQSP"] is None
     assert updates["GPT-3.5-turbo", "paper"]["AdvHotpotQA"]["value"] == 1.45
     assert rows("table4")["DR", "here"][model] is not None

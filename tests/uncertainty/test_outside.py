@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hoptree.core.values import Token
 from hoptree.text.names import LexiconTagger
-from hoptree.text.uncertainty import agreement, disagreement, entropy_of_top, token_entropy
+from hoptree.text.uncertainty import agreement, disagreement, entropy_of_top
 
 
 def told(*shares: float, chosen: float | None = None) -> Token:
@@ -35,12 +35,6 @@ def test_a_token_sampled_from_further_down_is_one_more() -> None:
 def test_rounded_and_impossible_shares_are_no_error() -> None:
     assert entropy_of_top(Token("a", 0.0, (("a", 1e-7), ("b", -math.inf)))) == 0
     assert entropy_of_top(Token("a", -0.6, (("a", -0.6), ("b", -0.6)))) >= 0
-
-
-def test_what_the_model_itself_told_comes_first() -> None:
-    assert token_entropy(Token("a", -0.1, (("a", -0.1),), entropy=0.75)) == 0.75
-    assert token_entropy(told(0.5, 0.5)) == pytest.approx(math.log(2))
-    assert token_entropy(Token("a", -0.1)) is None
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=30), st.integers(1, 30))

@@ -65,8 +65,8 @@ Models = Annotated[
     Option(
         "--model",
         "-m",
-        help="A model to tell the fidelity with; may be repeated. It is not loaded.  [env: HOPTREE_MODEL]  "
-        "[default: the embedded model]",
+        help="A model to compare methods with their papers by; may be repeated. It is not loaded.  "
+        "[env: HOPTREE_MODEL]  [default: the embedded model]",
     ),
 ]
 Costs = Annotated[Path | None, Option(metavar="FILE", help="Figures of hoptree methods measure --out FILE.")]
@@ -80,7 +80,7 @@ def list_all(
     prompts: Prompts = None,
     as_json: AsJson = False,
 ) -> None:
-    """List all methods: paper, needs, when and with what they retrieve, fidelity, and what a question costs."""
+    """List all methods: their papers and how closely they follow them, needs, retrieval, and what a question costs."""
     if name is not None:
         show(name, model=model, costs=costs, prompts=prompts, as_json=as_json)
         return

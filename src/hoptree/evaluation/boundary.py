@@ -21,11 +21,11 @@ from hoptree.engine.trace import read_events
 from hoptree.evaluation.calibration import (
     Attempt,
     BoundaryAwareness,
-    Decision,
+    MemoryDecision,
     average,
     boundary,
     calibrate,
-    decisions_of,
+    memory_decisions,
     score_attempt,
 )
 from hoptree.evaluation.experiment import BOUNDARY_METHOD, BoundaryExperiment
@@ -149,12 +149,12 @@ def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str,
     failed = len(pairs) - len(asked)
     direct, confident = _attempts(asked, judged)
     awareness = _awareness(pairs, judged)
-    calibration = calibrate(decisions_of(direct, confident))
+    calibration = calibrate(memory_decisions(direct, confident))
     usable, verdict, gap_around = judge_boundary(direct, confident)
     probability = None
     if any(pair.confidence is not None for pair in asked):  # of the least likely token of the direct answer
         decisions = [
-            Decision((pair.confidence or 0.0) >= _ANSWERED_ABOVE, direct[pair.id].correct, pair.confidence)
+            MemoryDecision((pair.confidence or 0.0) >= _ANSWERED_ABOVE, direct[pair.id].correct, pair.confidence)
             for pair in asked
         ]
         probability = asdict(calibrate(decisions)) | {"threshold": _ANSWERED_ABOVE}

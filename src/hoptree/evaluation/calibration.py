@@ -23,7 +23,7 @@ _MEASURES = ("f1", "em", "judged", "correct")
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class MemoryDecision:
     """Whether memory answered a question, and whether it was right."""
 
     from_memory: bool
@@ -68,7 +68,7 @@ class Calibration:
     curve: tuple[CurvePoint, ...]
 
 
-def calibrate(decisions: Sequence[Decision]) -> Calibration:
+def calibrate(decisions: Sequence[MemoryDecision]) -> Calibration:
     """Measure coverage, precision and calibration of decisions."""
     from_memory = [decision for decision in decisions if decision.from_memory]
     correct = sum(decision.memory_correct for decision in from_memory)
@@ -205,10 +205,10 @@ def average(parts: Iterable[BoundaryAwareness]) -> dict[str, float | None]:
     return {name: mean_of(values) for name, values in columns.items()}
 
 
-def decisions_of(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> list[Decision]:
+def memory_decisions(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> list[MemoryDecision]:
     """Turn the comparison into decisions: refusing is looking up."""
     return [
-        Decision(attempt is not None, (direct[name] if attempt is None else attempt).correct)
+        MemoryDecision(attempt is not None, (direct[name] if attempt is None else attempt).correct)
         for name, attempt in confident.items()
     ]
 

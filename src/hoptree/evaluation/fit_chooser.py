@@ -14,7 +14,7 @@ from hoptree.core.errors import InputError
 from hoptree.core.lazy import import_optional
 from hoptree.engine.events import Event
 from hoptree.engine.trace import ModelCalled, read_events
-from hoptree.evaluation.calibration import Decision, calibrate
+from hoptree.evaluation.calibration import MemoryDecision, calibrate
 from hoptree.evaluation.metrics import score_answer
 from hoptree.evaluation.run_folder import TRACES, read_rows, read_run
 from hoptree.methods.hop.chooser import EFFORTS, Chooser, Effort, Features, Logistic, Outlook, Weights, is_unfit
@@ -233,7 +233,7 @@ def judge(courses: Sequence[Course], weights: Weights, effort: Effort = "medium"
     """Replay one data set's questions by an effort."""
     chosen = [replay(course, weights, effort) for course in courses]
     every = [replay(course, weights, "high") for course in courses]
-    calibration = calibrate([Decision(True, outcome.f1 >= _RIGHT, outcome.probability) for outcome in chosen])
+    calibration = calibrate([MemoryDecision(True, outcome.f1 >= _RIGHT, outcome.probability) for outcome in chosen])
     given = [outcome for outcome in chosen if outcome.probability >= _RIGHT]
     precision = _mean([float(outcome.f1 >= _RIGHT) for outcome in chosen])
     return Judged(

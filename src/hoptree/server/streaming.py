@@ -202,7 +202,7 @@ class ProgressText:
             case NodeSettled():
                 return self._answer(event)
             case trace.ModelCalled():
-                cached = ", remembered" if event.cached else ""
+                cached = ", from the cache" if event.cached else ""
                 return f"The model replied: {event.step.replace('_', ' ')} ({event.seconds:.1f} s{cached})"
             case trace.Retrieved():
                 titles = list(dict.fromkeys(passage["title"] for passage in event.passages))

@@ -96,13 +96,6 @@ _WORD = re.compile(r"\w+")
 _TURNS = frozenset(("yes", "no", "not", "never", "neither", "nor", "none"))  # turn a statement into its opposite
 
 
-def token_entropy(token: Token) -> float | None:
-    """Return a token's entropy in nats, or that of its likeliest ones, or None."""
-    if token.entropy is not None:
-        return token.entropy
-    return entropy_of_top(token) if token.top else None
-
-
 def entropy_of_top(token: Token) -> float:
     """Return a lower bound of the entropy from the likeliest tokens."""
     known = [logprob for _, logprob in token.top]

@@ -338,12 +338,10 @@ def _bare(name: str, *, article: bool = False) -> str:
     return " ".join(words)
 
 
-async def keep_entities(
-    ctx: Context, query: str, candidates: Sequence[Entity], *, keep: int, node: Node | None = None
-) -> tuple[Entity, ...]:
+async def keep_entities(ctx: Context, query: str, candidates: Sequence[Entity], *, keep: int) -> tuple[Entity, ...]:
     """Return the `keep` entities that the model finds most relevant, or the first."""
     shown = tuple(candidates[:MAX_CANDIDATES])
-    return record_linked(ctx, shown, await choose_entities(ctx, query, shown, keep=keep, node=node), node=node)
+    return record_linked(ctx, shown, await choose_entities(ctx, query, shown, keep=keep))
 
 
 async def choose_entities(

@@ -243,11 +243,9 @@ def _once(entities: Iterable[Entity]) -> tuple[Entity, ...]:
     return tuple(kept.values())
 
 
-async def find_entities(
-    ctx: Context, candidates: Candidates, query: str, *, node: Node | None = None
-) -> EntityCandidates:
+async def find_entities(ctx: Context, candidates: Candidates, query: str) -> EntityCandidates:
     """Find candidates by the words of a query, and by the model's names."""
-    words, mentions = await both(candidates.of_text(query, limit=_MAX_ENTITIES), extract_mentions(ctx, query, node))
+    words, mentions = await both(candidates.of_text(query, limit=_MAX_ENTITIES), extract_mentions(ctx, query))
     return await _add_mentioned(candidates, words, mentions)
 
 

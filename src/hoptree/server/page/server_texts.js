@@ -32,7 +32,7 @@ export const SERVER_ROWS = [
   ["Rebuilt {NODE}: {n} sub-questions", "{NODE} neu aufgebaut: {n} Teilfragen", "重建{NODE}：{n} 个子问题"],
   ["Split {NODE}: {n} sub-question", "{NODE} geteilt: {n} Teilfrage", "拆分{NODE}：{n} 个子问题"],
   ["Split {NODE}: {n} sub-questions", "{NODE} geteilt: {n} Teilfragen", "拆分{NODE}：{n} 个子问题"],
-  ["The model replied: {step} ({seconds} s, remembered)", "Das Modell hat geantwortet: {step} ({seconds} s, gemerkt)", "模型已回复：{step}（{seconds} 秒，来自缓存）"],
+  ["The model replied: {step} ({seconds} s, from the cache)", "Das Modell hat geantwortet: {step} ({seconds} s, aus dem Zwischenspeicher)", "模型已回复：{step}（{seconds} 秒，来自缓存）"],
   ["The model replied: {step} ({seconds} s)", "Das Modell hat geantwortet: {step} ({seconds} s)", "模型已回复：{step}（{seconds} 秒）"],
   ["Searched for “{query}”: nothing found", "Gesucht nach „{query}“: nichts gefunden", "搜索“{query}”：没有找到"],
   ["Searched for “{query}”: {titles}", "Gesucht nach „{query}“: {titles}", "搜索“{query}”：{titles}"],
