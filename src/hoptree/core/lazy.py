@@ -29,7 +29,9 @@ class _LazyModule:
         self._library = library
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_optional(*self._library), name)
+        value = getattr(import_optional(*self._library), name)
+        setattr(self, name, value)  # found without this method from now on
+        return value
 
 
 _USED = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")

@@ -300,7 +300,6 @@ class PassageView:
     terms: frozenset[str]
     sentence_terms: tuple[frozenset[str], ...]
     folded_sentences: tuple[str, ...]
-    folded_text: str
     names: tuple[str, ...]
     mentions: tuple[str, ...]
     has_year: bool
@@ -339,7 +338,6 @@ def _view(texts: Texts, links: Links, name: str, title: str, text: str, aliases:
         title_terms.union(*sentence_terms),
         sentence_terms,
         folded_sentences,
-        "".join(folded_sentences),
         tuple(dict.fromkeys(filter(None, map(folded, names_of(title, aliases))))),
         links.mentions(key_of(name)),
         YEAR.search(text) is not None,
