@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from typing import Any, cast
 
 
@@ -29,9 +30,7 @@ class _LazyModule:
         self._library = library
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(import_optional(*self._library), name)
-        setattr(self, name, value)  # found without this method from now on
-        return value
+        return getattr(sys.modules.get(self._library[0]) or import_optional(*self._library), name)
 
 
 _USED = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
