@@ -1,4 +1,4 @@
-"""How full a run keeps an endpoint of 64 slots (or --slots), and what a request costs of our own processor time, method by method.
+"""How full a run keeps an endpoint of 64 slots (`--slots`), and what a request costs of our processor time, by method.
 
 The endpoint (`slots.py`) is a process of its own on a real socket; replies take 50 to 150 ms. The questions go through
 `run_experiment` with everything on: call cache, real searches, traces, results on disk, scores. Without --data and
