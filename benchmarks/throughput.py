@@ -1,4 +1,4 @@
-"""How full a run keeps an endpoint of 64 slots, and what a request costs of our own processor time, method by method.
+"""How full a run keeps an endpoint of 64 slots (`--slots`), and what a request costs of our processor time, by method.
 
 The endpoint (`slots.py`) is a process of its own on a real socket; replies take 50 to 150 ms. The questions go through
 `run_experiment` with everything on: call cache, real searches, traces, results on disk, scores. Without --data and
@@ -74,6 +74,7 @@ class Measured:
     cpu: float
     waited: float
     start: float = 0.0
+    slots: int = SLOTS
 
     @property
     def cpu_ms(self) -> float:
@@ -89,7 +90,7 @@ class Measured:
     def used(self) -> float:
         """The share of the endpoint's capacity that was used until the run began to end."""
         idle = self.done.idle_until
-        return self.done.held / (self.done.held + idle) if idle else self.done.service / (SLOTS * self.seconds)
+        return self.done.held / (self.done.held + idle) if idle else self.done.service / (self.slots * self.seconds)
 
     @property
     def seconds(self) -> float:
@@ -161,22 +162,23 @@ def generated(folder: Path) -> tuple[Path, Path]:
     return index, data
 
 
-def measure(url: str, folder: Path, experiment: Experiment, workers: int = 1) -> Measured:
+def measure(url: str, folder: Path, experiment: Experiment, workers: int = 1, slots: int = SLOTS) -> Measured:
     """Run one method over the questions and return its figures."""
     out = folder / f"{experiment.method}-{experiment.retriever}"
     figures(url)
     began, cpu, wait = time.perf_counter(), _processor_seconds(), _waited()
-    model = OpenAIModel("slots", base_url=experiment.base_url, slots=SLOTS)
-    summary = asyncio.run(_run(experiment, out, model, workers))
+    model = OpenAIModel("slots", base_url=experiment.base_url, slots=slots)
+    options = RunOptions(cache=out.with_suffix(".sqlite"), concurrency=slots, workers=workers)
+    summary = asyncio.run(_run(experiment, out, model, options))
     wall, cpu, wait = time.perf_counter() - began, _processor_seconds() - cpu, _waited() - wait
     if summary["errors"]:
         raise SystemExit(f"{experiment.method} went wrong: {summary['errors']}")
-    return Measured(experiment.method, experiment.retriever, summary["finished"], figures(url), cpu, wait / wall)
+    done = figures(url)
+    return Measured(experiment.method, experiment.retriever, summary["finished"], done, cpu, wait / wall, slots=slots)
 
 
-async def _run(experiment: Experiment, out: Path, model: OpenAIModel, workers: int) -> dict[str, Any]:
+async def _run(experiment: Experiment, out: Path, model: OpenAIModel, options: RunOptions) -> dict[str, Any]:
     try:
-        options = RunOptions(cache=out.with_suffix(".sqlite"), concurrency=SLOTS, workers=workers)
         return await run_experiment(experiment, out, options, model=model)
     finally:
         await model.aclose()
@@ -193,8 +195,8 @@ def compare(url: str, folder: Path, chosen: argparse.Namespace, index: Path, dat
             experiment = Experiment(data, method, options=options, limit=chosen.questions, **common)
             measure(url, folder / "warm", replace(experiment, limit=1))
             fewer = replace(experiment, limit=max(1, chosen.questions // 5))
-            small = measure(url, folder / "small", fewer, chosen.workers)
-            measured.append(measure(url, folder, experiment, chosen.workers).after(small))
+            small = measure(url, folder / "small", fewer, chosen.workers, chosen.slots)
+            measured.append(measure(url, folder, experiment, chosen.workers, chosen.slots).after(small))
             print(measured[-1].line(judged=False), flush=True)
     return measured
 
@@ -207,7 +209,7 @@ def beside_flashrag(
     methods = [name for name in FLASHRAG_METHODS if name in ours]
     passages = chosen.passages or folder / "corpus.jsonl"
     command = [chosen.flashrag, str(Path(__file__).with_name("flashrag_adapter.py")), "--url", url, "--data", str(data)]
-    command += ["--passages", str(passages), "--index", str(folder / "bm25s"), "--cap", str(SLOTS)]
+    command += ["--passages", str(passages), "--index", str(folder / "bm25s"), "--cap", str(chosen.slots)]
     command += ["--questions", str(chosen.questions), "--methods", ",".join(methods)]
     ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     for line in ran.stdout.splitlines():
@@ -238,20 +240,21 @@ def main() -> int:
     parser.add_argument("--retrievers", type=_names([*CAPACITY]), default=[*CAPACITY], help="names with commas (both)")
     parser.add_argument("--questions", type=int, default=500, help="how many questions a method (default 500)")
     parser.add_argument("--workers", type=int, default=1, help="processes that answer (default 1)")
+    parser.add_argument("--slots", type=int, default=SLOTS, help=f"requests that the endpoint takes at once ({SLOTS})")
     parser.add_argument("--corpus", type=Path, help="an index to search instead of a generated one; with --data")
     parser.add_argument("--data", type=Path, help="a file of questions about it")
     parser.add_argument("--flashrag", help="the python of an environment with FlashRAG, to compare with")
     parser.add_argument("--passages", type=Path, help="the passages of --corpus as JSON lines, for FlashRAG")
     parser.add_argument("--quick", action="store_true", help="60 questions; nothing is judged")
     chosen = parser.parse_args()
-    if (chosen.corpus is None) != (chosen.data is None) or chosen.questions < 1:
-        parser.error("--corpus and --data belong together, and --questions is 1 or more")
+    if (chosen.corpus is None) != (chosen.data is None) or min(chosen.questions, chosen.slots) < 1:
+        parser.error("--corpus and --data belong together, and --questions and --slots are 1 or more")
     if chosen.flashrag and chosen.corpus and not chosen.passages:
         parser.error("--flashrag with --corpus needs --passages")
     if chosen.quick:
         chosen.questions = 60
     os.environ |= {"NO_PROXY": "127.0.0.1", "OPENAI_API_KEY": "none"}
-    with endpoint(SLOTS) as url, tempfile.TemporaryDirectory() as temporary:
+    with endpoint(chosen.slots) as url, tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for name in ("warm", "small"):
             (folder / name).mkdir()

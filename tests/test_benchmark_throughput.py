@@ -28,7 +28,7 @@ def test_flashrag_is_compared_by_seconds_and_processor_time(tmp_path: Path) -> N
     python.write_text(f"#!{sys.executable}\nprint('''{json.dumps(row)}''')\n", encoding="utf-8")
     python.chmod(0o755)
     ours = Measured("oner", "bm25", 100, Figures(requests=100, began=1.0, ended=2.0), cpu=0.2, waited=0.0)
-    chosen = Namespace(flashrag=str(python), passages=None, questions=100)
+    chosen = Namespace(flashrag=str(python), passages=None, questions=100, slots=64)
     first, _ = beside_flashrag("http://127.0.0.1:9", tmp_path, chosen, [ours], tmp_path / "questions.jsonl")
     assert "seconds 1.00 / 2.00 = 0.500" in first and "ms a request 2.00 / 4.00 = 0.50" in first
 

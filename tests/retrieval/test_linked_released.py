@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 
 from hoptree.core.values import Passage
@@ -37,10 +38,10 @@ def test_what_is_too_long_for_a_name_is_not_looked_up(tmp_path: Path) -> None:
     linked = Linked(Index(tmp_path / "idx"))
     asked: list[str] = []
 
-    def borne(name: str) -> bool:
-        asked.append(name)
-        return False
+    def first_borne(names: Iterable[str]) -> str:
+        asked.extend(names)
+        return ""
 
-    linked._links.borne = borne
+    linked._links.first_borne = first_borne
     assert _names_in(" ".join(["x" * 300] * 20), linked._links) == []
     assert max(map(len, asked)) <= 360

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from typing import Any, cast
 
 
@@ -29,7 +30,7 @@ class _LazyModule:
         self._library = library
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_optional(*self._library), name)
+        return getattr(sys.modules.get(self._library[0]) or import_optional(*self._library), name)
 
 
 _USED = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")

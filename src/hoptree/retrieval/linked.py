@@ -11,21 +11,20 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from heapq import nlargest
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import log
 from typing import NamedTuple
-
-from tantivy import DocAddress
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links, folded, names_of
 from hoptree.retrieval.index.tantivy_files import composed
+from hoptree.retrieval.index.text_index import Hit
 from hoptree.retrieval.retriever import fits
 
 _WORTH_A_THREAD = 50_000  # passages of an index: below that a search takes less time than handing it to a thread
@@ -41,7 +40,7 @@ _COUNT_TOLERANCE = 4
 _TIE_BREAK = 0.001
 """Share of a link's worth that counts beyond its cap: of two capped passages the better linked is first."""
 _PASSAGES_KEPT, _NAMES_KEPT, _SEARCHES_KEPT = 2_000, 10_000, 256
-"""Cache sizes: passages with their terms and their ways, titles with their names, and searches."""
+"""Cache sizes: the ways of passages, titles with their names, and searches."""
 _WORD = re.compile(r"\w+")
 
 
@@ -109,22 +108,30 @@ class LinkWeights:
     """Shares of the question that one passage covers, from which links count less, and where they count nothing."""
 
 
+_Documents = tuple[tuple[int, ...], ...]  # passages that bear a name, by document
+
+
 class _Way(NamedTuple):
     """A name that a passage mentions, with spaces around it, and where it leads."""
 
     name: str
     rarity: float
-    bearing: tuple[tuple[int, ...], ...]
+    bearing: _Documents
     mentioning: tuple[int, ...]
 
 
 class _Ways(NamedTuple):
-    """Where a passage leads: by names that it mentions, of which `borne` lead to passages, by places, by its names."""
+    """Where a passage leads: by names that it mentions, of which `borne` lead to passages, by places, by its names.
+
+    `keys` are all that it leads to; by their scores, those `compared` share the worth of a name that several bear.
+    """
 
     borne: int
     by_mentions: tuple[_Way, ...]
-    by_references: tuple[tuple[float, tuple[tuple[int, ...], ...]], ...]
+    by_references: tuple[tuple[float, _Documents], ...]
     by_names: tuple[tuple[float, tuple[int, ...]], ...]
+    keys: frozenset[int]
+    compared: frozenset[int]
 
 
 class Linked(BM25):
@@ -139,8 +146,7 @@ class Linked(BM25):
         super().__init__(index)
         self._links = index.open_links()
         self._weights = weights or LinkWeights()
-        # Neither of these refers to `self`: a cycle would keep the index open.
-        self._terms_of = lru_cache(_PASSAGES_KEPT)(partial(_spaced_terms, index.texts.terms))
+        # This does not refer to `self`: a cycle would keep the index open.
         self._ways_from = lru_cache(_PASSAGES_KEPT)(partial(_ways_from, self._links, self._weights))
         self.identity += f":{self._weights}"
 
@@ -157,58 +163,51 @@ class Linked(BM25):
         best = max((score for _, score, _ in both), default=0.0) or 1.0  # a word that every passage has scores nothing
         own = {key: score / best for key, score, _ in both}
         passages = {key: passage for key, _, passage in both}
-        named = self._named(query)
-        places: dict[int, DocAddress] = {}
-        self._score(query, best, named, own, places)
-        passages |= self._texts.read(places)
+        scored: dict[int, Hit] = {}
+        named = self._named(query, own, scored)
+        own |= {key: scored[key][0] / best for key in named if key not in own and key in scored}
+        passages |= self._texts.read({key: scored[key][1] for key in named if key not in passages and key in scored})
         first = (*hits[:seeds], *fitting[:seeds]) if where else hits[:seeds]
         starts = {key: own[key] for key, _, _ in first}
         starts |= {key: own[key] + bonus for key, bonus in named.items() if key in passages}
         folded_query = f" {folded(query)} "  # folded names are searched in it
-        need = self._link_need(query, [passages[key] for key in starts if fits(passages[key], where)])
-        worths, led = self._follow(query, folded_query, starts, passages, need)
-        self._score(query, best, worths, own, places)
+        strength = self._link_need(query, [key for key in starts if fits(passages[key], where)])
+        ways = {key: self._ways_from(key, passages[key].title, passages[key].aliases) for key in starts}
+        keys = frozenset().union(*(way.keys for way in ways.values()))
+        self._score(query, keys, frozenset().union(*(way.compared for way in ways.values())), own, scored)
+        worths, led = self._follow({key: score * strength for key, score in starts.items()}, ways, folded_query, scored)
+        own |= {key: scored[key][0] / best for key in worths if key not in own and key in scored}
         alone = {key: score + named.get(key, 0.0) for key, score in own.items()}
         kept, doubt = (_KEPT, self._weights.doubt) if named or led else (_KEPT_UNNAMED, 0.0)
         linked = self._lifted(worths, starts, alone, doubt)
         total = {key: round(score + linked.get(key, 0.0), _DECIMALS) for key, score in alone.items()}
         if where:
-            passages |= self._texts.read({key: place for key, place in places.items() if key not in passages})
+            passages |= self._texts.read({key: scored[key][1] for key in total if key not in passages})
             total = {key: score for key, score in total.items() if fits(passages[key], where)}
         firm = self._firm(folded_query, {key: passage for key, _, passage in fitting[:_TOP]}, total)
         _keep(total, [key for place, (key, _, _) in enumerate(fitting[:_TOP]) if place < kept or key in firm])
-        return self._ranked(total, own, named, linked, passages, places, k)
+        return self._ranked(total, own, named, linked, passages, scored, k)
 
     def _score(
-        self, query: str, best: float, keys: Iterable[int], own: dict[int, float], places: dict[int, DocAddress]
+        self, query: str, keys: Set[int], compared: Set[int], own: Mapping[int, float], scored: dict[int, Hit]
     ) -> None:
-        """Score passages that BM25 did not return, and find their addresses."""
-        if missing := [key for key in keys if key not in own]:
-            for key, (score, place) in self._texts.scored(query, missing).items():
-                own[key], places[key] = score / best, place
+        """Score what BM25 did not return, and all that are compared."""
+        if missing := (keys - own.keys() | compared) - scored.keys():
+            scored |= self._texts.scored(query, [*missing])
 
-    def _named(self, query: str) -> dict[int, float]:
+    def _named(self, query: str, own: Mapping[int, float], scored: dict[int, Hit]) -> dict[int, float]:
         """Return the passages whose names are in the query, longest names first, each with its bonus."""
+        names = {name: self._links.bearing(name, self._weights.bearers) for name in _names_in(query, self._links)}
+        self._score(query, _keys(names.values()), _compared(names.values()), own, scored)
         bonuses: dict[int, float] = {}
-        for name in _names_in(query, self._links):
+        for name, documents in names.items():
             worth = self._weights.named / (1 + self._weights.rare_named * log(max(self._links.count(name), 1)))
-            for key, part in self._parts(query, self._links.bearing(name, self._weights.bearers)).items():
+            for key, part in _parts(documents, scored).items():
                 bonuses[key] = max(bonuses.get(key, 0.0), worth * part)
         return bonuses
 
-    def _parts(self, query: str, documents: Sequence[tuple[int, ...]]) -> dict[int, float]:
-        """Share a name's worth among its bearers by how well each matches the query."""
-        if not documents or (len(documents) == 1 and len(documents[0]) == 1):
-            return dict.fromkeys(documents[0] if documents else (), 1.0)
-        hits = self._texts.scored(query, [key for keys in documents for key in keys])
-        scores = {key: score for key, (score, _) in hits.items()}
-        best = max(scores.values(), default=0.0)
-        if not best:  # the beginning of each document stands for it
-            return {keys[0]: 1 / len(documents) for keys in documents}
-        return {key: score / best for key, score in scores.items() if score}
-
     def _follow(
-        self, query: str, folded_query: str, starts: Mapping[int, float], passages: Mapping[int, Passage], need: float
+        self, starts: Mapping[int, float], ways: Mapping[int, _Ways], folded_query: str, scored: Mapping[int, Hit]
     ) -> tuple[dict[int, dict[int, float]], bool]:
         """Return what links from starts to passages are worth, and if names led to any."""
         weights = self._weights
@@ -222,25 +221,24 @@ class Linked(BM25):
                     worths[source] = max(worth, worths.get(source, 0.0))
 
         for source, strength in starts.items():
-            strength *= need
-            ways = self._ways_from(source, passages[source].title, passages[source].aliases)
-            for name, rarity, bearing, mentioning in ways.by_mentions:
+            borne, by_mentions, by_references, by_names, _, _ = ways[source]
+            for name, rarity, bearing, mentioning in by_mentions:
                 if name in folded_query:  # its bearers count as named
                     continue
-                worth = strength * weights.link / rarity / ways.borne**weights.spread
-                for key, part in self._parts(query, bearing).items():
+                worth = strength * weights.link / rarity / borne**weights.spread
+                for key, part in _parts(bearing, scored).items():
                     led = True
                     give((key,), worth * part, source)
                 give(mentioning, strength * weights.together / rarity, source)
-            for rarity, bearing in ways.by_references:
-                parts = self._parts(query, bearing)
+            for rarity, bearing in by_references:
+                parts = _parts(bearing, scored)
                 if all(source in linked.get(key, ()) for key in parts):  # its words are the name of the page
                     continue
-                share = rarity * len(ways.by_references) ** weights.spread
+                share = rarity * len(by_references) ** weights.spread
                 for key, part in parts.items():
                     led = True
                     give((key,), strength * weights.reference * part / share, source)
-            for rarity, mentioners in ways.by_names:
+            for rarity, mentioners in by_names:
                 give(mentioners, strength * weights.back / rarity, source)
         return linked, led
 
@@ -276,17 +274,14 @@ class Linked(BM25):
         last = min(nlargest(_TOP, held.values()), default=0.0)
         return {key for key in candidates if held[key] >= last}
 
-    def _link_need(self, query: str, starts: Sequence[Passage]) -> float:
+    def _link_need(self, query: str, starts: Sequence[int]) -> float:
         """Return how much links count: less where one passage covers most of the query."""
         low, high = self._weights.covered
         terms = self._texts.sought(query)
         rarity = self._texts.rarity(terms)
         total = sum(rarity.values()) or 1.0
-        best = 0.0
-        for passage in starts:
-            held = self._terms_of(passage.title, passage.text)
-            best = max(best, sum(rarity[term] for term in terms if f" {term} " in held) / total)
-        return min(1.0, max(0.0, (high - best) / (high - low)))
+        covered = (sum(rarity[term] for term in held) / total for held in self._texts.shared(terms, starts))
+        return min(1.0, max(0.0, (high - max(covered, default=0.0)) / (high - low)))
 
     def _ranked(
         self,
@@ -295,7 +290,7 @@ class Linked(BM25):
         named: Mapping[int, float],
         linked: Mapping[int, float],
         passages: dict[int, Passage],
-        places: Mapping[int, DocAddress],
+        scored: Mapping[int, Hit],
         k: int,
     ) -> tuple[Passage, ...]:
         if not total:
@@ -303,7 +298,7 @@ class Linked(BM25):
         order = sorted(total, key=lambda key: -total[key])
         cut = total[order[min(k, len(order)) - 1]]
         wanted = [key for key in order if total[key] >= cut]
-        passages |= self._texts.read({key: places[key] for key in wanted if key not in passages})
+        passages |= self._texts.read({key: scored[key][1] for key in wanted if key not in passages})
         ranked = [
             with_score(passages[key], total[key], _stages(own[key], named.get(key, 0.0), linked.get(key, 0.0)))
             for key in wanted
@@ -312,9 +307,30 @@ class Linked(BM25):
         return tuple(ranked[:k])
 
 
-def _spaced_terms(terms: Callable[[str], Sequence[str]], title: str, text: str) -> str:
-    """Return the terms of a passage, each between spaces: a set of them takes ten times the memory."""
-    return f" {' '.join(terms(f'{title} {text}'))} "
+def _is_single(documents: _Documents) -> bool:
+    """Tell whether a name is borne by one passage alone."""
+    return len(documents) == 1 and len(documents[0]) == 1
+
+
+def _keys(names: Iterable[_Documents]) -> frozenset[int]:
+    """Return the passages that bear any of several names."""
+    return frozenset(key for documents in names for keys in documents for key in keys)
+
+
+def _compared(names: Iterable[_Documents]) -> frozenset[int]:
+    """Return those that bear one with others."""
+    return _keys(documents for documents in names if not _is_single(documents))
+
+
+def _parts(documents: _Documents, scored: Mapping[int, Hit]) -> dict[int, float]:
+    """Share a name's worth among its bearers by how well each matches the query."""
+    if _is_single(documents):
+        return {documents[0][0]: 1.0}
+    scores = {key: scored[key][0] for key in chain.from_iterable(documents) if key in scored}
+    best = max(scores.values(), default=0.0)
+    if not best:  # the beginning of each document stands for it
+        return {keys[0]: 1 / len(documents) for keys in documents}
+    return {key: score / best for key, score in scores.items() if score}
 
 
 def _ways_from(links: Links, weights: LinkWeights, key: int, title: str, aliases: tuple[str, ...]) -> _Ways:
@@ -327,6 +343,8 @@ def _ways_from(links: Links, weights: LinkWeights, key: int, title: str, aliases
     def rarity(count: int) -> float:
         return 1 + weights.rare * log(max(count, 1))
 
+    bearing = [tie.bearing for tie in (*ties.values(), *places) if tie.bearing]
+    mentioning = chain(backward, (tie.mentioning for tie in ties.values()))
     return _Ways(
         max(sum(tie.borne for tie in ties.values()), 1),
         tuple(
@@ -336,6 +354,8 @@ def _ways_from(links: Links, weights: LinkWeights, key: int, title: str, aliases
         ),
         tuple((rarity(tie.mentioned), tie.bearing) for tie in places if tie.borne),
         tuple((rarity(len(keys)), keys) for keys in backward if keys),
+        _keys(bearing).union(*mentioning),
+        _compared(bearing),
     )
 
 
@@ -368,14 +388,11 @@ def _names_in(query: str, links: Links) -> list[str]:
     names: list[str] = []
     at = begins = 0
     while at < len(words):
-        size = 1
-        for last in range(min(at + _MAX_NAME_WORDS, len(words)) - 1, at - 1, -1):
-            name = joined[begins : ends[last] - 1]
-            if len(name) <= _MAX_NAME_CHARS and links.borne(name):
-                size = last - at + 1
-                if size > 1 or not (words[at][0].islower() or _within_a_name(query, words, at)):
-                    names.append(name)
-                break
+        lengths = (end - 1 - begins for end in reversed(ends[at : at + _MAX_NAME_WORDS]))
+        name = links.first_borne(joined[begins : begins + length] for length in lengths if length <= _MAX_NAME_CHARS)
+        size = 1 + name.count(" ")
+        if size > 1 or (name and not (words[at][0].islower() or _within_a_name(query, words, at))):
+            names.append(name)
         at += size
         begins = ends[at - 1]
     return names

@@ -9,18 +9,21 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
+
+import ahocorasick_rs
 
 from hoptree.core.lazy import lazy_import
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.links import DIGIT, YEAR, PassageReader, folded
+from hoptree.retrieval.shared_names import SharedNames
 from hoptree.text.names import name_spans
 
 np = lazy_import("numpy", "A ranker", "eval")
 Array = Any
 _SEEDS = 10  # best passages by the first search: their links count among the features of a passage alone
 _CHOSEN = 9  # best passages by their features alone: each is tried as the one already chosen
-_MAX_SHARERS = 20  # a name that more candidates mention tells nothing
 _ANY = 0.2  # what a shared name is worth where the sentence with it has no further word of the question
 _DECIMALS = 6  # of a feature: further ones depend on the processor
 _COMPARISON = re.compile(
@@ -104,30 +107,33 @@ class Features:
         rows = [[bool(each & meant) for meant in near] for each in held]
         self._meant_sentence = self._with_title | np.array(rows, dtype=bool).reshape(self._with_title.shape)
         self._meant = np.logical_or.reduceat(self._meant_sentence, self._starts, axis=0)
-        self._mentions: dict[tuple[int, int], int] = {}
 
     def _matrix(self, terms: Sequence[str], held: Sequence[frozenset[str]]) -> Array:
         rows = [[term in each for term in terms] for each in held]
         return np.array(rows, dtype=bool).reshape(len(held), len(terms))
 
-    def _mention(self, source: int, to: int) -> int:
-        """Return the sentence of one candidate that names another; -1 if none does."""
-        if (source, to) not in self._mentions:
-            view, place = self._views[source], -1
-            for name in self._views[to].names if source != to else ():
-                spaced = f" {name} "
-                if spaced in view.folded_text:
-                    place = next((at for at, each in enumerate(view.folded_sentences) if spaced in each), -1)
-                    break
-            self._mentions[source, to] = place
-        return self._mentions[source, to]
+    @cached_property
+    def _naming(self) -> Array:
+        """The sentence of each candidate that names each other one; -1 where none does."""
+        bearers: dict[str, list[int]] = defaultdict(list)
+        for place, view in enumerate(self._views):
+            for name in view.names:
+                bearers[f" {name} "].append(place)
+        names = list(bearers)
+        finder = ahocorasick_rs.AhoCorasick(names, store_patterns=False)
+        naming = np.full((len(self._views), len(self._views)), -1)
+        for source, view in enumerate(self._views):
+            first: dict[str, int] = {}
+            for at, text in enumerate(view.folded_sentences):
+                for index, _, _ in finder.find_matches_as_indexes(text, overlapping=True):
+                    first.setdefault(names[index], at)
+            for to in {bearer for name in first for bearer in bearers[name]} - {source}:
+                naming[source, to] = next(first[f" {name} "] for name in self._views[to].names if f" {name} " in first)
+        return naming
 
-    def _links(self, chosen: Iterable[int]) -> tuple[Array, Array]:
+    def _links(self, chosen: Array) -> tuple[Array, Array]:
         """Return which sentence of a chosen passage names each candidate, and which of a candidate names it."""
-        places = range(len(self._views))
-        to = [[self._mention(source, place) for place in places] for source in chosen]
-        back = [[self._mention(place, source) for place in places] for source in chosen]
-        return np.array(to), np.array(back)
+        return self._naming[chosen], self._naming[:, chosen].T
 
     def alone(self) -> Array:
         """Return a row of features for each candidate."""
@@ -183,7 +189,7 @@ class Features:
             (back >= 0).sum(axis=0),
             ((back >= 0) * scores[seeds][:, None]).max(axis=0),
             sources.max(axis=0),
-            self._shared(seeds)[0].max(axis=0),
+            self._rarest_shared(seeds),
             np.array([view.has_year for view in self._views]) * bool(_TIME.search(self._query)),
             np.array([view.digits for view in self._views]) * bool(_QUANTITY.search(self._query)),
             self._meant @ weights,
@@ -239,47 +245,40 @@ class Features:
             sizes[group], ranks[group] = len(group), range(len(group))
         return sizes, ranks
 
+    @cached_property
+    def _sharing(self) -> SharedNames:
+        return SharedNames(self._views, self._starts, self._reader.rarity, self._folded)
+
+    def _rarest_shared(self, chosen: Array) -> Array:
+        """Return the rarity of the rarest name that each candidate shares with any of the chosen ones."""
+        _, source, to = self._sharing.pairs(chosen)
+        rarest = np.zeros(len(self._views))
+        np.maximum.at(rarest, self._sharing.holder[to], self._sharing.rarity[source])
+        return rarest
+
     def _shared(self, chosen: Array) -> Array:
         """Return, for names that a chosen passage and a candidate mention and the question does not:
 
         the rarest; how many; what is new in the candidate's sentence with one; what the chosen one's sentence covers;
         both together; and the latter for names in the candidate's title, and in its first sentence.
         """
-        rows = {int(place): row for row, place in enumerate(chosen)}
-        shared = np.zeros((7, len(rows), len(self._views)))
-        by_name: dict[str, list[int]] = defaultdict(list)
-        for place, view in enumerate(self._views):
-            for name in view.mentions:
-                by_name[name].append(place)
-        covered = self._meant_sentence @ self._weights
+        sharing = self._sharing
+        shared = np.zeros((7, len(chosen), len(self._views)))
+        row, source, to = sharing.pairs(chosen)
+        if not len(row):
+            return shared
         new = np.where(self._meant[chosen], 0.0, self._weights) @ self._meant_sentence.T.astype(float)
-        titles = [f" {' '.join(view.names)} " for view in self._views]
-        maximum = np.maximum
-        for name, holders in by_name.items():
-            spaced = f" {name} "
-            sources = [place for place in holders if place in rows]
-            if not sources or not 2 <= len(holders) <= _MAX_SHARERS or spaced in self._folded:
-                continue
-            rarity = self._reader.rarity(name)
-            places = {holder: self._sentences_with(holder, spaced) for holder in holders}
-            for source in sources:
-                row = rows[source]
-                here = rarity * max((covered[at] for at in places[source]), default=0.0)
-                for to in holders:
-                    if to == source:
-                        continue
-                    fresh = max((new[row, at] for at in places[to]), default=0.0)
-                    values = (rarity, 0.0, rarity * fresh, here, here * (_ANY + fresh))
-                    first = here if self._starts[to] in places[to] else 0.0
-                    cell = shared[:, row, to]
-                    count = cell[1] + 1
-                    maximum(cell, (*values, here if spaced in titles[to] else 0.0, first), out=cell)
-                    cell[1] = count
+        rarity = sharing.rarity[source]
+        here = rarity * sharing.best(self._meant_sentence @ self._weights)[source]
+        fresh = sharing.best(new)[row, to]
+        in_title, in_first = here * sharing.in_title[to], here * sharing.in_first[to]
+        cells = (row, sharing.holder[to])
+        np.add.at(shared[1], cells, 1.0)
+        for place, values in zip(
+            (0, 2, 3, 4, 5, 6), (rarity, rarity * fresh, here, here * (_ANY + fresh), in_title, in_first), strict=True
+        ):
+            np.maximum.at(shared[place], cells, values)
         return shared
-
-    def _sentences_with(self, place: int, spaced: str) -> list[int]:
-        start = int(self._starts[place])
-        return [start + at for at, text in enumerate(self._views[place].folded_sentences) if spaced in text]
 
     def after(self, chosen: Array) -> Array:
         """Return a row of features for each candidate after each chosen passage."""
@@ -325,18 +324,18 @@ class Features:
         ]
         return _table(columns, axis=2)
 
-    def _alike(self, chosen: Array) -> list[list[float]]:
+    def _alike(self, chosen: Array) -> Array:
         """Return the cosine of each candidate's words with each chosen passage's words."""
         terms = [view.terms for view in self._views]
-        squares = {term: value**2 for term, value in self._reader.texts.rarity(tuple(set().union(*terms))).items()}
-        norms = [sum(squares[term] for term in sorted(held)) ** 0.5 or 1.0 for held in terms]
-        return [
-            [
-                sum(squares[term] for term in sorted(terms[place] & held)) / norms[place] / norm
-                for held, norm in zip(terms, norms, strict=True)
-            ]
-            for place in chosen
-        ]
+        rarity = self._reader.texts.rarity(sorted(frozenset().union(*terms)))
+        column = {term: place for place, term in enumerate(rarity)}
+        owner = np.repeat(np.arange(len(terms)), [len(held) for held in terms])
+        weighted = np.zeros((len(terms), len(rarity)))
+        weighted[owner, [column[term] for held in terms for term in held]] = 1.0
+        weighted *= [*rarity.values()]
+        norms = np.sqrt((weighted**2).sum(axis=1))
+        norms[norms == 0] = 1.0
+        return weighted[chosen] @ weighted.T / norms[chosen][:, None] / norms
 
     def chained(self, alone: Array, first: Array) -> Array:
         """Return features of each candidate after the best others, by the scores that their features alone gave."""

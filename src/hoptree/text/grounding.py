@@ -46,21 +46,25 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
     somebody else is buried in is not evidence. A question without names asks for the words alone; yes and no, which
     passages do not say, ask for the name alone.
     """
-    names = _names(question)
-    ways = _ways(answer.text)
     spelling = ""
     support = []
     for passage in passages:
-        held = _held(passage.title, passage.text)
-        if names and not any(name.stands_in(held) for name in names):
-            continue
-        if spelled := answer.text if ways[0] in (("yes",), ("no",)) else _spelled(ways, passage, held):
+        if spelled := _supported(answer.text, question, passage.title, passage.text):
             support.append(passage.id)
             as_given = answer.text in f"{passage.title}. {passage.text}"
             spelling = answer.text if as_given else spelling or spelled
     if not support:
         return replace(answer, status="unknown", support=())
     return replace(answer, text=spelling, support=tuple(support))
+
+
+def _supported(answer: str, question: str, title: str, text: str) -> str:
+    """Return an answer as a passage that supports it spells it, or ""."""
+    names, ways = _names(question), _ways(answer)
+    held = _held(title, text)
+    if names and not any(name.stands_in(held) for name in names):
+        return ""
+    return answer if ways[0] in (("yes",), ("no",)) else _spelled(ways, f"{title}. {text}", held)
 
 
 def has_names(question: str) -> bool:
@@ -91,6 +95,8 @@ def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answe
 
 def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
     """Whether passages hold an answer or all its names; yes and no need no passage."""
+    if read_yes_no(answer) is not None:
+        return True
     texts = [(passage.title, plain_numbers(passage.text)) for passage in passages]
     folded = [_held(*text) for text in texts]
 
@@ -101,7 +107,7 @@ def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
             return True
         return any(_dates_within(words, (f"{title}. {text}" for title, text in texts)))
 
-    if read_yes_no(answer) is not None or holds(answer):
+    if holds(answer):
         return True
     parts = parts_of(answer)
     return bool(parts) and all(map(holds, parts))
@@ -110,12 +116,12 @@ def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
 def holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]:
     """Return the passages that hold an answer or its date."""
     answer = plain_numbers(answer)
-    passages = [replace(passage, text=plain_numbers(passage.text)) for passage in passages]
-    spellings = [answer, *_dates_within(answer, [passage.text for passage in passages])]
+    texts = [plain_numbers(passage.text) for passage in passages]
+    spellings = dict.fromkeys((answer, *_dates_within(answer, texts)))
     return {
-        passage_id
-        for spelling in spellings
-        for passage_id in grounded(Answer(spelling, spelling, "answered"), question, passages).support
+        passage.id
+        for passage, text in zip(passages, texts, strict=True)
+        if any(_supported(spelling, question, passage.title, text) for spelling in spellings)
     }
 
 
@@ -193,12 +199,11 @@ def _ways(answer: str) -> tuple[tuple[str, ...], ...]:
     return tuple(dict.fromkeys(tuple(_fold(word) for word in part) for part in (words, *telling)))
 
 
-def _spelled(ways: Sequence[tuple[str, ...]], passage: Passage, held: str) -> str:
+def _spelled(ways: Sequence[tuple[str, ...]], text: str, held: str) -> str:
     """Return the words as the text spells them, in the first of these ways; or ""."""
     ways = [part for part in ways if part and f" {' '.join(part)} " in held]
     if not ways:
         return ""
-    text = f"{passage.title}. {passage.text}"
     words = list(_WORD.finditer(text))
     folded = _spaced(_fold(word[0]) for word in words)
     for part in ways:

@@ -34,6 +34,7 @@ _LIST_TOKENS = 256
 _UNCLEAR = {"ref_dangling", "ref_cycle"}
 _WARNED_OF = {*_UNCLEAR, "cap_nodes", "cap_depth"}
 DEMONSTRATIONS = 3
+_BANK = "bank.jsonl"
 _SAME_KIND_FACTOR = 1.5
 _LINK_PENALTY = 2.0  # for each hop more or less than the question has
 _FOREIGN_WORD_PENALTY = 0.2  # for a word that only the demonstration has, beside one that both have
@@ -52,7 +53,7 @@ class Demonstration:
 
 def load_bank() -> tuple[Demonstration, ...]:
     """Load all demonstrations; the first three are shaped like the paper's."""
-    return _read_bank(read_demonstrations("bank.jsonl"))
+    return _read_bank(read_demonstrations(_BANK))
 
 
 @lru_cache(maxsize=32)
@@ -80,16 +81,14 @@ def nearest_demonstrations(question: str, n: int = DEMONSTRATIONS) -> tuple[Demo
     Likeness is that of the wording without names: the shape of a question decides how it splits, not its subject.
     """
     bank = load_bank()
-    bags = [_shape(shot.question) for shot in bank]
-    weight = _weights(tuple(bags))
     shape, hops = _shape(question), _count_links(question)
 
-    def likeness(shot: Demonstration, bag: frozenset[str]) -> float:
-        shared = sum(weight[word] for word in bag & shape)
-        foreign = sum(weight[word] for word in bag - shape)
-        return shared - _FOREIGN_WORD_PENALTY * foreign - _LINK_PENALTY * abs(hops - _count_links(shot.question))
+    def likeness(known: _Shape) -> float:
+        shared = sum(known.weights[word] for word in known.weights.keys() & shape)
+        foreign = known.total - shared
+        return shared - _FOREIGN_WORD_PENALTY * foreign - _LINK_PENALTY * abs(hops - known.links)
 
-    scores = [likeness(shot, bag) for shot, bag in zip(bank, bags, strict=True)]
+    scores = [likeness(known) for known in _read_shapes(read_demonstrations(_BANK))]
     first = max(range(len(bank)), key=lambda place: (scores[place], -place))
     # Examples of one kind show one pattern; a mixture invites a mixture.
     factors = [_SAME_KIND_FACTOR if shot.kind == bank[first].kind else 1.0 for shot in bank]
@@ -97,14 +96,25 @@ def nearest_demonstrations(question: str, n: int = DEMONSTRATIONS) -> tuple[Demo
     return tuple(bank[place] for place in reversed(ranked[:n]))
 
 
-@lru_cache(maxsize=4)
-def _weights(bags: tuple[frozenset[str], ...]) -> dict[str, float]:
-    """Return how rare each word is among the demonstrations."""
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """How rare each word of a demonstration's question is among them all, the sum of that, and the question's links."""
+
+    weights: Mapping[str, float]
+    total: float
+    links: int
+
+
+@lru_cache(maxsize=32)
+def _read_shapes(text: str) -> tuple[_Shape, ...]:
+    bank = _read_bank(text)
+    bags = [_shape(shot.question) for shot in bank]
     counts = Counter(word for bag in bags for word in bag)
-    return {word: math.log(1 + len(bags) / count) for word, count in counts.items()}
+    weights = [{word: math.log(1 + len(bags) / counts[word]) for word in bag} for bag in bags]
+    links = [_count_links(shot.question) for shot in bank]
+    return tuple(_Shape(each, sum(each.values()), count) for each, count in zip(weights, links, strict=True))
 
 
-@lru_cache(maxsize=512)  # the demonstrations' own come again with every question
 def _shape(question: str) -> frozenset[str]:
     """Return the words and word pairs of a question, with names masked."""
     text = _without_names(question[:1].lower() + question[1:])
@@ -113,7 +123,6 @@ def _shape(question: str) -> frozenset[str]:
     return frozenset(kept) | {f"{a} {b}" for a, b in pairwise(kept)}
 
 
-@lru_cache(maxsize=512)
 def _count_links(question: str) -> int:
     """Count how often a question goes from one thing to another: roughly its hops."""
     return len(_LINK.findall(_without_names(question, 1)))

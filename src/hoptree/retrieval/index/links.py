@@ -65,7 +65,8 @@ class Ties(NamedTuple):
 class Links:
     """Reads the mention graph, as it was when it was opened.
 
-    `mentions` are the names in a passage, `count` how many passages mention a name, `borne` whether any bears it.
+    `mentions` are the names in a passage, `count` how many passages mention a name, `borne` whether any bears it, and
+    `first_borne` the first of several that one bears.
     `references` are the places that a passage points to, which bear names as well (`corpus/references.py`).
     `mentioning` and `bearing` (by document) return passages of a name; none if they are more than a number. `ties` is
     all of that in one look.
@@ -74,13 +75,21 @@ class Links:
     def __init__(self, folder: Path) -> None:
         read = _Reader(folder)  # one that does not refer to the caches: a cycle would keep the index open
         self.knows: Callable[[int], bool] = read.knows
-        self.mentions: Callable[[int], tuple[str, ...]] = lru_cache(_KEPT)(read.mentions)
-        self.references: Callable[[int], tuple[str, ...]] = lru_cache(_KEPT)(read.references)
+        self._mentioned: Callable[[int], tuple[tuple[str, ...], tuple[str, ...]]] = lru_cache(_KEPT)(read.mentioned)
         self.count: Callable[[str], int] = lru_cache(_KEPT)(read.count)
-        self.borne: Callable[[str], bool] = lru_cache(_KEPT)(read.borne)
+        self.first_borne: Callable[[Iterable[str]], str] = read.first_borne
         self.mentioning: Callable[[str, int], tuple[int, ...]] = lru_cache(_KEPT)(read.mentioning)
         self.bearing: Callable[[str, int], tuple[tuple[int, ...], ...]] = lru_cache(_KEPT)(read.bearing)
         self.ties: Callable[[str, int, int, int], Ties] = lru_cache(_KEPT)(read.ties)
+
+    def borne(self, name: str) -> bool:
+        return bool(self.first_borne([name]))
+
+    def mentions(self, key: int) -> tuple[str, ...]:
+        return self._mentioned(key)[0]
+
+    def references(self, key: int) -> tuple[str, ...]:
+        return self._mentioned(key)[1]
 
 
 class _Reader:
@@ -96,36 +105,38 @@ class _Reader:
         with _DAMAGED:
             return bool(self._searcher.doc_freq("key", key))
 
-    def mentions(self, key: int) -> tuple[str, ...]:
-        return tuple(name for name in self._mentioned(key) if not name.startswith(MARK))
-
-    def references(self, key: int) -> tuple[str, ...]:
-        return tuple(name for name in self._mentioned(key) if name.startswith(MARK))
-
-    def _mentioned(self, key: int) -> tuple[str, ...]:
+    def mentioned(self, key: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names that a passage mentions, and the places that it points to."""
         names: set[str] = set()
         with _DAMAGED:
             records = max(int(self._searcher.doc_freq("key", key)), 1)
             for _, address in self._searcher.search(self._term("key", key), records, count=False).hits:
                 names.update(self._searcher.doc(address).get_all("mentions"))
-        return tuple(sorted(names))
+        in_order = sorted(names)
+        places = tuple(name for name in in_order if name.startswith(MARK))
+        return tuple(name for name in in_order if not name.startswith(MARK)) if places else tuple(in_order), places
 
     def count(self, name: str) -> int:
         with _DAMAGED:
             return int(self._searcher.doc_freq("mentions", name))
 
-    def borne(self, name: str) -> bool:
+    def first_borne(self, names: Iterable[str]) -> str:
+        """Return the first of several names that a passage bears; "" if none is borne."""
+        doc_freq = self._searcher.doc_freq
         with _DAMAGED:
-            if not self._searcher.doc_freq("bears", name):
-                return False
-            # The frequency counts removed passages, too, as long as others of their segment are there.
-            return bool(self._searcher.search(self._term("bears", name), 1, count=False).hits)
+            for name in names:
+                # The frequency counts removed passages, too, as long as others of their segment are there.
+                if doc_freq("bears", name) and self._search("bears", name, 1):
+                    return name
+        return ""
 
     def mentioning(self, name: str, most: int) -> tuple[int, ...]:
-        return self._keys(self._hits("mentions", name, most + 1), most)
+        with _DAMAGED:
+            return self._keys(self._hits("mentions", name, most + 1), most)
 
     def bearing(self, name: str, most: int) -> tuple[tuple[int, ...], ...]:
-        return self._documents(self._hits("bears", name, most * _MAX_PASSAGES_PER_DOCUMENT), most)
+        with _DAMAGED:
+            return self._documents(self._hits("bears", name, most * _MAX_PASSAGES_PER_DOCUMENT), most)
 
     def ties(self, name: str, bearers: int, mentioners: int, tolerated: int) -> Ties:
         """Return the ties of a name with at most so many bearers and mentioners.
@@ -134,37 +145,31 @@ class _Reader:
         """
         with _DAMAGED:
             count = int(self._searcher.doc_freq("mentions", name))
-        hits = self._hits("bears", name, bearers * _MAX_PASSAGES_PER_DOCUMENT)
-        tied = self._search("mentions", name, mentioners + 1) if 2 <= count <= tolerated else []
-        return Ties(count, bool(hits), self._documents(hits, bearers), self._keys(tied, mentioners))
+            hits = self._hits("bears", name, bearers * _MAX_PASSAGES_PER_DOCUMENT)
+            tied = self._search("mentions", name, mentioners + 1) if 2 <= count <= tolerated else []
+            return Ties(count, bool(hits), self._documents(hits, bearers), self._keys(tied, mentioners))
 
     def _keys(self, hits: list[tantivy.DocAddress], most: int) -> tuple[int, ...]:
         return () if not hits or len(hits) > most else tuple(sorted(self._values("key", hits)))
 
     def _documents(self, hits: list[tantivy.DocAddress], most: int) -> tuple[tuple[int, ...], ...]:
         """Return the keys at some places by document; none if there are more documents than a number."""
-        if not hits:
-            return ()
-        if len(hits) > 1:
-            hits.sort(key=lambda at: (at.segment_ord, at.doc))
+        if len(hits) < 2:
+            return tuple((key,) for key in self._values("key", hits)) if hits and most else ()
+        hits.sort(key=lambda at: (at.segment_ord, at.doc))
         documents: dict[int, list[int]] = {}
         for key, document in zip(self._values("key", hits), self._values("document", hits), strict=True):
             documents.setdefault(document, []).append(key)
         return () if len(documents) > most else tuple(tuple(documents[document]) for document in sorted(documents))
 
     def _hits(self, field: str, name: str, most: int) -> list[tantivy.DocAddress]:
-        with _DAMAGED:
-            if not self._searcher.doc_freq(field, name):
-                return []
-        return self._search(field, name, most)
+        return self._search(field, name, most) if self._searcher.doc_freq(field, name) else []
 
     def _search(self, field: str, name: str, most: int) -> list[tantivy.DocAddress]:
-        with _DAMAGED:
-            return [at for _, at in self._searcher.search(self._term(field, name), most, count=False).hits]
+        return [at for _, at in self._searcher.search(self._term(field, name), most, count=False).hits]
 
     def _values(self, field: str, places: list[tantivy.DocAddress]) -> list[int]:
-        with _DAMAGED:
-            return [int(value or 0) for value in self._searcher.fast_field_values(field, places)]
+        return [int(value or 0) for value in self._searcher.fast_field_values(field, places)]
 
     def _term(self, field: str, value: str | int) -> tantivy.Query:
         return tantivy.Query.term_query(self._schema, field, value, index_option="basic")
@@ -300,7 +305,6 @@ class PassageView:
     terms: frozenset[str]
     sentence_terms: tuple[frozenset[str], ...]
     folded_sentences: tuple[str, ...]
-    folded_text: str
     names: tuple[str, ...]
     mentions: tuple[str, ...]
     has_year: bool
@@ -339,7 +343,6 @@ def _view(texts: Texts, links: Links, name: str, title: str, text: str, aliases:
         title_terms.union(*sentence_terms),
         sentence_terms,
         folded_sentences,
-        "".join(folded_sentences),
         tuple(dict.fromkeys(filter(None, map(folded, names_of(title, aliases))))),
         links.mentions(key_of(name)),
         YEAR.search(text) is not None,

@@ -34,7 +34,6 @@ _STORE_BLOCK_BYTES = 4_096
 KEYS_AT_ONCE = 1_000
 ANALYZER = "hoptree"
 LANGUAGE = "language"  # the name of the metadata that says which language a passage is in
-PLAIN_MARK = b"="  # the first byte of the record of a passage that is its own document
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,3 +257,33 @@ def is_plain(passage: Passage) -> bool:
         and not passage.references
         and (not passage.document or (passage.document == passage.id and passage.end == len(passage.text)))
     )
+
+
+_PLAIN = b"="  # the first byte of the record of a passage that is its own document
+Names = tuple[str, ...]
+Stored = tuple[str, str, str, str, int, int, Names, tuple[tuple[str, str], ...], Names, Names]
+"""A passage without its score: id, title, text, document, start, end, aliases, metadata, anchors, references."""
+
+
+def record_of(passage: Passage) -> bytes:
+    """Return what is stored of a passage beside title and text; for a plain passage only its id."""
+    if is_plain(passage):
+        return _PLAIN + passage.id.encode("utf-8", "surrogatepass")
+    rest = [passage.id, passage.document, passage.start, passage.end, passage.aliases, passage.metadata]
+    if passage.anchors or passage.references:
+        rest += [passage.anchors, passage.references]
+    return json.dumps(rest).encode()
+
+
+def read_stored(searcher: tantivy.Searcher, segment: int, place: int) -> Stored:
+    stored = searcher.doc(tantivy.DocAddress(segment, place))
+    body = stored.get_all("body")
+    title, text = body[0], body[-1]
+    record = bytes(stored["record"][0])
+    if record.startswith(_PLAIN):
+        name = record[len(_PLAIN) :].decode("utf-8", "surrogatepass")
+        return name, title, text, name, 0, len(text), (), (), (), ()
+    name, document, start, end, aliases, metadata, *links = json.loads(record)
+    fields = tuple((name, value) for name, value in metadata)
+    anchors, references = map(tuple, links or ((), ()))
+    return name, title, text, document, start, end, tuple(aliases), fields, anchors, references

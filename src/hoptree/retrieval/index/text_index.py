@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import accumulate, chain
@@ -21,8 +20,8 @@ from hoptree.retrieval.index.tantivy_files import (
     ANALYZER,
     KEYS_AT_ONCE,
     LANGUAGE,
-    PLAIN_MARK,
     STEMMED,
+    Stored,
     TantivyErrors,
     analyzer_for,
     composed,
@@ -31,6 +30,7 @@ from hoptree.retrieval.index.tantivy_files import (
     key_of,
     lockable_folder,
     pairs,
+    read_stored,
     tag_of,
     without_asking,
 )
@@ -45,6 +45,7 @@ _MAX_TIES = 20_000
 _TITLE_CANDIDATES = (1_000, 8_000, 64_000)
 """Passages among which those of a title are looked for: more of them where too few are found."""
 _SCAN_AT_ONCE = 2_000
+_TERMS_AT_ONCE = 20  # whose powers of two a score can hold, and their sum
 _MAX_SCORED = 80_000
 """Occurrences of query words to score, which takes one to two milliseconds; one more for every 50 passages."""
 _MIN_SEARCH_WORDS = 3
@@ -57,9 +58,6 @@ _DAMAGED = TantivyErrors("The index is damaged")
 Word = tuple[str, str]  # a field and a term in it
 Hit = tuple[float, tantivy.DocAddress]
 Stages = tuple[tuple[str, float], ...]
-Names = tuple[str, ...]
-Stored = tuple[str, str, str, str, int, int, Names, tuple[tuple[str, str], ...], Names, Names]
-"""A passage without its score: id, title, text, document, start, end, aliases, metadata, anchors, references."""
 
 
 class Texts:
@@ -92,7 +90,7 @@ class Texts:
         self._term: Callable[[str, str], tantivy.Query] = lru_cache(_TERMS_KEPT)(term)
         known = partial(_known, lru_cache(_TERMS_KEPT)(partial(_count, self._searcher)), sought, spoken)
         self._words: Callable[[str], Mapping[Word, int]] = lru_cache(_QUERIES_KEPT)(known)
-        self._stored: Callable[[int, int], Stored] = lru_cache(_PASSAGES_KEPT)(partial(_read_stored, self._searcher))
+        self._stored: Callable[[int, int], Stored] = lru_cache(_PASSAGES_KEPT)(partial(read_stored, self._searcher))
         self._rarity: Callable[[str], float] = lru_cache(_TERMS_KEPT)(partial(_rarity, self._searcher))
 
     def __len__(self) -> int:
@@ -209,12 +207,24 @@ class Texts:
     def scored(self, query: str, keys: Sequence[int]) -> dict[int, Hit]:
         """Return BM25's score and the address of each of these passages, 0 where no word is shared."""
         with self._sound():
-            hits = self._scored(self._words(query), keys)
+            words = self._words(query)
+            hits = self._scored(self._any(words) if words else None, keys)
             keys = self._keys(hits)
             return {
                 key: (round(self._own_score(key, score), _DECIMALS), at)
                 for key, (score, at) in zip(keys, hits, strict=True)
             }
+
+    def shared(self, terms: Sequence[str], keys: Sequence[int]) -> list[list[str]]:
+        """Return which of the terms each of these passages has, in no order of passages."""
+        shared: dict[int, list[str]] = {key: [] for key in keys}
+        for batch in batched(terms, _TERMS_AT_ONCE):
+            with self._sound():  # the score tells which: every term counts a power of two
+                each = [(tantivy.Occur.Should, self._only("body", term, 2.0**at)) for at, term in enumerate(batch)]
+                hits = self._scored(tantivy.Query.boolean_query(each), keys)
+                for key, (score, _) in zip(self._keys(hits), hits, strict=True):
+                    shared[key] += [term for at, term in enumerate(batch) if int(score) >> at & 1]
+        return [*shared.values()]
 
     def read(self, places: Mapping[int, tantivy.DocAddress]) -> dict[int, Passage]:
         """Return the passages at these addresses, by key."""
@@ -286,25 +296,25 @@ class Texts:
             sought, frequent = [*sought, frequent[0]], frequent[1:]
         if not frequent:
             return _first(self._best(self._any(sought), k), k)
-        more = {(at.segment_ord, at.doc): score for score, at in self._scored(frequent, self._keys(candidates))}
+        extra = self._scored(self._any(frequent), self._keys(candidates))
+        more = {(at.segment_ord, at.doc): score for score, at in extra}
         both = [(score + more[at.segment_ord, at.doc], at) for score, at in candidates]
         both.sort(key=itemgetter(0), reverse=True)
         return _first(both, k)
 
-    def _scored(self, words: Collection[Word], keys: Sequence[int]) -> list[Hit]:
-        """Score every passage with one of these keys by the words."""
+    def _scored(self, query: tantivy.Query | None, keys: Sequence[int]) -> list[Hit]:
+        """Score every passage with one of these keys by a query; 0 where it does not match."""
         scored: list[Hit] = []
         for batch in batched(keys, KEYS_AT_ONCE):
             both = [(tantivy.Occur.Must, self._with_keys(batch))]
-            if words:
-                both.append((tantivy.Occur.Should, self._any(words)))
+            if query:
+                both.append((tantivy.Occur.Should, query))
             scored += self._searcher.search(tantivy.Query.boolean_query(both), len(batch), count=False).hits
         return scored
 
-    def _only(self, field: str, term: str) -> tantivy.Query:
-        return tantivy.Query.const_score_query(
-            tantivy.Query.term_query(self._schema, field, term, index_option="basic"), 0.0
-        )
+    def _only(self, field: str, term: str, score: float = 0.0) -> tantivy.Query:
+        query = tantivy.Query.term_query(self._schema, field, term, index_option="basic")
+        return tantivy.Query.const_score_query(query, score)
 
     def _with_keys(self, keys: Sequence[int]) -> tantivy.Query:
         # Not a set of terms: tantivy looks through all keys for that, and takes thirty times as long.
@@ -367,20 +377,6 @@ def _known(
 def _rarity(searcher: tantivy.Searcher, term: str) -> float:
     total = int(searcher.num_docs)
     return inverse_document_frequency(total, min(searcher.doc_freq("body", term), total))
-
-
-def _read_stored(searcher: tantivy.Searcher, segment: int, place: int) -> Stored:
-    stored = searcher.doc(tantivy.DocAddress(segment, place))
-    body = stored.get_all("body")
-    title, text = body[0], body[-1]
-    record = bytes(stored["record"][0])
-    if record.startswith(PLAIN_MARK):
-        name = record[len(PLAIN_MARK) :].decode("utf-8", "surrogatepass")
-        return name, title, text, name, 0, len(text), (), (), (), ()
-    name, document, start, end, aliases, metadata, *links = json.loads(record)
-    fields = tuple((name, value) for name, value in metadata)
-    anchors, references = map(tuple, links or ((), ()))
-    return name, title, text, document, start, end, tuple(aliases), fields, anchors, references
 
 
 def _first(hits: Sequence[Hit], k: int) -> list[Hit]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -13,7 +12,6 @@ from hoptree.core.values import Passage
 from hoptree.retrieval.index.tantivy_files import (
     ANALYZER,
     LANGUAGE,
-    PLAIN_MARK,
     STEMMED,
     KeyedWriter,
     TantivyErrors,
@@ -23,6 +21,7 @@ from hoptree.retrieval.index.tantivy_files import (
     is_plain,
     open_for_writing,
     pairs,
+    record_of,
     tag_of,
 )
 from hoptree.retrieval.retriever import DOCUMENT, SECTION, TITLE
@@ -50,7 +49,7 @@ class TextWriter(KeyedWriter):
         document = tantivy.Document()
         document.add_unsigned("key", key)
         document.add_unsigned("number", number)
-        document.add_bytes("record", _record(passage))
+        document.add_bytes("record", record_of(passage))
         title, text = composed(passage.title), composed(passage.text)
         for _ in range(_TITLE_WEIGHT):
             document.add_text("body", title)
@@ -83,13 +82,3 @@ def _schema() -> tantivy.Schema:
     builder.add_text_field("pairs", tokenizer_name="whitespace", index_option="freq")
     builder.add_text_field("tags", tokenizer_name="raw", index_option="basic")
     return builder.build()
-
-
-def _record(passage: Passage) -> bytes:
-    """Return what is stored of a passage beside title and text; for a plain passage only its id."""
-    if is_plain(passage):
-        return PLAIN_MARK + passage.id.encode("utf-8", "surrogatepass")
-    rest = [passage.id, passage.document, passage.start, passage.end, passage.aliases, passage.metadata]
-    if passage.anchors or passage.references:
-        rest += [passage.anchors, passage.references]
-    return json.dumps(rest).encode()
