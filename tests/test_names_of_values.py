@@ -17,31 +17,36 @@ STORED = {
 }
 
 
+NAMED_BY = {ast.Name: "id", ast.arg: "arg", ast.ExceptHandler: "name", ast.MatchAs: "name", ast.MatchStar: "name"}
+"""The attribute with the name, of each kind of node that gives a value a name."""
+
+
 @cache
-def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """Parse a file, once for all tests."""
-    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+def look_at(path: Path) -> tuple[list[tuple[int, str]], list[str]]:
+    """Return the vague names of a file with their lines, and the first lines of its docstrings."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, documented)]
+    return list(vague_names(nodes)), [docstring.partition("\n")[0] for docstring in docstrings]
 
 
 def vague_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield the line and name of each variable, argument and field with a vague name."""
     for node in nodes:
-        match node:
-            case ast.Name(id=str(name), ctx=ast.Store()) | ast.arg(arg=str(name)):
-                pass
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                pass
-            case _:
-                continue
-        if name in VAGUE:
-            yield node.lineno, name
+        attribute = NAMED_BY.get(type(node))
+        if (
+            attribute
+            and getattr(node, attribute) in VAGUE
+            and not isinstance(getattr(node, "ctx", None), ast.Load | ast.Del)
+        ):
+            yield node.lineno, getattr(node, attribute)  # type: ignore[attr-defined]
 
 
 def test_values_are_named_by_what_they_are() -> None:
     places = []
     for path in sorted(SOURCE.rglob("*.py")):
         file = path.relative_to(SOURCE).as_posix()
-        names = vague_names(nodes_of(path))
+        names, _ = look_at(path)
         places += [f"{file}:{line} {name}" for line, name in names if (file, name) not in STORED]
     assert not places, f"Say what each value is: {', '.join(places)}"
 
@@ -62,9 +67,6 @@ def test_docstrings_begin_with_a_short_line() -> None:
         file = path.relative_to(SOURCE).as_posix()
         if not file.startswith(SHORT_DOCSTRINGS) or file.startswith("evaluation/report/"):
             continue
-        for node in nodes_of(path):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                summary = (ast.get_docstring(node) or "").partition("\n")[0]
-                if len(summary) > MAX_SUMMARY_CHARS:
-                    places.append(f"{file}: {summary}")
+        _, summaries = look_at(path)
+        places += [f"{file}: {summary}" for summary in summaries if len(summary) > MAX_SUMMARY_CHARS]
     assert not places, f"Say less in the first line: {places}"

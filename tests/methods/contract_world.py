@@ -265,4 +265,4 @@ class World:
         return asyncio.run(asked())
 
     def of(self, kind: str) -> list[dict[str, Any]]:
-        return [event for event in as_dicts(self.events) if event["event"] == kind]
+        return as_dicts(event for event in self.events if event.event == kind)

@@ -8,6 +8,7 @@ import json
 import random
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +29,11 @@ def lora_file(
 
     The fewer blocks, the more each changes, so that replies change.
     """
-    drawn = random.Random(seed)
     fields: list[tuple[str, str | float]] = [("general.architecture", "llama"), ("general.type", kind)]
     fields += [("adapter.type", "lora"), ("adapter.lora.alpha", 4.0)]
     if card is not None:
         fields.append(("hoptree.card", json.dumps(card)))
-    tensors = [
-        (
-            f"blk.{block}.ffn_gate.weight.lora_{side}",
-            shape,
-            [drawn.gauss(0, 0.3 * BLOCKS / blocks) for _ in range(shape[0] * shape[1])],
-        )
-        for block in range(blocks)
-        for side, shape in (("a", (WIDE, RANK)), ("b", (RANK, INNER)))
-    ]
+    tensors = _tensors(seed, blocks)
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(fields))
     for key, value in fields:
         written = struct.pack("<If", _FLOAT32, value) if isinstance(value, float) else None
@@ -49,9 +41,24 @@ def lora_file(
     data = b""
     for name, shape, values in tensors:
         head += _text(name) + struct.pack("<IQQIQ", 2, *shape, 0, len(data))
-        data += _padded(array.array("f", values).tobytes())
+        data += _padded(values)
     path.write_bytes(_padded(head) + data)
     return path
+
+
+@cache  # the package of weights is made anew for most tests
+def _tensors(seed: int, blocks: int) -> list[tuple[str, tuple[int, int], bytes]]:
+    """Return name, shape and drawn numbers of each tensor."""
+    drawn = random.Random(seed)
+    return [
+        (
+            f"blk.{block}.ffn_gate.weight.lora_{side}",
+            shape,
+            array.array("f", (drawn.gauss(0, 0.3 * BLOCKS / blocks) for _ in range(shape[0] * shape[1]))).tobytes(),
+        )
+        for block in range(blocks)
+        for side, shape in (("a", (WIDE, RANK)), ("b", (RANK, INNER)))
+    ]
 
 
 def _text(value: str) -> bytes:

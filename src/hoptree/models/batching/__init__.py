@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import InvalidStateError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hoptree.core.errors import EndpointError, HoptreeError, ModelError, RequestTooLong
 from hoptree.models.batching.kv_cache import is_out_of_memory
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from hoptree.models.batching.decoder import DecoderOnly
     from hoptree.models.batching.encoder_decoder import EncoderDecoder
 
-    Passes = DecoderOnly | EncoderDecoder  # a model with the KV cache of its rows: one class for each architecture
+    # A model with the KV cache of its rows: one class for each architecture.
+    Passes: TypeAlias = DecoderOnly | EncoderDecoder
 
 torch: Any = importlib.import_module("torch")
 
