@@ -60,6 +60,11 @@ def test_a_text_with_links_is_no_list(body: str) -> None:
     assert of_page(body) == [False]
 
 
+def test_under_a_heading_of_navigation_one_link_is_enough() -> None:
+    body = "<h1>Kilns</h1><p>They are hot.</p><h4>Next topic</h4><p><a href=b.html>Glazes</a></p><h4>Glazes</h4>"
+    assert of_page(f"{body}<p><a href=b.html>Copper</a></p>") == [False, True, False]
+
+
 def test_lists_are_known_in_markdown_and_plain_text() -> None:
     items = "".join(f"- [{name}](#{name.lower().replace(' ', '-')})\n" for name in CHAPTERS)
     document = markdown_document(f"# Kilns\n\n{items}\n## Cooling\n\nIt [cools](a.md) for [two](b.md) days.\n", "a.md")

@@ -12,9 +12,27 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from operator import itemgetter
 
+from hoptree.corpus.document import BETWEEN_HEADINGS
+
 CONTENTS = ("contents", "yes")
 """The metadata of a passage that is nothing but such a list."""
 _MIN_LINKS = 3  # of a list; fewer may be a sentence that leads on
+_HEADINGS = frozenset(
+    (
+        *("table of contents", "contents", "navigation", "next topic", "previous topic"),
+        *(
+            "inhaltsverzeichnis",
+            "inhalt",
+            "nächstes thema",
+            "vorheriges thema",
+            "目录",
+            "导航",
+            "下一个主题",
+            "上一个主题",
+        ),
+    )
+)
+"""Under one of these a single link is enough."""
 _MIN_SHARE = 0.75  # of the letters of a passage that stand in entries
 _MIN_LINKED = 0.5  # of the letters of an entry that are links
 _MAX_NAVIGATION_WORDS = 16
@@ -51,7 +69,8 @@ def lists_contents(text: str, start: int, end: int, entries: Sequence[Entry], ti
                 listed += counted
                 count += entries[place][2] if marked else 1
         at += len(line) + 1
-    return count >= _MIN_LINKS and listed >= _MIN_SHARE * total
+    least = 1 if title.rpartition(BETWEEN_HEADINGS)[2] in _HEADINGS else _MIN_LINKS
+    return count >= least and listed >= _MIN_SHARE * total
 
 
 def _letters(text: str) -> int:
