@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.corpus.test_corpus_office import docx, p
+from tests.patience import patience
 
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, chunk
-from hoptree.corpus.contents import CONTENTS
+from hoptree.corpus.contents import CONTENTS, is_entry, lists_contents
 from hoptree.corpus.files import text_document
 from hoptree.corpus.html_pages import html_document
 from hoptree.corpus.markup import markdown_document
@@ -60,6 +61,11 @@ def test_a_text_with_links_is_no_list(body: str) -> None:
     assert of_page(body) == [False]
 
 
+def test_under_a_heading_of_navigation_one_link_is_enough() -> None:
+    body = "<h1>Kilns</h1><p>They are hot.</p><h4>Next topic</h4><p><a href=b.html>Glazes</a></p><h4>Glazes</h4>"
+    assert of_page(f"{body}<p><a href=b.html>Copper</a></p>") == [False, True, False]
+
+
 def test_lists_are_known_in_markdown_and_plain_text() -> None:
     items = "".join(f"- [{name}](#{name.lower().replace(' ', '-')})\n" for name in CHAPTERS)
     document = markdown_document(f"# Kilns\n\n{items}\n## Cooling\n\nIt [cools](a.md) for [two](b.md) days.\n", "a.md")
@@ -68,6 +74,14 @@ def test_lists_are_known_in_markdown_and_plain_text() -> None:
     assert listed(list(chunk(text_document(leaders, "a.txt"), Chunking()))) == [True]
     columns = "".join(f"{name}\t{at}\n" for at, name in enumerate(CHAPTERS, 7))
     assert listed(list(chunk(text_document(columns, "a.txt"), Chunking()))) == [False]
+
+
+@pytest.mark.parametrize("piece", [".", ". ", "…", ".1", "a. ", "x.) "])
+def test_long_lines_are_looked_at_in_time(piece: str) -> None:
+    text = piece * (200_000 // len(piece))
+    with patience():
+        assert not lists_contents(text, 0, len(text), [], "")
+        assert not is_entry(text, [], turns_pages=False)
 
 
 def test_contents_of_a_word_file_are_known_by_their_style(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hoptree.core.values import Passage
+from hoptree.corpus.contents import CONTENTS
 from hoptree.server.topics import Topic, suggest_topics
 
 POOLS = "Package pools are folders that several releases share."
@@ -56,8 +59,15 @@ def test_names_of_files_and_headings_of_any_document_are_no_topics() -> None:
         ("git-gc.html › DESCRIPTION", "git-gc.html"),
         ("notes › 1. Introduction", "notes.txt"),
         ("notes › 12.7", "notes.txt"),
+        ("notes › Next topic", "notes.html"),
+        ("notes › Revision History and Acknowledgements", "notes.html"),
     ):
         assert suggest_topics([passage(title, "some words without a name in them.", document)]) == []
+
+
+def test_lists_of_contents_give_no_topics() -> None:
+    told = passage("Kilns › Which glazes are there?", "Copper Tin Zinc", "b.html")
+    assert suggest_topics([replace(told, metadata=(*told.metadata, CONTENTS))]) == []
 
 
 def test_names_take_the_place_of_file_names() -> None:

@@ -12,15 +12,35 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from operator import itemgetter
 
+from hoptree.corpus.document import BETWEEN_HEADINGS
+
 CONTENTS = ("contents", "yes")
 """The metadata of a passage that is nothing but such a list."""
 _MIN_LINKS = 3  # of a list; fewer may be a sentence that leads on
+_HEADINGS = frozenset(
+    (
+        *("table of contents", "contents", "navigation", "next topic", "previous topic"),
+        *(
+            "inhaltsverzeichnis",
+            "inhalt",
+            "nächstes thema",
+            "vorheriges thema",
+            "目录",
+            "导航",
+            "下一个主题",
+            "上一个主题",
+        ),
+    )
+)
+"""Under one of these a single link is enough."""
 _MIN_SHARE = 0.75  # of the letters of a passage that stand in entries
 _MIN_LINKED = 0.5  # of the letters of an entry that are links
 _MAX_NAVIGATION_WORDS = 16
 _LETTER = re.compile(r"[^\W\d_]")
 _SENTENCE = re.compile(r"\w\w[.!?。！？][\"'”’»)]*\s*$")
-_LEADERS = re.compile(r"\S.*?(?:…|(?:\.\s?){4,})\s*(?:\d{1,4}|[ivxlc]{1,7})\s*$", re.IGNORECASE)
+_LEADER_MARKS = ("…", "....", ". . .")
+_LEADERS = re.compile(r"(?:…|(?:\.\s?){4})\s{0,9}(?:\d{1,4}|[ivxlc]{1,7})$", re.IGNORECASE)
+_END_CHARS = 40  # of a line, where its last words are looked for
 
 Entry = tuple[int, int, int]
 """Where an entry begins and ends, and how many links it has."""
@@ -33,25 +53,31 @@ def is_entry(line: str, linked: Sequence[str], *, turns_pages: bool = False) -> 
     """
     if turns_pages and len(line.split()) <= _MAX_NAVIGATION_WORDS:
         return True
-    return not _SENTENCE.search(line) and sum(map(_letters, linked)) >= _MIN_LINKED * max(_letters(line), 1)
+    return not _SENTENCE.search(line[-_END_CHARS:]) and sum(map(_letters, linked)) >= _MIN_LINKED * max(
+        _letters(line), 1
+    )
 
 
 def lists_contents(text: str, start: int, end: int, entries: Sequence[Entry], title: str) -> bool:
-    """Tell whether a passage is nothing but entries; lines with words of its title do not count."""
+    """Tell whether a passage is nothing but entries; lines of its title do not count."""
+    piece, title = text[start:end], title.casefold()
+    within = bisect_right(entries, end, key=itemgetter(0)) - bisect_right(entries, start, key=itemgetter(1))
+    if within <= 0 and not any(leader in piece for leader in _LEADER_MARKS):  # as nearly all passages
+        return False
     listed = total = count = 0
     at = start
-    title = title.casefold()
-    for line in text[start:end].split("\n"):
+    for line in piece.split("\n"):
         if line.strip() and line.strip().casefold() not in title:
             place = bisect_right(entries, at, key=itemgetter(0)) - 1
             marked = place >= 0 and entries[place][1] > at
             counted = _letters(line)
             total += counted
-            if marked or _LEADERS.match(line):
+            if marked or _LEADERS.search(line.rstrip()[-_END_CHARS:]):
                 listed += counted
                 count += entries[place][2] if marked else 1
         at += len(line) + 1
-    return count >= _MIN_LINKS and listed >= _MIN_SHARE * total
+    least = 1 if title.rpartition(BETWEEN_HEADINGS)[2] in _HEADINGS else _MIN_LINKS
+    return count >= least and listed >= _MIN_SHARE * total
 
 
 def _letters(text: str) -> int:

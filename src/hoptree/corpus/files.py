@@ -402,7 +402,7 @@ read_text_file = text_reader(text_document)
 
 
 def read_script(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Read a script as text; one that a program packed into few long lines is passed over."""
+    """Read a script as text; pass over one that was packed into long lines."""
     text = read_text(stream, name, problems)
     if text and len(text) > _MIN_PACKED_CHARS and len(text) > _PACKED_LINE_CHARS * (text.count("\n") + 1):
         problems.note("packed scripts", f"{name} is a packed script, not text.", name)

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
+from hoptree.corpus.contents import CONTENTS
 from hoptree.corpus.document import BETWEEN_HEADINGS
 from hoptree.corpus.files import stem
 from hoptree.retrieval.index.links import capitalised_names
@@ -73,6 +74,8 @@ _USUAL = word_set(
     "name names author authors bugs history files environment contents index preface summary conclusion "
     "references abstract usage compatibility outputs configuration appendix background discussion general "
     "license copyright changelog readme faq limitations caveats requirements installation foreword "
+    "table-of-contents navigation next-topic previous-topic quick-search this-page revision-history change-history "
+    "revision-history-and-acknowledgements inhaltsverzeichnis nächstes-thema vorheriges-thema "
     "acknowledgements other miscellaneous syntax functions einleitung übersicht beschreibung optionen beispiele "
     "beispiel anmerkungen siehe-auch inhalt vorwort anhang zusammenfassung dateien autoren 简介 概述 介绍 说明 "
     "示例 选项 注意 参见 目录 前言 附录 总结 参考"
@@ -81,7 +84,8 @@ _USUAL = word_set(
 
 def suggest_topics(passages: Iterable[Passage]) -> list[Topic]:
     """Return what could be asked, of each kind in turn: questions, links, definitions, headings, else names."""
-    in_order = [replace(passage, text=passage.text[:_TEXT_CHARS]) for passage in passages]
+    texts = (passage for passage in passages if CONTENTS not in passage.metadata)
+    in_order = [replace(passage, text=passage.text[:_TEXT_CHARS]) for passage in texts]
     stride = max(1, len(in_order) // _MAX_TOPICS)  # from all over the corpus
     read = [passage for start in range(stride) for passage in in_order[start::stride]]
     kinds = (list(_questions(read)), list(_links(read)), list(_definitions(read)), list(_headings(read)))
