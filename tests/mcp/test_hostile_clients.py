@@ -274,6 +274,18 @@ def test_wrong_messages_leave_nothing_in_memory() -> None:
     assert in_session(growth) < 2**17, "it grows with what is sent"
 
 
+@pytest.mark.parametrize("where", ["capabilities", "_meta", "more"])
+def test_a_session_keeps_little_of_what_opens_it(where: str) -> None:
+    """A thousand sessions of 200 kB each, full of small objects, would take five gigabytes."""
+    hello = HELLO | {where: {"experimental": {str(number): {} for number in range(2_000)}}}
+
+    async def knock(session: Session) -> httpx.Response:
+        return await session.post(request("initialize", hello, 0), **{"mcp-session-id": ""})
+
+    refused = in_session(knock)
+    assert refused.status_code == 400 and "at most 16,384 bytes" in reply_of(refused)["error"]["message"]
+
+
 def test_an_id_that_is_in_use_is_refused_and_the_first_call_is_answered() -> None:
     """Its reply had nowhere to go: the first client waited for ever."""
     held = Held(answering())

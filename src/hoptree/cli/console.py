@@ -103,6 +103,11 @@ def clean(text: str) -> str:
     return _CONTROL.sub("", text)
 
 
+def one_line(text: str) -> str:
+    """Clean a name: one of a file or passage with line breaks would forge lines of ours."""
+    return " ".join(clean(text).split())
+
+
 def echo(text: str) -> None:
     """Print text on standard output, cleaned."""
     print(clean(text), flush=True)  # noqa: T201
@@ -110,12 +115,12 @@ def echo(text: str) -> None:
 
 def warn(sentence: str) -> None:
     """Print a warning or a hint on standard error."""
-    print(clean(f"hoptree: {sentence}"), file=sys.stderr, flush=True)  # noqa: T201
+    print(f"hoptree: {one_line(sentence)}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def print_error(error: HoptreeError) -> None:
     """Print a failure on standard error, without the parser's help."""
-    print(f"hoptree: {clean(str(error))}", file=sys.stderr)  # noqa: T201
+    print(f"hoptree: {one_line(str(error))}", file=sys.stderr)  # noqa: T201
 
 
 def fail(cause: str, remedy: str) -> None:

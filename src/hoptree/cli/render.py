@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from hoptree.cli.console import clean, counted
+from hoptree.cli.console import clean, counted, one_line
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
 from hoptree.engine.events import GUESS
@@ -95,7 +95,7 @@ def _show_passages(console: Console, line: Callable[..., None], result: Result) 
         for passage in passages:
             snippet = cut_around(clean(passage.text), answers.get(passage.id, ""), _SNIPPET_CHARS)
             number = numbers.get(passage.id, "")
-            line(f"  {number}", (clean(passage.id), style), f"  {clean(passage.title)}: {snippet}")
+            line(f"  {number}", (one_line(passage.id), style), f"  {one_line(passage.title)}: {snippet}")
 
     if evidence or facts:
         console.print(Text(f"\n{'Evidence' if result.answer else 'Read'}", style="bold"))

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from typer import Argument, Option
 
 from hoptree.cli import options
-from hoptree.cli.console import chance, counted, echo, print_json, print_table, run_at_once, run_to_end, stoppable, warn
+from hoptree.cli.console import (
+    chance,
+    counted,
+    echo,
+    one_line,
+    print_json,
+    print_table,
+    run_at_once,
+    run_to_end,
+    stoppable,
+    warn,
+)
 from hoptree.cli.progress import counting, shown
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -63,10 +74,14 @@ def search(
             else "Nothing was found: no passage has a word of the query, or it has stop words only."
         )
     for passage in passages:
-        echo(f"{passage.score:7.2f}  {passage.id}  {passage.title}")
+        echo(f"{passage.score:7.2f}  {one_line(passage.id)}  {one_line(passage.title)}")
         if explain:
             stages = "  ".join(f"{name} {score:g}" for name, score in passage.stages)
-            place = f"  characters {passage.start} to {passage.end} of {passage.document}" if passage.document else ""
+            place = (
+                f"  characters {passage.start} to {passage.end} of {one_line(passage.document)}"
+                if passage.document
+                else ""
+            )
             echo(f"         {stages}{place}")
         echo(f"         {' '.join(passage.text.split())[:200]}")
 

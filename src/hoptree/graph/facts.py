@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import DEFAULT_MAX_FACTS
@@ -28,34 +28,33 @@ def one_line(text: str) -> str:
     return text if text.isprintable() else _CONTROL.sub(" ", text).strip()
 
 
-class _OneLineTexts:
-    """Keeps the fields named in `_texts` on one line."""
-
-    __slots__ = ()
-    _texts: ClassVar[tuple[str, ...]]
-
-    def __post_init__(self) -> None:
-        for name in self._texts:
-            text = getattr(self, name)
-            if not text.isprintable() or len(text) > _MAX_TEXT_CHARS:
-                object.__setattr__(self, name, one_line(text))
-
-
 @dataclass(frozen=True, slots=True)
-class Term(_OneLineTexts):
+class Term:
     """A subject, relation or object: readable text and id ("" for literals)."""
-
-    _texts = ("text",)
 
     id: str
     text: str
 
+    def __post_init__(self) -> None:
+        if not self.text.isprintable() or len(self.text) > _MAX_TEXT_CHARS:
+            object.__setattr__(self, "text", one_line(self.text))
+
+
+class _Named:
+    """Keeps label and description on one line."""
+
+    __slots__ = ()
+    label: str
+    description: str
+
+    def __post_init__(self) -> None:
+        for name in ("label", "description"):
+            object.__setattr__(self, name, one_line(getattr(self, name)))
+
 
 @dataclass(frozen=True, slots=True)
-class Entity(_OneLineTexts):
+class Entity(_Named):
     """An entity; `page` is the title of its Wikipedia article, if known."""
-
-    _texts = ("label", "description", "page")
 
     id: str
     label: str
@@ -65,10 +64,8 @@ class Entity(_OneLineTexts):
 
 
 @dataclass(frozen=True, slots=True)
-class Property(_OneLineTexts):
+class Property(_Named):
     """A relation; `facts` counts the facts that use it, if the graph counts them."""
-
-    _texts = ("label", "description")
 
     id: str
     label: str

@@ -270,7 +270,7 @@ class SparqlEndpoint:
                 names.get(row.get("how", Cell()).text, []).append((row["name"].text, row["name"].language))
         label = best_name(names["0"], self._languages) or vocab.readable_name(vocab.entity_id(iri))
         others = tuple(dict.fromkeys(one_line(name) for name, _ in (*names["0"], *names["1"]) if name != label))
-        description, page = (best_name(names[how], self._languages) for how in "23")
+        description, page = (one_line(best_name(names[how], self._languages)) for how in "23")
         return Entity(vocab.entity_id(iri), label, others, description, page)
 
     async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:

@@ -28,7 +28,7 @@ from hoptree.engine.result import Result
 from hoptree.engine.trace import FactsFound, Listener, ModelCalled, Retried, Retrieved
 from hoptree.integrations.engine_thread import SOURCES
 from hoptree.mcp import responses
-from hoptree.mcp.transport import App, Receive, RequestIds, Scope, Send, open_stdio
+from hoptree.mcp.transport import App, Receive, RequestGuard, Scope, Send, open_stdio
 
 T = TypeVar("T")
 _LOG = logging.getLogger("hoptree.mcp")
@@ -323,7 +323,7 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
         )
         # A redirect would name the host that the client named, and no TLS.
         app.router.redirect_slashes = False
-        guarded: Any = RequestBodyLimitMiddleware(RequestIds(app), MAX_BODY_BYTES)
+        guarded: Any = RequestBodyLimitMiddleware(RequestGuard(app), MAX_BODY_BYTES)
         server: Any = uvicorn.Server(
             uvicorn.Config(
                 _KeyGuard(guarded, key) if key else guarded,

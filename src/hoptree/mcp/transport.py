@@ -1,4 +1,4 @@
-"""Transports that refuse what is no message: lines over standard streams, and the ids of requests over HTTP."""
+"""Transports that refuse what is no message over standard streams, and what would hang or fill an HTTP server."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 _MAX_UNSENT = 64  # replies that wait for a client to read; with more of them, no further request is read
 _MAX_LINE_BYTES = 4 * 2**20  # of a message; it is long so that what is too long in one can be said of its request
 _SKIPPED_BYTES = 2**16  # of a line that is too long, at a time
+_MAX_OPENING_BYTES = 16 * 2**10  # of the request that opens a session, which keeps what it says as long as it lasts
 _NO_ID = "Invalid Request: the id of a request is a text or a whole number."
 _ID_IN_USE = "Invalid Request: another request of this session has this id, and is still being worked on."
+_OPENING = f"Invalid Request: the request that opens a session has at most {_MAX_OPENING_BYTES:,} bytes."
 _BATCH = "Invalid Request: batches are not taken. Send each message by itself."
 _NO_MESSAGE = "Invalid Request: this is no message of JSON-RPC 2.0, is nested too deeply, or holds half a character."
 
@@ -162,8 +164,8 @@ class _Outgoing:
         await self.aclose()
 
 
-class RequestIds:
-    """Refuses requests whose id is none, or that of another one under way in the same session.
+class RequestGuard:
+    """Refuses ids that are none or in use in the same session, and long requests for a session.
 
     The SDK keeps one reply stream for an id: of two requests the first would never be answered. Bodies must come in one
     piece.
@@ -182,12 +184,16 @@ class RequestIds:
         async def receive_again() -> Scope:
             return first.pop() if first else await receive()
 
+        body = first[0].get("body", b"")
         try:
-            data = json.loads(first[0].get("body", b""))
+            data = json.loads(body)
         except (ValueError, RecursionError):  # as the application will say
             data = None
         if has_wrong_id(data):
             await _refuse(send, _error(INVALID_REQUEST, _NO_ID))
+            return
+        if isinstance(data, dict) and data.get("method") == "initialize" and len(body) > _MAX_OPENING_BYTES:
+            await _refuse(send, _error(INVALID_REQUEST, _OPENING))
             return
         session: bytes = next((value for name, value in scope["headers"] if name == b"mcp-session-id"), b"")
         if not session or not isinstance(data, dict) or "id" not in data or "method" not in data:

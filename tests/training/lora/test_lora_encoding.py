@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,7 +38,7 @@ def test_the_prompt_is_what_inference_reads_and_the_reply_ends_where_inference_s
     assert list(example.tokens[: example.prompt]) == asked.prompt
     assert loaded.tokenizer.decode(example.tokens[example.prompt :]) == "blue town<|im_end|>"
     assert example.tokens[-1] in ready.batcher._end_tokens
-    model._engine.release()
+    asyncio.run(model._engine.release())
 
 
 def test_a_reply_ends_as_the_template_ends_it(loaded: Any) -> None:
