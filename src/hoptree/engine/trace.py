@@ -181,7 +181,8 @@ def _encode_search(data: dict[str, Any]) -> str:
     if not passages or [*data][-1] != "passages" or any([*passage] != _PASSAGE_FIELDS for passage in passages):
         return _encode(data)
     head = _encode({name: value for name, value in data.items() if name != "passages"})
-    shown = (_encode_passage(p["id"], p["title"], p["text"]) + _encode(p["score"]) for p in passages)
+    scores = _encode([p["score"] for p in passages])[1:-1].split(", ")
+    shown = (_encode_passage(p["id"], p["title"], p["text"]) + score for p, score in zip(passages, scores, strict=True))
     return f'{head[:-1]}, "passages": [{"}, ".join(shown)}}}]}}'
 
 

@@ -313,7 +313,8 @@ def _stated_otherwise(answer: Answer, passages: Sequence[Passage]) -> Answer:
 
     country = countries().by_name.get(answer.text.casefold(), "")
     people = {passage.id for passage in passages if country and country in countries_in(passage.text)}
-    support = tuple(passage.id for passage in passages if passage.id in people | holding(answer.text, "", passages))
+    stating = people | holding(answer.text, "", passages)
+    support = tuple(passage.id for passage in passages if passage.id in stating)
     return replace(answer, status="answered" if support else "unknown", support=support)
 
 

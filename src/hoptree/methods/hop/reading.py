@@ -117,7 +117,7 @@ def shorten(question: str, passage: Passage) -> Passage:
 
     The first words alone lack what comes last on a page: whom somebody married, where they died.
     """
-    if len(passage.text.split()) <= MAX_WORDS:
+    if len(passage.text) < 2 * MAX_WORDS or len(passage.text.split()) <= MAX_WORDS:
         return passage
     pieces = (
         words[at : at + _MAX_PIECE_WORDS]
