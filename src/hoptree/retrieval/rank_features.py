@@ -12,12 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-import ahocorasick_rs
-
 from hoptree.core.lazy import lazy_import
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.links import DIGIT, YEAR, PassageReader, folded
-from hoptree.retrieval.shared_names import SharedNames
+from hoptree.retrieval.shared_names import SharedNames, naming_sentences
 from hoptree.text.names import name_spans
 
 np = lazy_import("numpy", "A ranker", "eval")
@@ -114,22 +112,7 @@ class Features:
 
     @cached_property
     def _naming(self) -> Array:
-        """The sentence of each candidate that names each other one; -1 where none does."""
-        bearers: dict[str, list[int]] = defaultdict(list)
-        for place, view in enumerate(self._views):
-            for name in view.names:
-                bearers[f" {name} "].append(place)
-        names = list(bearers)
-        finder = ahocorasick_rs.AhoCorasick(names, store_patterns=False)
-        naming = np.full((len(self._views), len(self._views)), -1)
-        for source, view in enumerate(self._views):
-            first: dict[str, int] = {}
-            for at, text in enumerate(view.folded_sentences):
-                for index, _, _ in finder.find_matches_as_indexes(text, overlapping=True):
-                    first.setdefault(names[index], at)
-            for to in {bearer for name in first for bearer in bearers[name]} - {source}:
-                naming[source, to] = next(first[f" {name} "] for name in self._views[to].names if f" {name} " in first)
-        return naming
+        return naming_sentences(self._views)
 
     def _links(self, chosen: Array) -> tuple[Array, Array]:
         """Return which sentence of a chosen passage names each candidate, and which of a candidate names it."""

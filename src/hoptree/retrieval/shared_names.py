@@ -1,4 +1,4 @@
-"""Names that several candidates of a ranker mention, in arrays over all of them."""
+"""Names that lead from one candidate of a ranker to another, in arrays over all of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
+
+import ahocorasick_rs
 
 from hoptree.core.lazy import lazy_import
 from hoptree.retrieval.index.links import PassageView
@@ -65,3 +67,22 @@ class SharedNames:
         """Return the highest of a sentence's values over each holder's sentences with the name; 0 without any."""
         padded = np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)
         return np.maximum.reduceat(padded[..., self._sentences], self._starts, axis=-1)
+
+
+def naming_sentences(views: Sequence[PassageView]) -> Array:
+    """Return the sentence of each candidate that names each other one; -1 where none does."""
+    bearers: dict[str, list[int]] = defaultdict(list)
+    for place, view in enumerate(views):
+        for name in view.names:
+            bearers[f" {name} "].append(place)
+    names = list(bearers)
+    finder = ahocorasick_rs.AhoCorasick(names, store_patterns=False)
+    naming = np.full((len(views), len(views)), -1)
+    for source, view in enumerate(views):
+        first: dict[str, int] = {}
+        for at, text in enumerate(view.folded_sentences):
+            for index, _, _ in finder.find_matches_as_indexes(text, overlapping=True):
+                first.setdefault(names[index], at)
+        for to in {bearer for name in first for bearer in bearers[name]} - {source}:
+            naming[source, to] = next(first[f" {name} "] for name in views[to].names if f" {name} " in first)
+    return naming
