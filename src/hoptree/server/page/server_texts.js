@@ -15,6 +15,7 @@ export const SERVER_ROWS = [
   ["{n} passages name it", "{n} Stellen nennen sie", "{n} 个段落提到它"],
   ["a passage names it", "eine Stelle nennt sie", "一个段落提到它"],
   ["{REASON}, but its last step says “{answer}”", "{REASON}, aber ihr letzter Schritt sagt „{answer}“", "{REASON}，但最后一步得到的是“{answer}”"],
+  ["{REASON}; answers found in this way are mostly right", "{REASON}; so gefundene Antworten sind meist richtig", "{REASON}；这样得到的答案多半正确"],
   ["{REASON}; answers found in this way are often wrong", "{REASON}; so gefundene Antworten sind oft falsch", "{REASON}；这样得到的答案常常有误"],
   ["{REASON}; answers found in this way are mostly wrong", "{REASON}; so gefundene Antworten sind meist falsch", "{REASON}；这样得到的答案多半有误"],
   ["the model answered from its own knowledge, and nothing that was read says so", "das Modell hat aus eigenem Wissen geantwortet, und nichts Gelesenes sagt es", "模型凭自身知识回答，读过的内容都没有这样说"],
