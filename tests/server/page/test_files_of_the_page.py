@@ -96,6 +96,17 @@ def test_what_the_server_says_is_there_in_all_languages(script: str) -> None:
         assert len({tuple(sorted(re.findall(r"{\w+}", text))) for text in row}) == 1, row
 
 
+def test_what_to_do_about_a_file_is_said_in_all_languages() -> None:
+    from hoptree.corpus.files import KNOWN_KINDS
+    from hoptree.server import indexing_worker as worker
+
+    known = {row[0] for row in server_rows()}
+    assert {KNOWN_KINDS, worker._DEFAULT_REMEDY, *worker._REMEDIES.values()} <= known
+    troubles = ("is locked with a password", "is no text: it is binary", "is no UTF-8 text and was read as Latin-1")
+    assert all(fitting(f"a.txt {trouble}.") for trouble in (*troubles, "is empty", "is no document of a known kind"))
+    assert fitting("2 of 3 pages of a.pdf hold no text; scanned pages need OCR.")
+
+
 def test_methods_and_their_options_have_words_in_all_languages() -> None:
     pytest.importorskip("fastapi", reason="needs the extra [server]")
     from hoptree.server.about_routes import option_text
