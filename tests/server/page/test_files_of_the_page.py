@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from tests.evaluation.paired_scores import flipped
 from tests.held import PATIENCE
 from tests.traced import event
 
@@ -105,6 +106,11 @@ def test_what_to_do_about_a_file_is_said_in_all_languages() -> None:
     troubles = ("is locked with a password", "is no text: it is binary", "is no UTF-8 text and was read as Latin-1")
     assert all(fitting(f"a.txt {trouble}.") for trouble in (*troubles, "is empty", "is no document of a known kind"))
     assert fitting("2 of 3 pages of a.pdf hold no text; scanned pages need OCR.")
+
+
+def test_what_a_comparison_can_detect_is_said_in_all_languages() -> None:
+    notes = [flipped(*counts).power_note(scale=100, unit=" points") for counts in ((1, 0), (5, 0), (0, 0, 5), (3, 2))]
+    assert len(set(notes)) == 4 and all(map(fitting, notes))
 
 
 def test_methods_and_their_options_have_words_in_all_languages() -> None:

@@ -173,6 +173,9 @@ export const SERVER_ROWS = [
   ["read at {turn}", "gelesen bei {turn}", "读于 {turn}"],
   ["Sources differ: {sides}", "Quellen widersprechen sich: {sides}", "来源不一致：{sides}"],
   ["This sample can detect a difference of {points} points ({n} paired questions, two-sided at {level} %, power {power} %).", "Diese Stichprobe kann einen Unterschied von {points} Punkten erkennen ({n} gepaarte Fragen, zweiseitig bei {level} %, Macht {power} %).", "此样本可检出 {points} 分的差异（{n} 个配对问题，双侧 {level} %，功效 {power} %）。"],
+  ["One question is too few to say what difference this sample can detect.", "Eine Frage ist zu wenig, um zu sagen, welchen Unterschied diese Stichprobe erkennen kann.", "只有一个问题，无法说明此样本可检出多大的差异。"],
+  ["The two runs score the same on every question: what this sample can detect cannot be said.", "Die zwei Läufe sind bei jeder Frage gleich gut: was diese Stichprobe erkennen kann, lässt sich nicht sagen.", "两次运行在每个问题上得分相同：无法说明此样本可检出什么差异。"],
+  ["The two runs differ by the same on every question: what this sample can detect cannot be said.", "Die zwei Läufe unterscheiden sich bei jeder Frage gleich: was diese Stichprobe erkennen kann, lässt sich nicht sagen.", "两次运行在每个问题上的差异相同：无法说明此样本可检出什么差异。"],
   // Methods.
   ["Read once, and split the question where that pays", "Einmal lesen, und die Frage teilen, wo es sich lohnt", "先读一次，值得时再拆分问题"],
   ["Read what the question finds; split the question where that is likely to mend the answer.", "Liest, was die Frage findet, und teilt sie, wo das die Antwort wahrscheinlich verbessert.", "阅读问题所找到的内容；在可能改善答案时拆分问题。"],
