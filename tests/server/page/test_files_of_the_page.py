@@ -22,6 +22,7 @@ import hoptree
 from hoptree.cli import render
 from hoptree.core.values import Passage
 from hoptree.engine import explain
+from hoptree.engine.events import SOURCE_WORDS
 from hoptree.engine.explain import Level
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import UNSUPPORTED, TreeNode
@@ -239,7 +240,7 @@ def test_the_questions_it_offers_are_the_samples() -> None:
 
 def test_sources_and_verdicts_are_told_as_in_the_terminal() -> None:
     told = SCRIPTS["words.js"].replace("’", "'")
-    for words in (*render._SOURCE_WORDS.values(), *render._LOOKED_IN.values(), *render._VERDICT_WORDS.values()):
+    for words in (*SOURCE_WORDS.values(), *render._LOOKED_IN.values(), *render._VERDICT_WORDS.values()):
         assert f'"{words}"' in told
 
 
