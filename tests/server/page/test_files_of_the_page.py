@@ -244,15 +244,24 @@ def test_sources_and_verdicts_are_told_as_in_the_terminal() -> None:
         assert f'"{words}"' in told
 
 
-def told_by_the_page(function: str, *values: dict[str, Any]) -> list[str]:
-    """What a function of words.js makes of each value."""
+def told_by_the_page(function: str, *values: dict[str, Any], of: str = "en") -> list[str]:
+    """What a function of words.js makes of each value in a language."""
     module, given = json.dumps(str(PAGE / "words.js")), json.dumps(values)
     script = (
+        f"Object.defineProperty(globalThis, 'navigator', {{ value: {{ languages: ['{of}'] }} }});"
         f"import({module}).then((words) => console.log(JSON.stringify({given}.map((one) => words.{function}(one)))))"
     )
     done = subprocess.run(["node", "-e", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
     told: list[str] = json.loads(done.stdout)
     return told
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_seconds_are_written_as_the_language_writes_numbers() -> None:
+    usage = {"prompt_tokens": 1234, "seconds": 2.5}
+    assert told_by_the_page("cost", usage)[0].endswith("1,234 tokens read, 0 written · 0 searches · 2.5 s")
+    (german,) = told_by_the_page("cost", usage, of="de")
+    assert "1.234" in german and german.endswith("2,5 s")
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
