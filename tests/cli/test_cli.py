@@ -193,7 +193,8 @@ def test_question_from_standard_input(home: Path) -> None:
     done = process(
         home, "ask", "-", "--method", "direct", "-m", "scripted/script.json", "--json", stdin="Where is it?\n"
     )
-    assert json.loads(done.stdout)["answer"] == "Paris"
+    answered = json.loads(done.stdout)
+    assert (answered["question"], answered["answer"]) == ("Where is it?", "Paris")
 
 
 def test_budget_stops_without_the_answer_to_a_part_which_the_tree_tells(home: Path) -> None:

@@ -60,12 +60,18 @@ def test_help_is_the_same_by_the_parser(tmp_path: Path) -> None:
     [
         (("indx",), "Did you mean 'hoptree index'?"),
         (("compare", "a", "b"), "Did you mean 'hoptree eval compare'?"),
+        (("completion",), "Did you mean 'hoptree --install-completion'?"),
         (("eval", "repot"), "Did you mean 'hoptree eval report'?"),
     ],
 )
 def test_a_mistyped_or_moved_command_is_pointed_out(tmp_path: Path, arguments: tuple[str, ...], hint: str) -> None:
     done = hoptree(tmp_path, *arguments)
     assert done.returncode == 2 and hint in done.stderr
+
+
+def test_help_says_how_the_shell_completes_commands(tmp_path: Path) -> None:
+    assert "--install-completion" in top_help()
+    assert "_HOPTREE_COMPLETE" in hoptree(tmp_path, "--show-completion", "bash").stdout or sys.platform == "win32"
 
 
 def test_groups_know_their_commands_without_loading_them() -> None:

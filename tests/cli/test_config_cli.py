@@ -128,10 +128,14 @@ def test_settings_that_no_question_could_be_asked_with_are_refused(
     assert done.returncode == 2 and done.stdout == "" and all(word in done.stderr for word in words)
 
 
-@pytest.mark.parametrize("name", ["chat", "ask", "config", "doctor"])
-def test_help_has_the_name_that_was_typed(home: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "purpose"),
+    [("chat", "Ask on and on"), ("ask", "Answer a question"), ("config", "Show the settings"), ("doctor", "Say what")],
+)
+def test_help_has_the_name_and_the_purpose_of_what_was_typed(home: Path, name: str, purpose: str) -> None:
     done = hoptree(home, name, "--help")
     assert done.returncode == 0 and done.stdout.split()[:3] == ["Usage:", "hoptree", name]
+    assert done.stdout.splitlines()[2].strip().startswith(purpose)
 
 
 def test_a_key_is_not_sent_where_only_a_file_of_the_folder_says(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_all_that_happened_at_a_sub_question_is_told_in_its_order(trace: Path) -
         "call      read, prompt shared/read@",
         "→ Łódź",
         "decision  answered: yes",
-        "settled   Łódź [external]",
+        "settled   Łódź [from documents]",
         "Answer: Łódź\nwhy: from documents: wojciech-jerzy-has\nquote: “He died in Łódź in October 2000",
         "Passages read\n* wojciech-jerzy-has",
     ]

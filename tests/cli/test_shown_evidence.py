@@ -107,8 +107,8 @@ def test_lines_tell_each_question_once_and_none_that_is_not_in_the_tree() -> Non
     assert file.getvalue().splitlines() == [
         "plan: 1 sub-question",
         "  1. Who is 1?",
-        "  1. → Sandra Bullock [external]",
-        "  0. → Sandra Bullock [external]",
+        "  1. → Sandra Bullock [looked up]",
+        "  0. → Sandra Bullock [looked up]",
     ]
 
 

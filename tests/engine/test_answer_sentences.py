@@ -205,6 +205,16 @@ def test_a_contradicted_answer_is_never_well_supported_however_likely(probabilit
     assert "but its last step says “Łódź”" in contrary.confidence.reason
 
 
+def test_a_passage_that_no_step_rests_on_is_not_cited_for_the_answer() -> None:
+    """It names the city and the film, but says something else of them."""
+    other = {"id": "other", "title": "Łódź", "text": "The Hourglass Sanatorium was shown in Łódź.", "score": 0.5}
+    begun = event("retrieve", t=0.15, passages=[other], issued=0.1, seconds=0.1)
+    final = {"answer": "Łódź", "source": "external", "support": ["film", "has", "other"]}
+    told = of_two_steps("Łódź", "Łódź", begun, event("final", t=1.0, abstained=False, stopped_by="", **final))
+    assert [passage.id for passage in told.evidence] == ["film", "has", "other"]
+    assert "[1]" in told.sentence and "[2]" in told.sentence and "[3]" not in told.sentence
+
+
 @pytest.mark.parametrize(
     ("answer", "last", "of", "end"),
     [
@@ -288,6 +298,20 @@ def test_a_measured_probability_is_told_with_what_it_was_calibrated_on() -> None
     view = told.as_dict()["confidence"]
     assert (view["level"], view["probability"], view["calibrated_on"]) == ("partly supported", 0.4, "questions of Z")
     assert "%" not in told.why + told.sentence + view["reason"] and told.why == "no other answer was found"
+
+
+@pytest.mark.parametrize(
+    ("probability", "reason"),
+    [
+        (0.9, "a passage names it; answers found in this way are mostly right"),
+        (0.4, "a passage names it, but not together with what the question names; answers found in this way are often"),
+    ],
+)
+def test_the_reason_for_a_likely_answer_says_nothing_against_it(probability: float, reason: str) -> None:
+    find_method("hop")
+    weighed = {"probability": probability, "why": "", "given": True, "why_not": "", "over": [], "calibrated_on": "Z"}
+    told = result("Kraków", event("decision", kind="chosen", value="Kraków", **weighed), method="hop", of="Who is Bo?")
+    assert told.confidence is not None and told.confidence.reason.startswith(reason)
 
 
 def test_a_long_quotation_is_cut_around_the_answer() -> None:

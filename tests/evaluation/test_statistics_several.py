@@ -142,7 +142,8 @@ def test_the_power_note() -> None:
     assert "a difference of 9.35 points (" in result.power_note(scale=100, unit=" points")
     assert "a difference of 93,542 tokens (" in result.power_note(scale=1e6, unit=" tokens")
     assert "One question is too few" in flipped(1, 0).power_note()
-    assert "the same on every question" in flipped(0, 0, ties=5).power_note()
+    assert "score the same on every question" in flipped(0, 0, ties=5).power_note()
+    assert "differ by the same on every question" in flipped(5, 0).power_note()
 
 
 def test_the_json_form_has_everything() -> None:

@@ -49,3 +49,8 @@ def test_a_script_without_replies_says_what_it_lacks(text: str, tmp_path: Path) 
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match="cannot be used: it has no list of replies"):
         ScriptedModel(str(path))
+
+
+def test_a_script_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"m\.json cannot be read: there is none\."):
+        ScriptedModel(str(tmp_path / "m.json"))

@@ -14,7 +14,7 @@ from hoptree.cli.options import Argument, Option, open_engine
 from hoptree.core.errors import InputError
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Question
-from hoptree.engine.events import GUESS, Decision, Event, NodeSettled, NodeStarted, Planned
+from hoptree.engine.events import Decision, Event, NodeSettled, NodeStarted, Planned
 from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.engine.trace import LiveListener, QuestionRewritten, Retried
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -73,7 +73,7 @@ def ask(
     """
     if chat and documents is None and _names_documents(question):
         documents, question = question, ""
-    text = sys.stdin.read() if question == "-" and not chat else question
+    text = sys.stdin.read().strip() if question == "-" and not chat else question
     if not text and not chat:
         cause = "There is no question."
         raise InputError(cause, 'Ask one: hoptree ask "Which …?", or begin a conversation: hoptree chat')
@@ -229,8 +229,7 @@ class EventLines:
         if isinstance(event, NodeStarted):
             return f"  {event.id}. {event.resolved}"
         if isinstance(event, NodeSettled):
-            source = event.verdict or (GUESS if event.source == "fallback" else event.source)
-            return f"  {event.id}. → {event.answer or '?'} [{source}{f'; {event.why}' if event.why else ''}]"
+            return f"  {event.id}. → {event.answer or '?'} [{event.outcome}{f'; {event.why}' if event.why else ''}]"
         if isinstance(event, QuestionRewritten):
             return f"read as: {event.question}"
         if isinstance(event, Retried):

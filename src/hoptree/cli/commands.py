@@ -68,14 +68,29 @@ EVALUATION_COMMANDS = {
 }
 
 SHORT = {"chat": ("ask", "--chat"), "config": ("doctor", "--settings")}  # commands that are another one with an option
+SHORT_HELP = {
+    "chat": """\
+Ask on and on about your documents. Each question is read with those before it; an empty line or Ctrl-D ends it.
+
+\b
+hoptree chat docs/                                   a folder, indexed into the cache
+hoptree chat --corpus docs.idx -m ollama/NAME        then: Who directed film X?   And where was she born?
+""",
+    "config": "Show the settings that hold, and where they come from: options, environment, .env and hoptree.toml.",
+}
 
 Table = dict[str, dict[str, tuple[str, str]]]
 _HELP_OPTION = {"-h, --help": "Show this message."}
+_TOP_OPTIONS = {
+    "--install-completion": "Complete commands and options in this shell.",
+    "--version": "Print the version.",
+    **_HELP_OPTION,
+}
 
 
 def top_help() -> str:
     """Return what `hoptree --help` prints."""
-    return _help("hoptree", _INTRODUCTION, COMMANDS, {"--version": "Print the version.", **_HELP_OPTION})
+    return _help("hoptree", _INTRODUCTION, COMMANDS, _TOP_OPTIONS)
 
 
 def evaluation_help() -> str:
@@ -98,7 +113,8 @@ def suggest_command(name: str) -> str:
 
     top = {command: command for commands in COMMANDS.values() for command in commands}
     below = {command: f"eval {command}" for commands in EVALUATION_COMMANDS.values() for command in commands}
-    known = {"chooser": "methods chooser", "eval-retrieval": "eval retrieval", "eval-linking": "eval linking"}
+    known = {"completion": "--install-completion"}
+    known |= {"chooser": "methods chooser", "eval-retrieval": "eval retrieval", "eval-linking": "eval linking"}
     known |= below | top
     meant = get_close_matches(name, known, 1)
     return known[meant[0]] if meant else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from copy import copy
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, get_args, get_origin
 
@@ -10,7 +11,16 @@ import typer
 from typer.core import TyperGroup
 
 from hoptree import __version__
-from hoptree.cli.commands import COMMANDS, EVALUATION_COMMANDS, SHORT, Table, evaluation_help, suggest_command, top_help
+from hoptree.cli.commands import (
+    COMMANDS,
+    EVALUATION_COMMANDS,
+    SHORT,
+    SHORT_HELP,
+    Table,
+    evaluation_help,
+    suggest_command,
+    top_help,
+)
 from hoptree.cli.options import Argument, Option
 
 
@@ -28,7 +38,9 @@ class _LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, *options = SHORT.get(args[0], ("",))
         if name in self._targets:
-            return args[0], self.get_command(ctx, name), [*options, *args[1:]]
+            command = copy(self.get_command(ctx, name))
+            command.help = inspect.cleandoc(SHORT_HELP[args[0]])
+            return args[0], command, [*options, *args[1:]]
         if args[0] not in self._targets and (meant := suggest_command(args[0])):
             ctx.fail(f"No such command '{args[0]}'. Did you mean 'hoptree {meant}'?")
         return super().resolve_command(ctx, args)

@@ -15,7 +15,7 @@ from rich.tree import Tree
 from hoptree.cli.console import clean, counted, one_line
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
-from hoptree.engine.events import GUESS
+from hoptree.engine.events import SOURCE_WORDS
 from hoptree.engine.explain import cut_around, shorten
 from hoptree.engine.generation_view import Name, Part, ReadFact, SubQuery, Writing
 from hoptree.engine.registry import load_method
@@ -23,13 +23,6 @@ from hoptree.engine.result import STOPPED, Result, TreeNode
 from hoptree.engine.sentence_view import LEVELS, SentenceView
 
 _SOURCE_STYLE = {"internal": "cyan", "external": "green", "synthesis": "magenta", "fallback": "yellow", "none": "red"}
-_SOURCE_WORDS = {
-    "internal": "from the model's own knowledge",
-    "external": "from documents",
-    "synthesis": "from its sub-questions",
-    "fallback": f"{GUESS}: the documents do not say",
-    "none": "no answer found",
-}
 _VERDICT_STYLE = {"supported": "green", "refuted": "magenta", "unknown": "yellow"}
 _VERDICT_WORDS = {
     "supported": "supported",
@@ -168,7 +161,7 @@ def describe_outcome(node: TreeNode, result: Result) -> str:
 
 
 def _looked_in(result: Result) -> str:
-    return _LOOKED_IN.get(str(result.options.get("evidence")), _SOURCE_WORDS["external"])
+    return _LOOKED_IN.get(str(result.options.get("evidence")), SOURCE_WORDS["external"])
 
 
 def _add(branch: Tree, nodes: Sequence[TreeNode], looked_in: str) -> None:
@@ -203,10 +196,10 @@ def _answered(answer: str, details: str, style: str) -> Text:
 def _origin(node: TreeNode, looked_in: str) -> str:
     """Return where an answer comes from, by citation or source."""
     if node.source != "external":
-        return _SOURCE_WORDS.get(node.source, node.source)
+        return SOURCE_WORDS.get(node.source, node.source)
     if node.facts:
         return "from documents and the graph" if node.evidence else "from the graph"
-    return _SOURCE_WORDS["external"] if node.evidence else looked_in
+    return SOURCE_WORDS["external"] if node.evidence else looked_in
 
 
 def _citations(node: TreeNode) -> str:

@@ -129,7 +129,7 @@ def _lines(event: Event) -> Iterator[str]:
     if isinstance(event, NodeStarted):
         yield f"asked     {event.resolved}"
     elif isinstance(event, NodeSettled):
-        yield f"settled   {event.answer or 'no answer'} [{event.verdict or event.source}]"
+        yield f"settled   {event.answer or 'no answer'} [{event.outcome}]"
     elif isinstance(event, ModelCalled):
         tokens = f"{event.prompt_tokens:,} tokens read, {event.completion_tokens:,} written"
         yield f"call      {event.step}, prompt {event.template or 'of its own'}, {tokens}{cached}"

@@ -35,6 +35,14 @@ _Event = TypeVar("_Event", bound="Event")
 _Decision = TypeVar("_Decision", bound="Decision")
 FORMAT = 2  # the version of the form on disk. Format 1 had no number; its objects are read as well
 GUESS = "guess"  # an answer that no passage states, by whatever method
+SOURCE_WORDS: Mapping[str, str] = {
+    "internal": "from the model's own knowledge",
+    "external": "from documents",
+    "synthesis": "from its sub-questions",
+    "fallback": f"{GUESS}: the documents do not say",
+    "none": "no answer found",
+}
+"""Where the answer of a node comes from, for people."""
 OMIT: Mapping[str, bool] = {"omit": True}
 """Metadata of a field that is left out of the JSON object while it has its default."""
 
@@ -236,6 +244,15 @@ class NodeSettled(Event):
     def as_dict(self) -> dict[str, Any]:
         # Named, since dataclass(slots=True) makes a new class that a bare super() does not know.
         return Event.as_dict(self) | self.details
+
+    @property
+    def outcome(self) -> str:
+        """What evidence said of the answer, or where it comes from, for people."""
+        if self.verdict or self.source != "external":
+            return self.verdict or SOURCE_WORDS.get(self.source, self.source)
+        if self.facts:
+            return "from documents and the graph" if self.evidence else "from the graph"
+        return SOURCE_WORDS["external"] if self.evidence else "looked up"
 
 
 @typed_event

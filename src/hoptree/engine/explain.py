@@ -64,6 +64,7 @@ _WELL_SUPPORTED, _PARTLY_SUPPORTED = 2 / 3, 1 / 3
 """From so high a probability on an answer that passages hold is called well or partly supported."""
 OWN_KNOWLEDGE = "the model answered from its own knowledge, and nothing that was read says so"
 NOT_SAID = "nothing that was read says so"
+_NOT_TOGETHER = ", but not together with what the question names"
 
 
 class _Frame(NamedTuple):
@@ -165,7 +166,10 @@ def tell_answer(
     confidence = _weigh_support(answer, len(holding), stated, len(backed), len(steps), contrary, measured)
     passages = (*evidence, *cited)
     numbers = {passage.id: place for place, passage in enumerate(passages)}
-    agreeing = (node for node in backed if node is not contrary)
+    agreeing = [node for node in backed if node is not contrary]
+    rested = {numbers[name] for node in agreeing for name in node.evidence if name in numbers}
+    if complete and rested and any(node.answer == answer for node in agreeing):  # others only hold the same names
+        holding = [place for place in holding if place in rested]
     named = (numbers[name] for node in agreeing for name in node.evidence[:1] if name in numbers)
     asked = next((node.resolved for node in reversed(steps) if node.answer == answer and node.resolved), question)
     return cite_answer(question, answer, [*dict.fromkeys((*holding, *named))], passages, asked=asked), confidence
@@ -211,7 +215,8 @@ def _weigh_support(
         reason = f"{holding} passages that were read say so" if several else "a passage that was read says so"
     else:
         reason = f"{holding} passages name it" if several else "a passage names it"
-        reason += ", but not together with what the question names"
+        trusted = measured is not None and measured[0] >= _WELL_SUPPORTED
+        reason += "; answers found in this way are mostly right" if trusted else _NOT_TOGETHER
     well = backed == steps and (stated or steps > 0) and contrary is None
     against = f", but its last step says “{shorten(contrary.answer, _MAX_VALUE_CHARS)}”" if contrary else ""
     reason += against

@@ -166,10 +166,8 @@ class PairedComparison:
         if self.deviation is None:
             return "One question is too few to say what difference this sample can detect."
         if self.detectable is None:
-            return (
-                "The two runs differ by the same on every question, which does not tell what difference this sample "
-                "can detect."
-            )
+            same = "score" if self.ties == self.questions else "differ by"
+            return f"The two runs {same} the same on every question: what this sample can detect cannot be said."
         least = scale * self.detectable
         difference = f"{least:,.0f}" if least >= 1000 else f"{least:.3g}"
         return (

@@ -82,7 +82,8 @@ class ScriptedModel:
             try:
                 text = Path(path).read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                cause = f"The script {path} cannot be read: {error}."
+                why = "there is none" if isinstance(error, FileNotFoundError) else error
+                cause = f"The script {path} cannot be read: {why}."
                 raise InputError(cause, "Give scripted/FILE with a JSON file.") from error
             self.rules, self._latency = _read_script(text, path, latency)
         else:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from tests.evaluation.paired_scores import flipped
 from tests.held import PATIENCE
 from tests.traced import event
 
@@ -21,6 +22,7 @@ import hoptree
 from hoptree.cli import render
 from hoptree.core.values import Passage
 from hoptree.engine import explain
+from hoptree.engine.events import SOURCE_WORDS
 from hoptree.engine.explain import Level
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import UNSUPPORTED, TreeNode
@@ -94,6 +96,22 @@ def test_what_the_server_says_is_there_in_all_languages(script: str) -> None:
     for row in rows:
         assert len(row) == 3 and all(row), row
         assert len({tuple(sorted(re.findall(r"{\w+}", text))) for text in row}) == 1, row
+
+
+def test_what_to_do_about_a_file_is_said_in_all_languages() -> None:
+    from hoptree.corpus.files import KNOWN_KINDS
+    from hoptree.server import indexing_worker as worker
+
+    known = {row[0] for row in server_rows()}
+    assert {KNOWN_KINDS, worker._DEFAULT_REMEDY, *worker._REMEDIES.values()} <= known
+    troubles = ("is locked with a password", "is no text: it is binary", "is no UTF-8 text and was read as Latin-1")
+    assert all(fitting(f"a.txt {trouble}.") for trouble in (*troubles, "is empty", "is no document of a known kind"))
+    assert fitting("2 of 3 pages of a.pdf hold no text; scanned pages need OCR.")
+
+
+def test_what_a_comparison_can_detect_is_said_in_all_languages() -> None:
+    notes = [flipped(*counts).power_note(scale=100, unit=" points") for counts in ((1, 0), (5, 0), (0, 0, 5), (3, 2))]
+    assert len(set(notes)) == 4 and all(map(fitting, notes))
 
 
 def test_methods_and_their_options_have_words_in_all_languages() -> None:
@@ -222,19 +240,28 @@ def test_the_questions_it_offers_are_the_samples() -> None:
 
 def test_sources_and_verdicts_are_told_as_in_the_terminal() -> None:
     told = SCRIPTS["words.js"].replace("’", "'")
-    for words in (*render._SOURCE_WORDS.values(), *render._LOOKED_IN.values(), *render._VERDICT_WORDS.values()):
+    for words in (*SOURCE_WORDS.values(), *render._LOOKED_IN.values(), *render._VERDICT_WORDS.values()):
         assert f'"{words}"' in told
 
 
-def told_by_the_page(function: str, *values: dict[str, Any]) -> list[str]:
-    """What a function of words.js makes of each value."""
+def told_by_the_page(function: str, *values: dict[str, Any], of: str = "en") -> list[str]:
+    """What a function of words.js makes of each value in a language."""
     module, given = json.dumps(str(PAGE / "words.js")), json.dumps(values)
     script = (
+        f"Object.defineProperty(globalThis, 'navigator', {{ value: {{ languages: ['{of}'] }} }});"
         f"import({module}).then((words) => console.log(JSON.stringify({given}.map((one) => words.{function}(one)))))"
     )
     done = subprocess.run(["node", "-e", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
     told: list[str] = json.loads(done.stdout)
     return told
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_seconds_are_written_as_the_language_writes_numbers() -> None:
+    usage = {"prompt_tokens": 1234, "seconds": 2.5}
+    assert told_by_the_page("cost", usage)[0].endswith("1,234 tokens read, 0 written · 0 searches · 2.5 s")
+    (german,) = told_by_the_page("cost", usage, of="de")
+    assert "1.234" in german and german.endswith("2,5 s")
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")

@@ -98,7 +98,7 @@ def nearest_demonstrations(question: str, n: int = DEMONSTRATIONS) -> tuple[Demo
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How rare each word of a demonstration's question is among them all, the sum of that, and the question's links."""
+    """Rarities of the words of a demonstration's question, their sum, and its links."""
 
     weights: Mapping[str, float]
     total: float

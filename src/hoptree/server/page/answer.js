@@ -7,7 +7,7 @@ import { tools } from "./export.js";
 import { graphView } from "./graph.js";
 import { read, write } from "./route.js";
 import { openSource } from "./source.js";
-import { t, translated } from "./texts.js";
+import { decimal, t, translated } from "./texts.js";
 import { TreeView, withReferences } from "./tree.js";
 import { cost, knowing, noAnswer, origin, verdict } from "./words.js";
 import { WritingView } from "./writing.js";
@@ -196,7 +196,7 @@ export class AnswerView extends EventTarget {
     this.steps.hidden = false;
     const about = Number.isInteger(data.node) && data.node > 0
       ? button(`${data.node}`, () => this.tree.open(data.node, { focus: true }), { class: "to-node", "aria-label": t("To sub-question {n}", { n: data.node }) }) : null;
-    const time = typeof data.t === "number" ? make("span", { class: "time", text: `${data.t.toFixed(1)} s` }) : null;
+    const time = typeof data.t === "number" ? make("span", { class: "time", text: `${decimal(data.t)} s` }) : null;
     this.log.append(make("li", {}, time, make("span", { class: "words" }, make("span", { text, dir: "auto" }), about)));
     for (const item of this.log.querySelectorAll(`li.recent:nth-last-child(n + ${STEPS_SHOWN + 1})`)) item.classList.remove("recent");
     this.log.lastElementChild.classList.add("recent");
@@ -274,7 +274,7 @@ export class AnswerView extends EventTarget {
 
   #showStatus() {
     const seconds = this.running ? (performance.now() - this.#began) / 1000 : this.#usage?.seconds ?? (performance.now() - this.#began) / 1000;
-    const told = this.#usage ? cost(this.#usage, this.running ? Math.max(seconds, 0) : this.#usage.seconds ?? seconds) : `${seconds.toFixed(1)} s`;
+    const told = this.#usage ? cost(this.#usage, this.running ? Math.max(seconds, 0) : this.#usage.seconds ?? seconds) : `${decimal(seconds)} s`;
     if (!this.running) {
       const parts = [this.ended, this.#usage ? told : ""].filter(Boolean);
       this.status.replaceChildren(parts.join(" "));

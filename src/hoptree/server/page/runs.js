@@ -5,11 +5,11 @@ import { AnswerView } from "./answer.js";
 import { call, connection } from "./api.js";
 import { button, choice, count, field, link, make, problemBox } from "./dom.js";
 import { note, write } from "./route.js";
-import { digits, language, t, translated } from "./texts.js";
+import { decimal, digits, language, t, translated } from "./texts.js";
 
 const PAGE = 50;
 const VERDICTS = [["", t("all")], ["right", t("right")], ["wrong", t("wrong")], ["failed", t("failed")]];
-const percent = (value) => (typeof value === "number" ? (100 * value).toFixed(1) : "–");
+const percent = (value) => (typeof value === "number" ? decimal(100 * value) : "–");
 const few = (value) => (typeof value === "number" ? digits(Number(value.toPrecision(3))) : "–");
 const day = (text) => (text ? new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(new Date(text)) : "");
 const nameOf = (run) => run.name || run.folder || run.id;
@@ -189,15 +189,15 @@ function about(run) {
 export function inWords(difference) {
   if (typeof difference.difference !== "number") return "";
   const points = 100 * difference.difference;
-  const size = points === 0 ? t("A and B are level in F1") : t("{run} is {n} points of F1 better", { run: points > 0 ? "B" : "A", n: Math.abs(points).toFixed(1) });
+  const size = points === 0 ? t("A and B are level in F1") : t("{run} is {n} points of F1 better", { run: points > 0 ? "B" : "A", n: decimal(Math.abs(points)) });
   const { low, high, level } = difference.interval ?? {};
   const interval = typeof low === "number" ? ` (${t("B − A between {low} and {high}, {level} %", { low: signed(100 * low), high: signed(100 * high), level: Math.round(100 * (level ?? 0.95)) })})` : "";
   const p = difference.p_value;
-  const luck = typeof p === "number" && points !== 0 ? `; p ${p < 0.001 ? "< 0.001" : `= ${p.toFixed(3)}`}, ${p < 0.05 ? t("hardly luck") : t("may be luck")}` : "";
+  const luck = typeof p === "number" && points !== 0 ? `; p ${p < 0.001 ? `< ${decimal(0.001, 3)}` : `= ${decimal(p, 3)}`}, ${p < 0.05 ? t("hardly luck") : t("may be luck")}` : "";
   return `${size}${interval}${luck}.`;
 }
 
-const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(1)}`;
+const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${decimal(Math.abs(value))}`;
 
 function table(caption, heads, rows, texts) {
   const kind = (place) => (place > texts ? "number" : "");

@@ -51,3 +51,6 @@ export function translated(text) {
 
 /** A number as the reader's language writes it. */
 export const digits = (number) => number.toLocaleString(language);
+
+/** A number with so many places behind the point, or the comma. */
+export const decimal = (number, places = 1) => number.toLocaleString(language, { minimumFractionDigits: places, maximumFractionDigits: places });

@@ -1,7 +1,7 @@
 // The words for what became of a node, the same as in the terminal.
 
 import { count } from "./dom.js";
-import { digits, t, translated } from "./texts.js";
+import { decimal, digits, t, translated } from "./texts.js";
 
 const SOURCES = {
   internal: "from the model’s own knowledge",
@@ -55,7 +55,7 @@ export function cost(usage, seconds = usage?.seconds ?? 0) {
     `${count(usage.llm_calls ?? 0, "call")}${cached}`,
     t("{read} tokens read, {written} written", { read: digits(usage.prompt_tokens ?? 0), written: digits(usage.completion_tokens ?? 0) }),
     count(usage.retrievals ?? 0, "search", "searches"),
-    `${seconds.toFixed(1)} s`,
+    `${decimal(seconds)} s`,
   ];
   if (usage.cost) parts.push(t("cost {n}", { n: digits(Number(usage.cost.toPrecision(4))) }));
   return parts.join(" · ");
