@@ -246,6 +246,14 @@ def test_a_password_is_never_shown() -> None:
     assert "secret" not in str(http.failure(500, {}, b""))
 
 
+@pytest.mark.parametrize("name", ["key", "apikey", "api_key", "subscription-key", "access_token", "sig", "Password"])
+def test_a_key_in_the_query_of_an_address_is_never_shown(name: str) -> None:
+    url = f"https://host/sparql?{name}=secret&monkeys=5;x.{name}=secret"
+    assert without_password(url) == f"https://host/sparql?{name}=…&monkeys=5;x.{name}=…"
+    http = HttpClient(url)
+    assert http.url == url and "secret" not in http.shown + str(http.failure(401, {}, b""))
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

@@ -181,6 +181,18 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
         read_rows(tmp_path / "run")
 
 
+def test_outcomes_of_another_run_are_refused(tmp_path: Path) -> None:
+    """Each line is as it was written: only the id of the run tells that the file was swapped."""
+    model = script(tmp_path / "m.json", right(range(6)))
+    run(experiment(tmp_path, model), tmp_path / "run")
+    run(experiment(tmp_path, model, limit=3), tmp_path / "other")
+    (tmp_path / "run" / RESULTS).write_bytes((tmp_path / "other" / RESULTS).read_bytes())
+    with pytest.raises(InputError, match=r"Line 1 of .* is of another run"):
+        read_rows(tmp_path / "run")
+    with pytest.raises(InputError, match="is of another run"):
+        run(experiment(tmp_path, model), tmp_path / "run")
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.txt").write_text("mine", encoding="utf-8")

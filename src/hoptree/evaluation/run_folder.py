@@ -199,6 +199,7 @@ def read_rows(path: Path) -> list[Row]:
     filled in.
     """
     run = read_run(path)
+    ids = {"", *(str(settings.get("id", "")) for settings in (run, *run.get("changes", ())))}
     by_id: dict[str, Row] = {}
     for number, data in read_lines(path / RESULTS):
         try:
@@ -207,6 +208,9 @@ def read_rows(path: Path) -> list[Row]:
             raise InputError(
                 f"Line {number} of {path / RESULTS} is no result: {error}.", "Take the line out, and run it again."
             ) from error
+        if row.rests_on not in ids:
+            cause = f"Line {number} of {path / RESULTS} is of another run ({row.rests_on}, not {run.get('id')})."
+            raise InputError(cause, "Put the file of this run back, or run it again into another folder.")
         by_id[row.id] = row
     rows = [_completed(by_id[name], run) for name in run["questions"] if name in by_id]
     unsearched = not any(row.retrieved for row in rows) and not all(row.error for row in rows)

@@ -17,6 +17,7 @@ from hoptree.graph import vocabulary as vocab
 from hoptree.graph.facts import Direction
 
 _MAX_IRI_CHARS = 8_000  # as of addresses; a longer one is shown as a text
+_MAX_COLUMNS = 200  # of a reply: every row is shown with each of them
 _BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
 
 
@@ -47,6 +48,8 @@ def _read_results(data: Any, shown: str, max_rows: int) -> Results:
         if not isinstance(data["head"]["vars"], list):
             raise TypeError("columns that are no list")
         columns = tuple(str(name) for name in data["head"]["vars"])
+        if len(columns) > _MAX_COLUMNS:
+            raise EndpointError(f"{shown} sent {len(columns):,} columns.", f"Name {_MAX_COLUMNS} at most in the query.")
         bindings = data["results"]["bindings"][:max_rows]
         rows = tuple({str(name): _cell(binding) for name, binding in row.items()} for row in bindings)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
