@@ -47,7 +47,7 @@ def test_the_tree_is_told_in_lines_while_it_grows() -> None:
         lines_of_events(event)
     lines = file.getvalue().splitlines()
     assert "  0. Who is number 0?" in lines and "plan: 1 sub-question" in lines and "plan of 1: 1 sub-question" in lines
-    assert "  11. → ? [none; deeper than 1]" in lines
+    assert "  11. → ? [no answer found; deeper than 1]" in lines
 
 
 def test_the_result_as_json_holds_the_reasons() -> None:
