@@ -241,6 +241,10 @@ def test_what_is_no_url_is_refused(url: str) -> None:
 
 def test_a_password_is_never_shown() -> None:
     assert without_password("https://ada:p@ss@host:1/v1/a@b") == "https://host:1/v1/a@b"
+    assert without_password("https://ada:se/cret@host/v1") == "https://host/v1"
+    assert without_password("ada:secret@host/v1") == "host/v1"
+    for address in ("https://host/v1/a@b", "https://host:80/a@b", "http://[::1]:80/a@b", "http://[::1]/a:b@c"):
+        assert without_password(address) == address
     http = HttpClient("http://ada:secret@host:1/v1/")
     assert (http.url, http.shown) == ("http://ada:secret@host:1/v1", "http://host:1/v1")
     assert "secret" not in str(http.failure(500, {}, b""))

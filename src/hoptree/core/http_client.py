@@ -28,6 +28,7 @@ _MAX_HEADERS = 200
 _MAX_INTERIM = 10  # replies before the one that is meant
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: |\r?\n)")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
+_CREDENTIALS = re.compile(r"^(\w+://|(?!\w+://))(?:[^/]*@|[^/:@\[]*:(?!\d+(?:/|$))[^@]*@)")  # also with a bare "/"
 _SECRET_PARAMETER = re.compile(r"(?i)([?&;][\w.-]*(?:key|token|secret|passw(?:or)?d|pwd|sig|signature)=)[^&;#]+")
 _PATH_CHARS = "!#$%&'()*+,/:;=?@[]~"
 
@@ -421,9 +422,7 @@ def describe_body(body: bytes) -> str:
 
 def without_password(url: str) -> str:
     """Return the URL as it may be shown and written to a trace, without the values of keys in its query."""
-    scheme, separator, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    return _SECRET_PARAMETER.sub(r"\1…", scheme + separator + host.rpartition("@")[2] + slash + path)
+    return _SECRET_PARAMETER.sub(r"\1…", _CREDENTIALS.sub(r"\1", url))
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
