@@ -247,7 +247,7 @@ class NodeSettled(Event):
 
     @property
     def outcome(self) -> str:
-        """What evidence said of the answer, or where it comes from, for people."""
+        """The verdict of the evidence, or where the answer comes from, in words for people."""
         if self.verdict or self.source != "external":
             return self.verdict or SOURCE_WORDS.get(self.source, self.source)
         if self.facts:

@@ -22,7 +22,7 @@ Send = Callable[[Scope], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _MAX_UNSENT = 64  # replies that wait for a client to read; with more of them, no further request is read
-_MAX_LINE_BYTES = 4 * 2**20  # of a message; it is long so that what is too long in one can be said of its request
+_MAX_LINE_BYTES = 4 * 2**20  # of a message; high, so that most long requests still get an error with their id
 _SKIPPED_BYTES = 2**16  # of a line that is too long, at a time
 _MAX_OPENING_BYTES = 16 * 2**10  # of the request that opens a session, which keeps what it says as long as it lasts
 _NO_ID = "Invalid Request: the id of a request is a text or a whole number."
