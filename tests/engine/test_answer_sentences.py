@@ -10,7 +10,7 @@ from tests.traced import event
 
 from hoptree.core.values import Passage
 from hoptree.engine.engine import MAX_QUESTION
-from hoptree.engine.explain import cite_answer, cut_around, state_answer, tell_answer
+from hoptree.engine.explain import CITATIONS, cite_answer, cut_around, state_answer, tell_answer
 from hoptree.engine.registry import find_method
 from hoptree.engine.result import Result, read_result
 from hoptree.text.grounding import correct_spelling, find_quote, holding, supports_answer
@@ -57,6 +57,11 @@ def result(
         ("Who directed Whiplash?", "Damien Chazelle", "Damien Chazelle directed Whiplash"),
         ("When was the Eiffel Tower built?", "1889", "The Eiffel Tower was built in 1889"),
         ("When did Bach die?", "28 July 1750", "Bach died on 28 July 1750"),
+        ("Where did Ada move to?", "Paris", "The answer is Paris"),
+        ("Where was Ada raised in?", "Rome", "The answer is Rome"),
+        ("Who has Ada Moor married?", "Ben", "The answer is Ben"),
+        ("Who had she met?", "Ben", "The answer is Ben"),
+        ("Who has the most goals?", "Ben", "Ben has the most goals"),
         ("Where did Ada study?", "Lund University", "Ada studied at Lund University"),
         ("Where is the tomb located?", "in Rome", "The tomb is located in Rome"),
         ("Which film was released first, Alpha or Beta?", "Beta", "Beta was released first"),
@@ -416,3 +421,16 @@ def test_the_longest_question_is_put_into_a_sentence_in_no_time(unit: str) -> No
 )
 def test_who_is_to_be_chosen_from_is_not_part_of_the_sentence(question: str, stated: str) -> None:
     assert state_answer(question, "Ann") == stated
+
+
+def test_a_number_in_a_quote_cites_nothing() -> None:
+    passages = [Passage("a#1", "Ada", "Ada Moor was born in 1948 [2] [3][4], and argv[1] is read.", 1.0)]
+    told = cite_answer("When was Ada Moor born?", "1948", [0], passages)
+    assert told == "Ada Moor was born in 1948: “Ada Moor was born in 1948 […] […], and argv[1] is read.” [1]"
+    assert CITATIONS.findall(told) == ["[1]"]
+
+
+@pytest.mark.parametrize("text", ["前" * 400 + "北京" + "后" * 400, "前 " + "前" * 400 + "北京" + "后" * 99 + " x"])
+def test_a_text_without_spaces_is_cut_around_the_answer(text: str) -> None:
+    told = cut_around(text, "北京", 160)
+    assert "北京" in told and len(told) <= 162

@@ -231,7 +231,7 @@ def _weigh_support(
 
 
 _FROM = {"internal": "own knowledge", "external": "documents", "synthesis": "its sub-questions", "graph": "the graph"}
-_MAX_QUOTE_CHARS = 300
+_MAX_QUOTE_CHARS, _MAX_WORD_CHARS = 300, 30  # a cut spares no longer word: Chinese has no spaces
 _MAX_CITATIONS = 3
 _MAX_SPAN_WORDS, _MAX_SPAN_CHARS = 12, 200  # a longer answer is a sentence itself
 _PREPOSITIONS = "in|at|on|from|to|for|with|by|under|of|near|after|about|into|as"
@@ -265,20 +265,20 @@ _ENGLISH = lazy_re(
 _DID = lazy_re(rf"(?P<subject>.+?)\s(?P<verb>{_VERBS})(?P<rest>(?:\s.+)?)", re.DOTALL)
 _WAS = lazy_re(rf"(?P<verb>is|was|are|were)\s(?P<subject>.+)\s(?P<part>{_PARTICIPLES})(?P<rest>(?:\s.+)?)", re.DOTALL)
 _NO_SUBJECT = lazy_re(r"\b(?:the|an?|of|his|her|its|their|this|that|first|last|being)\Z", re.IGNORECASE)
-_LONG_REST = lazy_re(r"\d|\b(?:who|whose|which|that|prior|before|after|while)\b|(?:\s\S+){6}")
+_LONG_REST = lazy_re(rf"\d|\b(?:who|whose|which|that|prior|before|after|while|(?:{_PREPOSITIONS})\Z)\b|(?:\s\S+){{6}}")
 """What stands behind a verb and would come between it and the answer."""
 _PLACE = lazy_re(r"(?:where|when|(?:(?P<given>in|at|on)\s(?:which|what)(?:\s[a-z]+){1,3}?))\s", re.IGNORECASE)
 _IDENTITY = lazy_re(r"(?:who|what)\s(?P<verb>is|was|are|were)\s(?P<subject>(?:the\s|[A-Z]).+)", re.IGNORECASE)
-_PREDICATE = rf"(?:is|was)\s(?:{_PARTICIPLES}|{_COMPARED})\b|(?:has|had|won|came)\b"
-_WHO = lazy_re(rf"who\s(?P<verb>{_PREDICATE}|wrote\b|(?!is\b|was\b|does\b)[a-z]+(?:ed|s)\b)", re.IGNORECASE)
+_HAS = r"(?:has|had)\b(?!\s(?:(?-i:[A-Z])|s?he\b|they\b|it\b))"  # in "Who has Ada met?" the answer is no subject
+_PREDICATE = rf"(?:is|was)\s(?:{_PARTICIPLES}|{_COMPARED})\b|{_HAS}|(?:won|came)\b"
+_WHO = lazy_re(rf"who\s(?P<verb>{_PREDICATE}|wrote\b|(?!is\b|was\b|does\b|has\b)[a-z]+(?:ed|s)\b)", re.IGNORECASE)
 _WHICH = lazy_re(rf"(?:which|what)\s(?:(?!who|that)[a-z-]+\s){{1,3}}?(?P<verb>{_PREDICATE})", re.IGNORECASE)
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _DAY = lazy_re(rf"\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTHS})\b.*|(?:{_MONTHS})\s\d{{1,2}}\b(?!\d).*")
 _YEAR = lazy_re(rf"(?:(?:{_MONTHS}),?\s)?(?:the\s)?\d{{3,4}}s?(?:\s(?:BC|AD|BCE|CE))?")
-_AT = lazy_re(
-    r".*\b(?:University|College|School|Institute|Academy|Hospital|Stadium|Airport|Museum|Theatre|Theater)\b.*"
-)
+_AT = lazy_re(r".*\b(?:University|College|School|Institute|Academy|Hospital|Stadium|Airport|Museum|Theat(?:re|er))\b.*")
 _LED = lazy_re(rf"(?:{_PREPOSITIONS})\s", re.IGNORECASE)
+CITATIONS = lazy_re(r"(?<!\S)(?:\[\d+\])+")  # argv[1] is none; the page's words.js has the same
 
 
 def state_answer(question: str, answer: str) -> str:
@@ -381,7 +381,7 @@ def cite_answer(
         return f"{stated}{_marks(cited)}{frame.stop}"
     place = next(place for place in places if passages[place].id == quote.passage)
     others = [other for other in cited if other != place]
-    quoted = cut_around(quote.text, answer, _MAX_QUOTE_CHARS)
+    quoted = cut_around(CITATIONS.sub("[…]", quote.text), answer, _MAX_QUOTE_CHARS)  # they are of another list
     return f"{frame.quote.format(f'{stated}{_marks(others)}', quoted)}{_marks([place])}"
 
 
@@ -444,7 +444,7 @@ def cut_around(text: str, answer: str, max_chars: int) -> str:
         return text
     place = max(text.casefold().find(answer.casefold()), 0)
     start = max(0, min(place - max_chars // 2, len(text) - max_chars))
-    start = text.find(" ", start) + 1 if start else 0
+    start = (text.find(" ", start, start + _MAX_WORD_CHARS) + 1 or start) if start else 0
     end = start + max_chars
-    end = max(text.rfind(" ", start, end), start + max_chars // 2) if end < len(text) else len(text)
+    end = (max(text.rfind(" ", end - _MAX_WORD_CHARS, end), 0) or end) if end < len(text) else len(text)
     return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

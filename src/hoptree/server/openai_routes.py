@@ -15,7 +15,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from hoptree.engine.events import Event
-from hoptree.engine.explain import tree_lines
+from hoptree.engine.explain import CITATIONS, tree_lines
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import Result
 from hoptree.engine.trace import ModelProgress
@@ -32,7 +32,7 @@ from hoptree.server.views import Json, result_view, to_json
 _NO_ANSWER = "No answer was found."
 _MAX_FIELD_CHARS = 40
 _TEXT_PARTS = ("text", "input_text", "output_text")
-_MARK = re.compile(r"\[(\d+)\]")
+_NUMBER = re.compile(r"\[(\d+)\]")
 _FIELD_TYPES = {
     **dict.fromkeys(("answer", "sentence", "level", "reason", "question"), "string"),
     "probability": "number",
@@ -203,7 +203,8 @@ class _Chat:
     def places(self, result: Result) -> list[schemas.CitedPlace]:
         """Cite passages where the sentence has their number; those without one for the whole answer."""
         content = self.content(result)
-        marks = {int(mark[1]): mark.span() for mark in _MARK.finditer(content)} if self.form is None else {}
+        spans = [mark.span() for mark in CITATIONS.finditer(content)] if self.form is None else []
+        marks = {int(mark[1]): mark.span() for span in spans for mark in _NUMBER.finditer(content, *span)}
         return [
             schemas.CitedPlace(
                 start_index=marks.get(number, (0, 0))[0],

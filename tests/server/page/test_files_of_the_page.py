@@ -244,7 +244,7 @@ def test_sources_and_verdicts_are_told_as_in_the_terminal() -> None:
         assert f'"{words}"' in told
 
 
-def told_by_the_page(function: str, *values: dict[str, Any], of: str = "en") -> list[str]:
+def told_by_the_page(function: str, *values: Any, of: str = "en") -> list[Any]:
     """What a function of words.js makes of each value in a language."""
     module, given = json.dumps(str(PAGE / "words.js")), json.dumps(values)
     script = (
@@ -252,7 +252,7 @@ def told_by_the_page(function: str, *values: dict[str, Any], of: str = "en") -> 
         f"import({module}).then((words) => console.log(JSON.stringify({given}.map((one) => words.{function}(one)))))"
     )
     done = subprocess.run(["node", "-e", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
-    told: list[str] = json.loads(done.stdout)
+    told: list[Any] = json.loads(done.stdout)
     return told
 
 
@@ -272,6 +272,14 @@ def test_a_verdict_is_told_in_the_same_words_as_in_the_terminal() -> None:
     told = told_by_the_page("verdict", *(node.as_dict() for node in nodes))
     for node, words in zip(nodes, told, strict=True):
         assert words and render._validated(node).plain.endswith(f"[{words}]"), node
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_only_marks_of_its_own_are_citations_in_a_sentence() -> None:
+    sentence = "sys.argv[1] is read [2][1]: “As Foo[3] says, argv[0][1] is the name.” [3]"
+    (told,) = told_by_the_page("pieces", sentence)
+    assert [part for part in told if isinstance(part, int)] == [2, 1, 3]
+    assert "".join(f"[{part}]" if isinstance(part, int) else part for part in told) == sentence
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")

@@ -165,6 +165,9 @@ def test_the_sentence_that_was_used(watched: Watched) -> None:
         ("The lake is 12 km long. It is 1200 m deep.", "12", "The lake is 12 km long."),
         ("ŁÓDŹ is a city. Has died in Łódź in 2000.", "łódź", "Has died in Łódź in 2000."),
         ("It was (as C++ was) new.", "C++", "It was (as C++ was) new."),
+        ("上海是最大的城市。中国的首都是北京市。", "北京", "中国的首都是北京市。"),
+        ("我们使用Python编写。", "Python", "我们使用Python编写。"),
+        ("The Berliner wrote.", "Berlin", None),
         ("Nothing of the sort.", "Paris", None),
         ("No, it was not.", "no", None),
         ("", "x", None),
@@ -178,6 +181,17 @@ def test_the_sentence_that_was_used(watched: Watched) -> None:
         cases,
     )
     assert found == [list(case) for case in cases]
+
+
+def test_words_of_a_search_are_marked_in_scripts_without_spaces(watched: Watched) -> None:
+    found = watched.open().evaluate(
+        """(cases) => import('/page/evidence.js').then(({ passages }) => cases.map(([text, words]) => {
+          const [box] = passages([[{ id: 'p', text }, { words }]]);
+          return [...box.querySelectorAll('mark')].map((mark) => mark.textContent);
+        }))""",
+        [("中国的首都是北京市，首都很大。", "首都在哪里"), ("The bees of Ada.", "bee"), ("一只猫。", "猫"), ("的确", "目的")],
+    )
+    assert found == [["首都", "首都"], ["bees"], ["猫"], []]
 
 
 def test_answers_of_the_graph_alone_are_told_as_such(watched: Watched) -> None:

@@ -9,7 +9,7 @@ import { read, write } from "./route.js";
 import { openSource } from "./source.js";
 import { decimal, t, translated } from "./texts.js";
 import { TreeView, withReferences } from "./tree.js";
-import { cost, knowing, noAnswer, origin, verdict } from "./words.js";
+import { cost, knowing, noAnswer, origin, pieces, verdict } from "./words.js";
 import { WritingView } from "./writing.js";
 
 const STEPS_SHOWN = 5;
@@ -246,13 +246,13 @@ export class AnswerView extends EventTarget {
 
   /** The sentence of an answer; [N] opens what the answer rests on. */
   #cited({ sentence, evidence = [], cited = [] }) {
-    return sentence.split(/(\[\d+\])/).map((part) => {
-      const passage = /^\[\d+\]$/.test(part) ? [...evidence, ...cited][Number(part.slice(1, -1)) - 1] : null;
+    return pieces(sentence).map((part) => {
+      const passage = typeof part === "number" ? [...evidence, ...cited][part - 1] : null;
       const open = () => {
         this.tree.open(0);
         if (this.corpus) openSource(this.corpus, passage);
       };
-      return passage ? button(part, open, { class: "quiet citation", title: passage.title || passage.id }) : part;
+      return passage ? button(`[${part}]`, open, { class: "quiet citation", title: passage.title || passage.id }) : typeof part === "number" ? `[${part}]` : part;
     });
   }
 
@@ -407,7 +407,7 @@ export class AnswerView extends EventTarget {
     const { answer, sentence, evidence = [], cited = [] } = this.result ?? {};
     const all = [...evidence, ...cited];
     const numbers = new Map();
-    for (const [, n] of answer && sentence ? sentence.matchAll(/\[(\d+)\]/g) : []) if (all[n - 1]) numbers.set(all[n - 1].id, Number(n));
+    for (const n of answer && sentence ? pieces(sentence).filter(Number.isInteger) : []) if (all[n - 1]) numbers.set(all[n - 1].id, n);
     return numbers;
   }
 

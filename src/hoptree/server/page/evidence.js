@@ -6,7 +6,11 @@ import { t } from "./texts.js";
 
 const splitter = Intl.Segmenter ? new Intl.Segmenter("en", { granularity: "sentence" }) : null;
 const SHORT = /(?:^|[\s(])(?:\p{Lu}|St|Dr|Mr|Mrs|Ms|Prof|Jr|Sr|vs|No|Mt|Lt|Gen|Col|Capt|c|ca|approx)\.\s*$/u;
-const LETTERS = /[\p{L}\p{N}]+/gu;
+/** Letters of scripts that put no spaces between words, each of which counts as one; hoptree.text.tokens has the same. */
+const UNSPACED = "[\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u9fff\\uf900-\\ufaff\\u{20000}-\\u{3ffff}]";
+const SPACED = `(?:(?!${UNSPACED})[\\p{L}\\p{N}])`;
+const LETTERS = new RegExp(`${UNSPACED}|${SPACED}+`, "gu");
+const isUnspaced = (word) => Boolean(word) && new RegExp(`^${UNSPACED}`, "u").test(word);
 const UNTOLD = new Set(["yes", "no", "true", "false"]);
 
 /** Sentences with the spaces behind them, so that they join to the text again. */
@@ -27,8 +31,9 @@ const wordsOf = (text) => text.toLowerCase().match(LETTERS) ?? [];
 export function placeOf(text, answer) {
   const words = String(answer ?? "").match(LETTERS);
   if (!words || (words.length === 1 && UNTOLD.has(words[0].toLowerCase()))) return null;
-  const form = words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("[^\\p{L}\\p{N}]+");
-  const found = new RegExp(`(?<![\\p{L}\\p{N}])${form}(?![\\p{L}\\p{N}])`, "iu").exec(text);
+  const form = words.map((word, at) => `${at ? `[^\\p{L}\\p{N}]${isUnspaced(word) || isUnspaced(words[at - 1]) ? "*" : "+"}` : ""}${word}`).join("");
+  const [before, behind] = [isUnspaced(words[0]) ? "" : `(?<!${SPACED})`, isUnspaced(words.at(-1)) ? "" : `(?!${SPACED})`];
+  const found = new RegExp(`${before}${form}${behind}`, "iu").exec(text);
   return found ? [found.index, found.index + found[0].length] : null;
 }
 
@@ -85,15 +90,24 @@ function passage({ one, used, parts, place }, folded, corpus) {
 
 /** A text with the words of a search marked, also where they stand in another form of them: bee, bees. */
 function withWords(text, query) {
-  const stems = new Set(wordsOf(query).filter((word) => word.length > 2 || /[^a-z]/.test(word)).map(stem));
+  const stems = new Set(wordsOf(query).filter((word) => !isUnspaced(word) && (word.length > 2 || /[^a-z]/.test(word))).map(stem));
   const found = [];
   let at = 0;
-  for (const match of text.matchAll(LETTERS)) {
-    if (!stems.has(stem(match[0].toLowerCase()))) continue;
-    found.push(text.slice(at, match.index), make("mark", { text: match[0] }));
-    at = match.index + match[0].length;
+  for (const { 0: word, index } of text.matchAll(LETTERS)) {
+    if (index < at) continue;
+    const end = isUnspaced(word) ? sharedEnd(text, index, query) : stems.has(stem(word.toLowerCase())) ? index + word.length : index;
+    if (end === index) continue;
+    found.push(text.slice(at, index), make("mark", { text: text.slice(index, end) }));
+    at = end;
   }
   return [...found, text.slice(at)];
+}
+
+/** Where the letters end that a text has in a row with a query: two or more, unless the query is one. */
+function sharedEnd(text, start, query) {
+  let end = start;
+  while (end < text.length && query.includes(text.slice(start, end + 1))) end += 1;
+  return end - start >= Math.min(2, query.trim().length) ? end : start;
 }
 
 const stem = (word) => (word.length > 4 ? word.replace(/(?:ies|es|s|ed|ing|en|er|e)$/, "") : word.length > 3 ? word.replace(/s$/, "") : word);

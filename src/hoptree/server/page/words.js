@@ -61,6 +61,9 @@ export function cost(usage, seconds = usage?.seconds ?? 0) {
   return parts.join(" · ");
 }
 
+/** A sentence as texts and the numbers of the passages it cites; argv[1] is none. hoptree.engine.explain has the same. */
+export const pieces = (sentence) => sentence.split(/((?<!\S)(?:\[\d+\])+)/).flatMap((part, at) => (at % 2 ? part.match(/\d+/g).map(Number) : [part]));
+
 /** The answer of a result in words, where there is none. */
 export function noAnswer(result) {
   if (result.error) return t("None: the run failed.");
