@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 pytest.importorskip("fastapi")
 
 from tests.server.running import QUESTION, Running, running, script, settings
 
+from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule
+from hoptree.server.openai_routes import _Chat
 
 SENTENCE = "The director of Night Train to Lisbon was born in 1948 [1]: “Bille August was born in 1948.” [2]"
 TURNS = [
@@ -21,6 +25,10 @@ TURNS = [
     {"role": "assistant", "content": "Night Train to Lisbon"},
     {"role": "user", "content": "And when was its director born?"},
 ]
+
+
+_CITED_TEXTS = {"type": "array", "items": {"type": "string"}}
+_CITED_PAGES = {"type": "array", "items": {"type": "object", "properties": {"page": {"type": "integer"}}}}
 
 
 def _chat(server: Running, **fields: Any) -> Any:
@@ -87,6 +95,15 @@ def test_the_last_message_is_the_question_and_the_reply_says_what_was_not_read(s
         {"response_format": {"type": "grammar"}},
         {"response_format": {"type": "json_schema", "json_schema": {"schema": {"properties": {"mood": {}}}}}},
         {"response_format": {"type": "json_schema", "schema": {"properties": {"answer": {"type": "number"}}}}},
+        {"response_format": {"type": "json_schema", "schema": {"properties": {"probability": {"type": "number"}}}}},
+        {
+            "response_format": {
+                "type": "json_schema",
+                "schema": {"properties": {"answer": {"anyOf": [{"type": "null"}]}}},
+            }
+        },
+        {"response_format": {"type": "json_schema", "schema": {"properties": {"citations": _CITED_TEXTS}}}},
+        {"response_format": {"type": "json_schema", "schema": {"properties": {"citations": _CITED_PAGES}}}},
         {"messages": [{"role": "assistant", "content": "x"}]},
         {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
         {"messages": [{"role": "user", "content": ""}]},
@@ -155,6 +172,42 @@ def test_a_program_gets_the_json_it_asks_for(server: Running) -> None:
     assert everything["sentence"] == SENTENCE and everything["level"] == "well supported"
 
 
+def test_the_official_client_reads_a_class_of_its_own(server: Running) -> None:
+    openai: Any = pytest.importorskip("openai")
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+
+    class Cited(BaseModel):
+        id: str
+        title: str | None
+
+    class Reply(BaseModel):
+        answer: str | None
+        probability: float | None
+        citations: list[Cited]
+
+    asked = {"model": "taikc", "messages": [{"role": "user", "content": QUESTION}]}
+    told = client.chat.completions.parse(**asked, response_format=Reply).choices[0].message.parsed
+    assert told.answer == "1948" and Cited(id="bille", title="Bille August") in told.citations
+
+    class Wrong(BaseModel):
+        citations: list[str]
+
+    with pytest.raises(openai.BadRequestError, match="objects with id and title"):
+        client.chat.completions.parse(**asked, response_format=Wrong)
+
+
+def test_a_number_in_a_quote_is_no_citation() -> None:
+    film, other = Passage("a", "A", "x [2].", 1.0), Passage("b", "B", "y", 0.5)
+    sentence = "argv[1] is A [1]: “Foo[2] is argv[0][1].” [2]"
+    result: Any = SimpleNamespace(sentence=sentence, answer="A", evidence=(film,), cited=(other,))
+    prepared: Any = None
+    places = _Chat("c", 0, "m", prepared, [], None, "u/").places(result)
+    assert [(one["title"], one["start_index"]) for one in places] == [
+        ("A", sentence.index(" [1]:") + 1),
+        ("B", len(sentence) - 3),
+    ]
+
+
 def test_the_tree_is_the_end_of_the_reasoning(server: Running) -> None:
     thought = _chat(server).json()["choices"][0]["message"]["reasoning_content"].splitlines()
     assert "1. Who directed Night Train to Lisbon? → Bille August (documents)" in thought
@@ -215,6 +268,10 @@ def test_the_official_client_reads_responses(talking: Running) -> None:
         last = event
     assert said == SENTENCE and "→ Bille August" in thought
     assert last is not None and last.type == "response.completed" and last.response.output_text == SENTENCE
+    first = [{"role": "user", "content": QUESTION}]
+    replied = client.responses.create(model="taikc", input=first)
+    told = client.responses.create(model="taikc", input=[*first, *replied.output, TURNS[2]])
+    assert told.output_text == SENTENCE and told.hoptree["asked"] == TURNS[2]["content"]
     with pytest.raises(openai.NotFoundError):
         client.responses.create(model="gpt-4o", input=QUESTION)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ import pytest
 pytest.importorskip("fastapi")
 
 from tests.server.corpora_made import create, documents, passages
-from tests.server.hostile import zipped
+from tests.server.hostile import link, zipped
 from tests.server.running import limits, running, settings
 
 from hoptree.server.error_responses import Refusal
+from hoptree.server.indexing import _left_out
 from hoptree.server.uploads import UploadFolder, check_file_name
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -82,6 +84,29 @@ def test_what_a_packer_adds_of_its_own_is_passed_over_and_told(tmp_path: Path) -
         )
         assert only.status_code == 400 and "hidden" in only.json()["error"]["message"]
     assert set(documents(tmp_path / "own")) == {"docs/a.txt"}
+
+
+@pytest.mark.parametrize("name", ["1/2/3/4/5/6/7/8/9.txt", "b /c.txt", f"{'x' * 210}.txt", "link.txt"])
+def test_one_file_of_an_archive_that_cannot_be_stored_is_no_reason_to_refuse_the_rest(
+    tmp_path: Path, name: str
+) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("good.txt", "Ada keeps bees.")
+        entry = zipfile.ZipInfo(name)
+        entry.create_system, entry.external_attr = 3, (0o120777 if name == "link.txt" else 0o100644) << 16
+        archive.writestr(entry, "/etc/passwd")
+    (tmp_path / "up").mkdir()
+    upload = UploadFolder(tmp_path / "up", limits())
+    upload.add("a.zip", packed)
+    upload.check_filled()
+    assert list(upload.names) == ["good.txt"] and len(upload.left_out) == 1
+    told = _left_out(upload.left_out[0])
+    assert "is a link, or has a name" in told["cause"] and told["remedy"]
+    alone = UploadFolder(tmp_path / "alone", limits())
+    alone.add("a.zip", io.BytesIO(link()))
+    with pytest.raises(Refusal, match="holds a link"):
+        alone.check_filled()
 
 
 @pytest.mark.parametrize(

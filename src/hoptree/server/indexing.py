@@ -15,7 +15,7 @@ from typing import Any
 from hoptree.core.errors import IndexUnavailable, InternalError, redact
 from hoptree.core.files import FolderLock
 from hoptree.core.http_server import log_line
-from hoptree.corpus.files import KNOWN_KINDS
+from hoptree.corpus.files import KNOWN_KINDS, suffix_of
 from hoptree.server.error_responses import Refusal
 from hoptree.server.jobs import Job, PassedOver
 from hoptree.server.resources import ManagedCorpus
@@ -172,7 +172,10 @@ _STAGES_OF_FILES = frozenset({"reading", "copying", "checking files"})
 
 def _left_out(name: str) -> PassedOver:
     if not is_packer_artifact(name):
-        return PassedOver(file=name, cause=f"{name} is no document of a known kind.", remedy=KNOWN_KINDS)
+        if not suffix_of(name):
+            return PassedOver(file=name, cause=f"{name} is no document of a known kind.", remedy=KNOWN_KINDS)
+        cause = f"{name} is a link, or has a name that cannot be stored here."
+        return PassedOver(file=name, cause=cause, remedy="Upload the file itself, by a short and plain name.")
     cause = f"{name} is hidden, or something that a packer adds of its own, and is not taken."
     return PassedOver(file=name, cause=cause, remedy="Rename it if it is a document, then upload it again.")
 

@@ -39,6 +39,8 @@ _FIELD_TYPES = {
     **dict.fromkeys(("citations", "sub_questions"), "array"),
 }
 """What `response_format` may ask for: the properties of a JSON answer, and their types."""
+_NULLABLE = ("probability",)
+_ITEM_FIELDS = {"citations": ("id", "title"), "sub_questions": ("question", "answer")}
 
 
 _CHAT_REPLIES = replies(None, schemas.CHAT_ERRORS, openai=True) | {
@@ -147,16 +149,48 @@ def _read_format(field: str, given: Mapping[str, Any] | None) -> tuple[str, ...]
     outer = (given or {}).get("json_schema", given) if kind == "json_schema" else None
     schema = outer.get("schema") if isinstance(outer, dict) else None
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(properties, dict) or not properties:
+    if not isinstance(schema, dict) or not isinstance(properties, dict) or not properties:
         raise _unsupported(field, "Answers are text, a json_object, or a json_schema with properties.")
     for name, about in properties.items():
-        types = about.get("type", _FIELD_TYPES.get(name)) if isinstance(about, dict) else None
-        if _FIELD_TYPES.get(name) not in (types if isinstance(types, list) else [types]) or name not in _FIELD_TYPES:
-            known = ", ".join(f"{each} ({of_type})" for each, of_type in _FIELD_TYPES.items())
+        if name not in _FIELD_TYPES or not _can_hold(name, about, schema):
+            known = ", ".join(f"{each} ({_told_type(each)})" for each in _FIELD_TYPES)
             shown = str(name)[:_MAX_FIELD_CHARS]
             cause = f"{field}: the property '{shown}' is none that an answer has, or of another type."
             raise Refusal(400, "Unsupported", cause, f"There are: {known}.", param=field)
     return tuple(properties)
+
+
+def _told_type(name: str) -> str:
+    of_items = f" of objects with {' and '.join(_ITEM_FIELDS[name])}" if name in _ITEM_FIELDS else ""
+    return f"{_FIELD_TYPES[name]}{' or null' if name in _NULLABLE else of_items}"
+
+
+def _can_hold(name: str, about: Any, schema: Mapping[str, Any]) -> bool:
+    """Tell whether a property of a schema takes all that an answer may have in its place."""
+    types = _types(about, schema)
+    if types and (_FIELD_TYPES[name] not in types or (name in _NULLABLE and "null" not in types)):
+        return False
+    items = _resolved(about.get("items"), schema) if name in _ITEM_FIELDS else {}
+    item_fields = items.get("properties")
+    known = not isinstance(item_fields, dict) or set(item_fields) <= set(_ITEM_FIELDS[name])
+    return known and "object" in (_types(items, schema) or ["object"])
+
+
+def _types(about: Any, schema: Mapping[str, Any]) -> list[Any]:
+    """Return the types that a schema names, also those of its alternatives; [] where one names none."""
+    about = _resolved(about, schema)
+    options = about.get("anyOf")
+    parts = [_resolved(option, schema) for option in options] if isinstance(options, list) else [about]
+    kinds = [part.get("type") for part in parts]
+    return [kind for given in kinds for kind in (given if isinstance(given, list) else [given])] if all(kinds) else []
+
+
+def _resolved(about: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a schema is, or what it refers to among the definitions beside it."""
+    name = str(about.get("$ref", "")).rpartition("/")[2] if isinstance(about, dict) else ""
+    definitions = schema.get("$defs")
+    found = definitions.get(name, about) if name and isinstance(definitions, dict) else about
+    return found if isinstance(found, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)

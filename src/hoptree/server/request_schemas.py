@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 
@@ -205,6 +205,14 @@ class ResponsesBody(BaseModel):
     text: dict[str, Any] | None = None
     previous_response_id: str | None = None
     hoptree: Choices | None = None
+
+    @field_validator("input", mode="before")
+    @classmethod
+    def _drop_reasoning(cls, given: Any) -> Any:
+        """Leave out reasoning, which has no role: clients send it back with the message after it."""
+        items = given if isinstance(given, list) else []
+        dropped = [item for item in items if isinstance(item, dict) and item.get("type") == "reasoning"]
+        return [item for item in items if item not in dropped or "role" in item] if dropped else given
 
     @property
     def messages(self) -> list[ChatMessage]:

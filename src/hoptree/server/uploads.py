@@ -35,8 +35,12 @@ def check_file_name(name: str) -> None:
 def is_packer_artifact(name: str) -> bool:
     """Tell whether nobody put a file into an archive on purpose: it is hidden, or a twin that macOS adds."""
     parts = name.split("/")
-    leads_elsewhere = "\\" in name or any(part in ("", ".", "..") for part in parts)
-    return not leads_elsewhere and (parts[0] == "__MACOSX" or any(part.startswith(".") for part in parts))
+    hidden = parts[0] == "__MACOSX" or any(part.startswith(".") for part in parts)
+    return hidden and not _leads_elsewhere(name)
+
+
+def _leads_elsewhere(name: str) -> bool:
+    return "\\" in name or any(part in ("", ".", "..") for part in name.split("/"))
 
 
 def printable_name(name: str) -> str:
@@ -142,7 +146,8 @@ class UploadFolder:
         self._given_up = threading.Event()
         self.names = Names()
         self.left_out: list[str] = []
-        """What was not taken, up to a bound: of an unknown kind, or hidden in an archive."""
+        """What was not taken, up to a bound: of an unknown kind, or in an archive hidden, a link, or oddly named."""
+        self._fault: Refusal | None = None  # of the first that is a link or oddly named
 
     def give_up(self) -> None:
         """End it at the next block: nobody waits for it any more."""
@@ -174,17 +179,28 @@ class UploadFolder:
                 raise refusal
             for entry in entries:
                 _check_entry(entry)
-                check_file_name(entry.filename)
+                try:
+                    check_file_name(entry.filename)
+                    _check_no_link(entry)
+                except Refusal as fault:
+                    if _leads_elsewhere(entry.filename):
+                        raise
+                    self._fault = self._fault or fault
+                    self._leave_out(entry.filename)
+                    continue
                 self._store(entry.filename, _unpacked(archive, entry))
 
     def _leave_out(self, name: str) -> None:
         if len(self.left_out) < _MAX_LEFT_OUT:
-            self.left_out.append(printable_name(name))
+            end = name if len(name) <= _MAX_SHOWN_CHARS else f"…{name[1 - _MAX_SHOWN_CHARS :]}"
+            self.left_out.append(printable_name(end))
 
     def check_filled(self) -> None:
         """Refuse an upload of which nothing was taken."""
         if self.names:
             return
+        if self._fault:
+            raise self._fault
         unknown = next((name for name in self.left_out if not is_packer_artifact(name)), "")
         if unknown:
             raise Refusal(415, "UnknownKind", f"'{unknown}' is no document of a known kind.", _TYPES_REMEDY)
@@ -263,10 +279,13 @@ class _BoundedFile:
 def _check_entry(entry: zipfile.ZipInfo) -> None:
     if entry.flag_bits & 1:
         raise Refusal(400, "BadArchive", "A .zip file is locked with a password.", "Upload it without one.")
-    if entry.create_system == _UNIX and stat.S_ISLNK(entry.external_attr >> 16):
-        raise Refusal(400, "BadArchive", "A .zip file holds a link.", "Upload the file it leads to.")
     if entry.compress_type not in _STREAMED:
         raise Refusal(400, "BadArchive", "A .zip file is packed in a way that is not taken here.", _ZIP_REMEDY)
+
+
+def _check_no_link(entry: zipfile.ZipInfo) -> None:
+    if entry.create_system == _UNIX and stat.S_ISLNK(entry.external_attr >> 16):
+        raise Refusal(400, "BadArchive", "A .zip file holds a link.", "Upload the file it leads to.")
 
 
 def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:

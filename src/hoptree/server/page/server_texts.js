@@ -211,6 +211,8 @@ export const SERVER_ROWS = [
   ["waiting", "wartet", "等待中"],
   ["waits for another process that writes to the index", "wartet auf einen anderen Prozess, der in den Index schreibt", "等待另一个正在写入索引的进程"],
   ["goes on when the server is back", "geht weiter, wenn der Server wieder da ist", "服务器恢复后继续"],
+  ["{file} is a link, or has a name that cannot be stored here.", "{file} ist ein Link oder hat einen Namen, der hier nicht gespeichert werden kann.", "{file} 是链接，或其名称无法在此保存。"],
+  ["Upload the file itself, by a short and plain name.", "Laden Sie die Datei selbst hoch, unter einem kurzen, einfachen Namen.", "请上传文件本身，并使用简短的名称。"],
   ["{file} is no document of a known kind.", "{file} ist kein Dokument einer bekannten Art.", "{file} 不是已知类型的文档。"],
   ["{file} holds nothing that can be read.", "{file} enthält nichts Lesbares.", "{file} 中没有可读的内容。"],
   ["{file} cannot be read as PDF: it is damaged.", "{file} ist nicht als PDF lesbar: beschädigt.", "{file} 无法作为 PDF 读取：已损坏。"],
