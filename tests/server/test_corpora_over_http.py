@@ -202,6 +202,9 @@ def test_a_citation_opens_its_source_and_no_other_file(tmp_path: Path) -> None:
     words = [f"Sentence {n} tells of thing {n}." for n in range(200)]
     (docs / "long #1.txt").write_text(" ".join(words), encoding="utf-8")
     (docs / "page.html").write_text("<script>alert(1)</script><p>Bees live in a hive.</p>", encoding="utf-8")
+    encodings = {"old.txt": "cp1252", "wide.txt": "utf-16", "README": "utf-8", "main.py": "utf-8"}
+    for name, encoding in encodings.items():
+        (docs / name).write_bytes("Größe zählt in Brücken.\n".encode(encoding))
     (tmp_path / "secret.txt").write_text("A secret.", encoding="utf-8")
     (docs / "link.txt").symlink_to(tmp_path / "secret.txt")
     build_index(docs, tmp_path / "docs.idx")
@@ -221,6 +224,11 @@ def test_a_citation_opens_its_source_and_no_other_file(tmp_path: Path) -> None:
         assert "<mark><p>Bees live in a hive.</p></mark>" in shown.text and "<script" not in shown.text
         html = get("/v1/corpora/docs/files/page.html")
         assert html.headers["content-type"].startswith("text/plain")
+        for name in encodings:
+            text = get(f"/v1/corpora/docs/files/{name}")
+            assert text.headers["content-type"].startswith("text/plain") and text.text.lstrip("\ufeff").startswith(
+                "Größe"
+            )
         for other in ("../secret.txt", "..%2Fsecret.txt", "link.txt", str(tmp_path / "secret.txt"), "nosuch", ""):
             assert get(f"/v1/corpora/docs/files/{other}").status_code == 404
         server.job(_post(server, "/v1/corpora", {"a.pdf": pdf("Bob paints boats.", "Ada keeps bees.")}, name="mine"))

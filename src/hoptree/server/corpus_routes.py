@@ -17,6 +17,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from typing_extensions import TypedDict
 
 from hoptree.core.http_server import is_loopback
+from hoptree.corpus.files import LATIN, bom_encoding, decode
 from hoptree.server.corpus_service import CorpusService
 from hoptree.server.error_responses import Refusal, refuse_when_disk_full
 from hoptree.server.jobs import Job, JobReply, Jobs
@@ -196,7 +197,7 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
     )
     async def file(name: _Name, document: str, request: Request) -> Response:
         path = await asyncio.to_thread(corpora.file, name, document, of_others=_is_local(request))
-        return _file_response(path)
+        return await asyncio.to_thread(_file_response, path)
 
     @uploads.post(
         "/v1/corpora/{name}/documents",
@@ -230,22 +231,30 @@ def _is_local(request: Request) -> bool:
     return is_loopback(settings.host) and not settings.keys
 
 
-_TEXT_SUFFIXES = frozenset({".txt", ".md", ".rst", ".csv", ".tsv", ".json", ".jsonl", ".log", ".html", ".htm", ".xml"})
+_HEAD_BYTES = 2**20  # by which a text is told, and its encoding
 _PDF_POLICY = "default-src 'none'; style-src 'unsafe-inline'; object-src 'self'; frame-ancestors 'none'"
 _TEXT_POLICY = "default-src 'none'; sandbox"
 
 
 def _file_response(path: FilePath) -> Response:
     """Send a file so that nothing in it runs: PDF as such, texts as plain text, anything else to be saved."""
-    suffix = path.suffix.lower()
-    if suffix == ".pdf":
+    if path.suffix.lower() == ".pdf":
         kind, policy, disposition = "application/pdf", _PDF_POLICY, "inline"
-    elif suffix in _TEXT_SUFFIXES:
-        kind, policy, disposition = "text/plain; charset=utf-8", _TEXT_POLICY, "inline"
+    elif charset := _charset_of(path):
+        kind, policy, disposition = f"text/plain; charset={charset}", _TEXT_POLICY, "inline"
     else:
         kind, policy, disposition = "application/octet-stream", _TEXT_POLICY, "attachment"
     headers = {"Content-Security-Policy": policy}
     return FileResponse(path, 200, headers, kind, filename=path.name, content_disposition_type=disposition)
+
+
+def _charset_of(path: FilePath) -> str:
+    """Return the encoding of a text as browsers name it; "" for a file that is none."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    complete = len(head) < _HEAD_BYTES
+    encoding = bom_encoding(head) or decode(head if complete else head[: head.rfind(b"\n") + 1])[1]
+    return "windows-1252" if encoding == LATIN else encoding.replace("utf-16-", "utf-16").replace("_", "-")
 
 
 def _passage_page(passage: CitedPassage, base: str) -> str:
