@@ -121,3 +121,14 @@ def test_what_took_the_place_of_a_refuted_guess_is_called_corrected_only_where_e
     guessed = drawn(RETRIEVED, refuted | {"source": "internal"})
     assert "Tom Cruise ⇒ Sandra Bullock  [refuted; what took its place is not verified]" in guessed
     assert "Bird Box-cast member" not in guessed and "fact" not in guessed
+
+
+def test_a_passage_is_cut_around_the_answer_where_no_step_cites_it() -> None:
+    text = f"{'Many words stand before. ' * 20}It stars Sandra Bullock.{' Many words stand behind.' * 20}"
+    begin: dict[str, Any] = {"event": "start", "question": "Who was in it?", "method": "oner", "model": "m"}
+    found = {**RETRIEVED, "passages": [{**PASSAGE, "text": text}]}
+    final: dict[str, Any] = {"event": "final", "answer": "Sandra Bullock", "source": "external", "support": ["p1"]}
+    console = Console(record=True, width=300, file=io.StringIO())
+    show_result(console, read_result([parse_event({"run": "r", "t": 0.0, **one}) for one in (begin, found, final)]))
+    shown = console.export_text()
+    assert "Bird Box: …" in shown and "It stars Sandra Bullock. Many" in shown

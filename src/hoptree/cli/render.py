@@ -86,7 +86,7 @@ def _show_passages(console: Console, line: Callable[..., None], result: Result) 
 
     def show(passages: Sequence[Passage], style: str) -> None:
         for passage in passages:
-            snippet = cut_around(clean(passage.text), answers.get(passage.id, ""), _SNIPPET_CHARS)
+            snippet = cut_around(clean(passage.text), answers.get(passage.id, result.answer), _SNIPPET_CHARS)
             number = numbers.get(passage.id, "")
             line(f"  {number}", (one_line(passage.id), style), f"  {one_line(passage.title)}: {snippet}")
 

@@ -190,7 +190,7 @@ _MAX_LISTED = 50
 _WHERE_LISTED = {
     "corpus": "GET /v1/corpora lists those there are.",
     "run": "GET /v1/runs lists those there are.",
-    "job": "GET /v1/corpora names the last of each corpus; others are forgotten when the server is stopped.",
+    "job": "GET /v1/corpora names those under way; of those that ended, the last of each corpus outlives the server.",
 }
 _DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
 

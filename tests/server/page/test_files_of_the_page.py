@@ -244,11 +244,12 @@ def test_sources_and_verdicts_are_told_as_in_the_terminal() -> None:
         assert f'"{words}"' in told
 
 
-def told_by_the_page(function: str, *values: Any, of: str = "en") -> list[Any]:
-    """What a function of words.js makes of each value in a language."""
-    module, given = json.dumps(str(PAGE / "words.js")), json.dumps(values)
+def told_by_the_page(function: str, *values: Any, of: str = "en", file: str = "words.js") -> list[Any]:
+    """What a function of the page makes of each value in a language."""
+    module, given = json.dumps(str(PAGE / file)), json.dumps(values)
     script = (
         f"Object.defineProperty(globalThis, 'navigator', {{ value: {{ languages: ['{of}'] }} }});"
+        "globalThis.document = { baseURI: 'http://127.0.0.1/' };"
         f"import({module}).then((words) => console.log(JSON.stringify({given}.map((one) => words.{function}(one)))))"
     )
     done = subprocess.run(["node", "-e", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
@@ -280,6 +281,25 @@ def test_only_marks_of_its_own_are_citations_in_a_sentence() -> None:
     (told,) = told_by_the_page("pieces", sentence)
     assert [part for part in told if isinstance(part, int)] == [2, 1, 3]
     assert "".join(f"[{part}]" if isinstance(part, int) else part for part in told) == sentence
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_an_answer_is_saved_in_the_language_of_its_page() -> None:
+    confidence = {"level": "a guess", "reason": "nothing that was read says so"}
+    asked = {"question": "Wer?", "answer": "Ada", "sentence": "Ada.", "confidence": confidence}
+    (told,) = told_by_the_page("markdown", asked, of="de", file="export.js")
+    assert "*geraten: nichts Gelesenes sagt es*" in told
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+@pytest.mark.parametrize(
+    ("answer", "text", "held"),
+    [("Rome", "Romeo is a play.", False), ("Rome", "He died in rome.", True), ("北京", "首都是北京。", True)],
+)
+def test_a_passage_of_the_graph_is_joined_to_an_answer_it_holds(answer: str, text: str, held: bool) -> None:
+    passages = [{"id": "a", "title": "Play", "text": text}, {"id": "b", "title": "Rom", "text": "x"}]
+    (edges,) = told_by_the_page("graphOf", {"answer": answer, "evidence": passages}, file="graph.js")
+    assert len(edges["edges"]) == held
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")

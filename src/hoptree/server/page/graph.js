@@ -1,6 +1,7 @@
 // Facts and links around an answer, drawn as a graph: names are nodes, facts and mentions are edges.
 
 import { make } from "./dom.js";
+import { placeOf } from "./evidence.js";
 import { fitted, shape } from "./export.js";
 import { t } from "./texts.js";
 import { folded } from "./words.js";
@@ -47,9 +48,9 @@ export function graphOf(result) {
   }
   for (const one of passages) {
     for (const other of passages) {
-      if (one !== other && other.title && (one.text ?? "").includes(other.title)) join(place(titles.get(one.id), "passage"), place(other.title, "passage"), t("mentions"), "link");
+      if (one !== other && other.title && placeOf(one.text ?? "", other.title)) join(place(titles.get(one.id), "passage"), place(other.title, "passage"), t("mentions"), "link");
     }
-    if (answer !== null && result.answer.length > 2 && (one.text ?? "").includes(result.answer)) join(place(titles.get(one.id), "passage"), answer, "", "holds");
+    if (answer !== null && placeOf(one.text ?? "", result.answer)) join(place(titles.get(one.id), "passage"), answer, "", "holds");
   }
   return { nodes, edges: [...edges.values()] };
 }
