@@ -86,6 +86,13 @@ def test_the_last_message_is_the_question_and_the_reply_says_what_was_not_read(s
     assert "Methods decide for themselves about temperature." in told["warnings"]
 
 
+def test_a_picture_earlier_in_the_conversation_does_not_end_it(server: Running) -> None:
+    picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+    messages = [picture, {"role": "assistant", "content": "A boat."}, {"role": "user", "content": QUESTION}]
+    told = _chat(server, messages=messages).json()["choices"][0]["message"]["hoptree"]
+    assert told["answer"] == "1948" and any("Only text can be read" in warning for warning in told["warnings"])
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -31,7 +31,6 @@ from hoptree.server.views import Json, result_view, to_json
 
 _NO_ANSWER = "No answer was found."
 _MAX_FIELD_CHARS = 40
-_TEXT_PARTS = ("text", "input_text", "output_text")
 _NUMBER = re.compile(r"\[(\d+)\]")
 _FIELD_TYPES = {
     **dict.fromkeys(("answer", "sentence", "level", "reason", "question"), "string"),
@@ -102,35 +101,29 @@ def _ask_request(body: ChatBody | ResponsesBody, field: str, models: Collection[
             raise _unsupported(name, "Methods call no tools of clients.")
     if not messages or messages[-1].role != "user":
         raise _unsupported(field, "The last message is not the user's.")
-    question = _message_text(messages[-1], field)
+    if not messages[-1].is_text:
+        raise _unsupported(field, "Only text can be asked.")
+    question = messages[-1].text
     method, separator, model = body.model.partition("@")
     methods = [known.name for known in list_methods()]
     if method not in methods:
         raise unknown("model", body.model, methods, status=404, param="model")
     if separator and model not in models:
         raise unknown("model", model, models, status=404, param="model")
-    turns = list(_turns(messages[:-1], field))
+    turns = list(_turns(messages[:-1]))
     return (body.hoptree or Choices()).as_request(question, method, model if separator else None, turns)
 
 
-def _turns(messages: Sequence[ChatMessage], field: str) -> Iterator[tuple[str, str]]:
+def _turns(messages: Sequence[ChatMessage]) -> Iterator[tuple[str, str]]:
     """Yield the questions of a conversation with their answers."""
     question = ""
     for message in messages:
-        text = _message_text(message, field) if message.role in ("user", "assistant") else ""
+        text = message.text if message.role in ("user", "assistant") else ""
         if message.role == "user":
             question = text
         elif question and text:
             yield question, text
             question = ""
-
-
-def _message_text(message: ChatMessage, field: str) -> str:
-    if not isinstance(message.content, list):
-        return message.content or ""
-    if any(part.type not in _TEXT_PARTS for part in message.content):
-        raise _unsupported(field, "Only text can be asked.")
-    return "\n".join(part.text for part in message.content)
 
 
 def _unsupported(field: str, why: str) -> Refusal:

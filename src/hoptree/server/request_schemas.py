@@ -172,6 +172,9 @@ class SearchBody(_Strict):
     rerank: _Name | None = None
 
 
+_TEXT_PARTS = ("text", "input_text", "output_text")
+
+
 class ChatPart(BaseModel):
     """A part of a message: only text can be read."""
 
@@ -190,6 +193,16 @@ class ChatMessage(BaseModel):
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[ChatPart] | None = None
+
+    @property
+    def is_text(self) -> bool:
+        return not isinstance(self.content, list) or all(part.type in _TEXT_PARTS for part in self.content)
+
+    @property
+    def text(self) -> str:
+        """The text of it, without parts that are none."""
+        parts = self.content if isinstance(self.content, list) else []
+        return "\n".join(part.text for part in parts if part.type in _TEXT_PARTS) if parts else str(self.content or "")
 
 
 class ResponsesBody(BaseModel):
@@ -257,6 +270,8 @@ def ignored_fields(body: ChatBody | ResponsesBody) -> list[str]:
     roles = {message.role for message in body.messages}
     if roles & {"system", "developer"} or getattr(body, "instructions", None):
         warnings.append("Methods have prompts of their own: the instructions were not read.")
+    if not all(message.is_text for message in body.messages):
+        warnings.append("Only text can be read: other parts of the conversation were left out.")
     given = [name for name, value in (body.model_extra or {}).items() if value is not None]
     if sampling := [name for name in _SAMPLING_FIELDS if name in given]:
         warnings.append(f"Methods decide for themselves about {', '.join(sampling)}.")
