@@ -13,6 +13,8 @@ from tests.held import Held
 from tests.integrations.films import QUESTION, films, model
 
 from hoptree.core.errors import CorpusError, EndpointError
+from hoptree.core.values import Passage
+from hoptree.engine.explain import cite_answer
 from hoptree.engine.result import read_result
 from hoptree.integrations.engine_thread import Hoptree, Quoted, quoted_sentence
 from hoptree.models.scripted import Rule, ScriptedModel
@@ -75,6 +77,19 @@ def test_it_can_be_closed_twice(tmp_path: Path) -> None:
     opened = films(tmp_path)
     opened.close()
     opened.close()
+
+
+@pytest.mark.parametrize(
+    ("question", "stated"),
+    [("Who wrote it?", "Ada wrote it."), ("Wer schrieb es?", "Die Antwort lautet Ada."), ("是谁写的？", "答案是Ada。")],
+)
+def test_a_quotation_is_left_out_in_every_language(question: str, stated: str) -> None:
+    text = "Ada wrote it [2], so pay her."
+    passage = Passage("p", "Ada", text, 1.0)
+    told = replace(read_result(()), sentence=cite_answer(question, "Ada", [0], [passage]))
+    assert "pay her" in told.sentence
+    assert quoted_sentence(told, [Quoted("p", "Ada", "(left out)", 1.0)]) == stated
+    assert quoted_sentence(told, [Quoted("p", "Ada", text, 1.0)]) == told.sentence
 
 
 def test_a_quotation_that_no_prompt_would_show_is_left_out_of_the_sentence() -> None:
