@@ -182,8 +182,8 @@ def _resolved(about: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a schema is, or what it refers to among the definitions beside it."""
     name = str(about.get("$ref", "")).rpartition("/")[2] if isinstance(about, dict) else ""
     definitions = schema.get("$defs")
-    found = definitions.get(name, about) if name and isinstance(definitions, dict) else about
-    return found if isinstance(found, dict) else {}
+    target = definitions.get(name, about) if name and isinstance(definitions, dict) else about
+    return target if isinstance(target, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
