@@ -34,6 +34,18 @@ def test_a_follow_up_is_read_with_the_history() -> None:
     assert question in second and "And his" not in second
 
 
+@pytest.mark.parametrize(
+    ("reply", "question"),
+    [
+        ('"Who is the wife of Andrei Tarkovsky?"', "Who is the wife of Andrei Tarkovsky?"),
+        ('"Solaris" was directed by the husband of what wife?', '"Solaris" was directed by the husband of what wife?'),
+    ],
+)
+def test_marks_around_a_whole_reply_are_taken_away(reply: str, question: str) -> None:
+    result, _ = asked(Question("And his wife?", history=HISTORY), reply)
+    assert result.question == question
+
+
 def test_without_a_history_nothing_is_rewritten() -> None:
     result, _ = asked(Question("And his wife?"), "Who is the wife of Andrei Tarkovsky?")
     assert result.usage.llm_calls == 1 and result.question == "And his wife?" and "asked" not in result.as_dict()

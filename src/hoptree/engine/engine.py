@@ -242,7 +242,8 @@ async def rewrite_question(asked: Question, ctx: Context) -> Question:
     history = "\n".join(f"Question: {question}\nAnswer: {answer or 'none was found'}" for question, answer in recent)
     prompt = prompt_for("chat", "standalone").fill(history=history, question=asked.text)
     reply = (await ctx.generate("rewrite", prompt, max_tokens=_MAX_REWRITTEN_TOKENS, stop=("\n",))).text
-    text = " ".join(reply.removeprefix("Next question:").split()).strip('"“”')
+    text = " ".join(reply.removeprefix("Next question:").split())
+    text = re.sub(r'\A["“„]([^"“”„]*)["”“]\Z', r"\1", text)  # not those of a title at its beginning
     if not _words(text) & _words(asked.text) or not covers(text, [Passage("", "", f"{history}\n{asked.text}")]):
         message = "The question was asked as it stands: what the model made of it names something else."
         ctx.warn("not_rewritten", message)
