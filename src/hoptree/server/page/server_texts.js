@@ -14,6 +14,7 @@ export const SERVER_ROWS = [
   ["a passage names it, but not together with what the question names", "eine Stelle nennt sie, aber nicht zusammen mit dem, was die Frage nennt", "一个段落提到它，但没有与问题中的名称一起出现"],
   ["{n} passages name it", "{n} Stellen nennen sie", "{n} 个段落提到它"],
   ["a passage names it", "eine Stelle nennt sie", "一个段落提到它"],
+  ["{REASON}, but the question asks for two things", "{REASON}, aber die Frage fragt nach zweierlei", "{REASON}，但问题问的是两件事"],
   ["{REASON}, but its last step says “{answer}”", "{REASON}, aber ihr letzter Schritt sagt „{answer}“", "{REASON}，但最后一步得到的是“{answer}”"],
   ["{REASON}; answers found in this way are mostly right", "{REASON}; so gefundene Antworten sind meist richtig", "{REASON}；这样得到的答案多半正确"],
   ["{REASON}; answers found in this way are often wrong", "{REASON}; so gefundene Antworten sind oft falsch", "{REASON}；这样得到的答案常常有误"],
