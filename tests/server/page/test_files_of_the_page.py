@@ -156,13 +156,13 @@ def said_in(part: Any) -> Iterator[str]:
 def test_reasons_have_words_in_all_languages() -> None:
     passages = [Passage(name, name, f"Bo was born in {name}, in Lund.") for name in ("A", "B")]
     reasons = {explain.OWN_KNOWLEDGE, explain.NOT_SAID, UNSUPPORTED, candidates._STATED, *candidates._WORDS.values()}
-    other = TreeNode(2, "Where was Bo born?", answer="Rome")
-    for holding, stated, backed, steps, contrary, chance in product(
-        (1, 2), (True, False), (0, 1, 3), (0, 1, 3), (None, other), (None, 0.1, 0.5, 0.9)
+    doubts = ("", ", but its last step says “Rome”", ", but the question asks for two things")
+    for holding, stated, backed, steps, against, chance in product(
+        (1, 2), (True, False), (0, 1, 3), (0, 1, 3), doubts, (None, 0.1, 0.5, 0.9)
     ):
         for answer in ("Lund", "yes"):
             measured = None if chance is None else (chance, "x")
-            told = explain._weigh_support(answer, holding, stated, min(backed, steps), steps, contrary, measured)
+            told = explain._weigh_support(answer, holding, stated, min(backed, steps), steps, against, measured)
             reasons.add(told.reason)
     for read in (0, 1, 7):
         nothing: dict[str, Any] = {
