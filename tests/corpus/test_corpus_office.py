@@ -122,6 +122,17 @@ def read(path: Path, content: bytes) -> tuple[list[tuple[str, str, str]], Proble
     return [(x.id, x.title, x.text) for x in read_passages(path, problems=problems)], problems
 
 
+def test_a_word_file_without_its_styles_keeps_its_headings(tmp_path: Path) -> None:
+    body = p("Red Kite", "Title") + p("A film.") + p("Cast", "Heading1") + p("Bo.") + p("Ort", "berschrift2") + p("Ulm.")
+    main = f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'
+    passages, _ = read(tmp_path / "a.docx", packed({"word/document.xml": main}))
+    assert [(title, text) for _, title, text in passages] == [
+        ("Red Kite", "A film."),
+        ("Cast", "Bo."),
+        ("Cast › Ort", "Ulm."),
+    ]
+
+
 def test_a_word_file_is_its_paragraphs_tables_and_notes_under_their_headings(tmp_path: Path) -> None:
     body = p("Red Kite", "H1") + p("A film &amp; more.") + p("Cast", "berschrift2")
     body += (

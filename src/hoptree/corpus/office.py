@@ -139,8 +139,6 @@ def _local(name: str) -> str:
 
 
 _GIVEN_TITLE = re.compile(r"(?:Microsoft |PowerPoint |Slide \d|Folie \d|Untitled|Document\d*$|Title$)", re.IGNORECASE)
-
-
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -233,13 +231,14 @@ class _Paragraphs:
 
 
 _HEADING_STYLE = re.compile(r"heading (\d)$", re.IGNORECASE)
+_USUAL_LEVELS = {f"{word}{level}": level for word in ("Heading", "berschrift", "Titre") for level in range(1, 10)}
+"""By the ids that Word gives; some programs write no list of styles."""
 _CONTENTS_STYLE = re.compile(r"(?:toc|contents) \d$", re.IGNORECASE)
 
 
 def _heading_levels(archive: _Archive) -> dict[str, int]:
     """Return the level of each heading style, 0 for those of lists of contents."""
-    levels: dict[str, int] = {}
-    style = ""
+    levels, style = {"Title": 1, **_USUAL_LEVELS}, ""
     for item in archive.elements("word/styles.xml"):
         if item.starts("style"):
             style = item.of("styleId")
