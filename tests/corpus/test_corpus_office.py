@@ -123,7 +123,9 @@ def read(path: Path, content: bytes) -> tuple[list[tuple[str, str, str]], Proble
 
 
 def test_a_word_file_without_its_styles_keeps_its_headings(tmp_path: Path) -> None:
-    body = p("Red Kite", "Title") + p("A film.") + p("Cast", "Heading1") + p("Bo.") + p("Ort", "berschrift2") + p("Ulm.")
+    body = (
+        p("Red Kite", "Title") + p("A film.") + p("Cast", "Heading1") + p("Bo.") + p("Ort", "berschrift2") + p("Ulm.")
+    )
     main = f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'
     passages, _ = read(tmp_path / "a.docx", packed({"word/document.xml": main}))
     assert [(title, text) for _, title, text in passages] == [

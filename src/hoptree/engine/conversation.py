@@ -1,0 +1,116 @@
+"""Rewrite a follow-up question so that it stands for itself.
+
+A small model may repeat an earlier question, alone or before the follow-up, and leave its pronoun. What the reply adds
+is then dropped, and the pronoun gets the name of the person whom the conversation is about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hoptree.core.lazy import lazy_re
+from hoptree.core.values import Passage, Question
+from hoptree.engine.explain import shorten
+from hoptree.engine.prompts import prompt_for
+from hoptree.engine.trace import QuestionRewritten
+from hoptree.text.grounding import covers, stems
+from hoptree.text.names import name_spans
+
+if TYPE_CHECKING:
+    from hoptree.engine.context import Context
+
+_MAX_TURNS = 6  # questions of a conversation that a new one is read with
+_MAX_REWRITTEN_TOKENS = 120
+_MAX_ADDED_STEMS = 2  # of words that neither the conversation nor the question has; more is another question
+_MAX_NAME_WORDS = 6
+_WORD = lazy_re(r"[a-z0-9]+|[^\W\d_a-z]")
+_JOINED = lazy_re(r"(?:and|but|so|und|aber)\s+", re.IGNORECASE)
+_BETWEEN = lazy_re(r"\b(?:and|or|but|und|oder|aber)\b", re.IGNORECASE)
+_PERSON = lazy_re(
+    r"\b(?:(?P<of>his|her(?!\s*(?:[?.!,]|$)|\s(?:in|on|at|to|for|with|from|by|as)\b)|seine[rnms]?)|he|she|him|her|er|ihn|ihm)\b",
+    re.IGNORECASE,
+)
+_ASKS_FOR_PERSON = lazy_re(r"\b(?:who|whom|wer|wen|wem)\b", re.IGNORECASE)
+_OF_PERSON = lazy_re(
+    r"\b(?:born|die[ds]?|death|live[ds]?|marr\w+|wife|husband|spouse|mother|father|sons?|daughters?|child\w*|stud\w+"
+    r"|geboren|gestorben|starb|lebte|verheiratet|frau|mann|mutter|vater|sohn|tochter|kinder|stud\w+)\b",
+    re.IGNORECASE,
+)
+
+Turn = tuple[str, str]  # a question and its answer
+
+
+async def rewrite_question(asked: Question, ctx: Context) -> Question:
+    """Return a question of a conversation so that it stands for itself: one call of the model.
+
+    A reply is not taken that leaves out all words of the question, has a name that neither it nor the conversation has,
+    or says more than both.
+    """
+    turns = [(shorten(question), shorten(answer)) for question, answer in asked.history[-_MAX_TURNS:]]
+    history = "\n".join(f"Question: {question}\nAnswer: {answer or 'none was found'}" for question, answer in turns)
+    prompt = prompt_for("chat", "standalone").fill(history=history, question=asked.text)
+    reply = (await ctx.generate("rewrite", prompt, max_tokens=_MAX_REWRITTEN_TOKENS, stop=("\n",))).text
+    text = _without_earlier(" ".join(reply.removeprefix("Next question:").split()).strip('"“”'), turns)
+    taken = _is_rewriting(text, asked.text, history)
+    text = name_person(text if taken else asked.text, turns)
+    if not taken and text == asked.text:
+        message = "The question was asked as it stands: what the model made of it names something else."
+        ctx.warn("not_rewritten", message)
+        return asked
+    if text != asked.text:
+        ctx.trace.emit(QuestionRewritten(question=text))
+    return replace(asked, text=text, history=())
+
+
+def _without_earlier(text: str, turns: Sequence[Turn]) -> str:
+    """Return what stands behind an earlier question, if there is more than that."""
+    for question, _ in turns:
+        if text.casefold().startswith(question.casefold()) and (rest := text[len(question) :].strip()):
+            return rest
+    return text
+
+
+def _is_rewriting(text: str, asked: str, history: str) -> bool:
+    """Tell whether a text asks what was asked, in the words of the conversation."""
+    wanted = stems(_PERSON.sub("", asked)) or _words(asked)
+    kept = wanted & (stems(text) | _words(text))
+    added = stems(text) - stems(f"{history} {asked}")
+    return bool(kept) and len(added) <= _MAX_ADDED_STEMS and covers(text, [Passage("", "", f"{history}\n{asked}")])
+
+
+def name_person(text: str, turns: Sequence[Turn]) -> str:
+    """Put the name of the last person in place of a pronoun that has none before it in the question."""
+    bare = text[joined.end() :] if (joined := _JOINED.match(text)) else text
+    pronoun = _PERSON.search(bare)
+    first = re.match(r"\W*\w+", bare)
+    if pronoun is None or first is None or not (name := _last_person(turns)):
+        return text
+    before = bare[: pronoun.start()]
+    if name_spans(before, first.end()) or _BETWEEN.search(before):
+        return text
+    rest, possessive = bare[pronoun.end() :], "'s" if pronoun["of"] else ""
+    if not before and pronoun[0].casefold() in ("his", "her"):
+        before = "Who is " if _OF_PERSON.match(rest.lstrip()) else "What is "
+    bare = f"{before}{name}{possessive}{rest}"
+    return f"{bare[:1].upper()}{bare[1:]}"
+
+
+def _last_person(turns: Sequence[Turn]) -> str:
+    """Return the person whom the latest question is about that tells."""
+    for question, answer in reversed(turns):
+        words = answer.split()
+        if _ASKS_FOR_PERSON.search(question) and answer[:1].isupper() and len(words) <= _MAX_NAME_WORDS:
+            return answer.rstrip(".")
+        first = re.match(r"\W*\w+", question)
+        names = name_spans(question, first.end() if first else 0)
+        if len(names) == 1 and _OF_PERSON.search(question):
+            return re.sub(r"['’]s?$", "", question[slice(*names[0])])
+    return ""
+
+
+def _words(text: str) -> set[str]:
+    """Return the words of a text, of scripts without spaces the characters."""
+    return set(_WORD.findall(text.casefold()))
