@@ -55,6 +55,12 @@ def test_a_rewriting_that_is_another_question_is_not_taken(reply: str) -> None:
         ((), "And where did he study?", "Who directed the film Solaris? And where did he study?", "Where did * study?"),
         ((("Where was * born?", "Zavrazhye"),), "and his wife?", "Where was * born?", "Who is *'s wife?"),
         ((), "Und wo wurde er geboren?", "Who directed Solaris? And where was he born?", "Wo wurde * geboren?"),
+        (
+            (("Who wrote Faust?", "The author of Faust is Goethe: “Goethe wrote it.” [1]"),),
+            "Where did he live?",
+            "Where did he live?",
+            "Where did Goethe live?",
+        ),
         ((), "Who married her?", "Who married her?", "Who married *?"),
         ((), "What is bzip2?", "What is the name of the compression algorithm of the bzip2 format?", "What is bzip2?"),
         ((), "When did Kubrick meet his wife?", "When did Kubrick meet his wife?", "When did Kubrick meet his wife?"),

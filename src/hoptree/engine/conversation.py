@@ -17,7 +17,7 @@ from hoptree.engine.explain import shorten
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.trace import QuestionRewritten
 from hoptree.text.grounding import covers, stems
-from hoptree.text.names import name_spans
+from hoptree.text.names import CLOSED, name_spans
 
 if TYPE_CHECKING:
     from hoptree.engine.context import Context
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _MAX_TURNS = 6  # questions of a conversation that a new one is read with
 _MAX_REWRITTEN_TOKENS = 120
 _MAX_ADDED_STEMS = 2  # of words that neither the conversation nor the question has; more is another question
-_MAX_NAME_WORDS = 6
 _WORD = lazy_re(r"[a-z0-9]+|[^\W\d_a-z]")
 _JOINED = lazy_re(r"(?:and|but|so|und|aber)\s+", re.IGNORECASE)
 _BETWEEN = lazy_re(r"\b(?:and|or|but|und|oder|aber)\b", re.IGNORECASE)
@@ -101,13 +100,15 @@ def name_person(text: str, turns: Sequence[Turn]) -> str:
 def _last_person(turns: Sequence[Turn]) -> str:
     """Return the person whom the latest question is about that tells."""
     for question, answer in reversed(turns):
-        words = answer.split()
-        if _ASKS_FOR_PERSON.search(question) and answer[:1].isupper() and len(words) <= _MAX_NAME_WORDS:
-            return answer.rstrip(".")
+        if _ASKS_FOR_PERSON.search(question):  # other doors tell the answer in a sentence: "Ada directed the film [1]"
+            names = (answer[start:end] for start, end in name_spans(answer))
+            new = (name for name in names if name.casefold() not in CLOSED and name not in question)
+            if person := next(new, ""):
+                return person
         first = re.match(r"\W*\w+", question)
-        names = name_spans(question, first.end() if first else 0)
-        if len(names) == 1 and _OF_PERSON.search(question):
-            return re.sub(r"['’]s?$", "", question[slice(*names[0])])
+        spans = name_spans(question, first.end() if first else 0)
+        if len(spans) == 1 and _OF_PERSON.search(question):
+            return re.sub(r"['’]s?$", "", question[slice(*spans[0])])
     return ""
 
 
