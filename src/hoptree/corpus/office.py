@@ -413,7 +413,7 @@ def _xlsx(archive: _Archive, name: str, problems: Problems) -> Iterator[Document
     workbook, title = _Workbook(archive), archive.title() or stem(name)
     for number, (sheet, part) in enumerate(workbook.sheets, 1):
         text = TextBuilder(BETWEEN_HEADINGS.join((title, short(sheet))))
-        text.add(table_lines(workbook.rows(part)))
+        text.add_table(workbook.rows(part))
         document = text.document(f"{name}#sheet={number}", stem(name), metadata=(("sheet", sheet),))
         if document.text:  # empty sheets are usual
             yield document
