@@ -20,6 +20,7 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.files import find_weights, without_sum
 from hoptree.core.values import Passage
 from hoptree.corpus.contents import CONTENTS
+from hoptree.retrieval.copies import without_copies
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import PassageReader, folded
 from hoptree.retrieval.index.tantivy_files import key_of
@@ -216,7 +217,7 @@ class Ranked:
             return ()
         linked, features = self._finder.find(query, k, where)
         if features is None:
-            return linked[:k]
+            return without_copies(linked, query, k)
         scores = self._ranker.scores(features).round(LEAF_DECIMALS).tolist()
         own = [
             round(score - _LIST_DISCOUNT, LEAF_DECIMALS) if CONTENTS in passage.metadata else score
@@ -230,7 +231,7 @@ class Ranked:
         known, lowest = {passage.id for passage in ranked}, ranked[-1].score
         rest = [passage for passage in linked if passage.id not in known]
         ranked += [with_score(passage, lowest - place, passage.stages) for place, passage in enumerate(rest, 1)]
-        return tuple(ranked[:k])
+        return without_copies(ranked, query, k)
 
     def sentence_scores(self, query: str, passages: Sequence[Passage]) -> list[list[float]]:
         """Score the sentences of passages that are read together, in the order of `hoptree.text.names.sentences`.
