@@ -61,6 +61,15 @@ def test_a_rewriting_that_is_another_question_is_not_taken(reply: str) -> None:
             "Where did he live?",
             "Where did Goethe live?",
         ),
+        (
+            (("Who wrote bzip2?", "Julian Seward"),),
+            "and what is its version?",
+            "What is its version?",
+            "What is bzip2's version?",
+        ),
+        ((("What does /usr/share hold?", "data"),), "Is it writable?", "Is it writable?", "Is /usr/share writable?"),
+        ((("Where was * born?", "Zavrazhye"),), "When was it founded?", "When was it founded?", "When was it founded?"),
+        ((), "How long does it take to build Debian?", "How long does it take to build Debian?", ""),
         ((), "Who married her?", "Who married her?", "Who married *?"),
         ((), "What is bzip2?", "What is the name of the compression algorithm of the bzip2 format?", "What is bzip2?"),
         ((), "When did Kubrick meet his wife?", "When did Kubrick meet his wife?", "When did Kubrick meet his wife?"),
@@ -77,8 +86,8 @@ def test_what_a_small_model_makes_of_a_follow_up_is_put_right(
 
 
 def test_a_question_that_a_model_repeats_is_not_taken_for_a_follow_up() -> None:
-    result, _ = asked(Question("What about its music?", history=HISTORY), "Who is the director of the film Solaris?")
-    assert result.question == "What about its music?" and result.warnings
+    result, _ = asked(Question("What about the music?", history=HISTORY), "Who is the director of the film Solaris?")
+    assert result.question == "What about the music?" and result.warnings
 
 
 def test_words_that_are_written_on_and_on_are_no_answer() -> None:

@@ -1,7 +1,7 @@
 """Rewrite a follow-up question so that it stands for itself.
 
 A small model may repeat an earlier question, alone or before the follow-up, and leave its pronoun. What the reply adds
-is then dropped, and the pronoun gets the name of the person whom the conversation is about.
+is then dropped, and the pronoun gets the name of the person or thing that the conversation is about.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ _PERSON = lazy_re(
     r"\b(?:(?P<of>his|her(?!\s*(?:[?.!,]|$)|\s(?:in|on|at|to|for|with|from|by|as)\b)|seine[rnms]?)|he|she|him|her|er|ihn|ihm)\b",
     re.IGNORECASE,
 )
+_THING = lazy_re(r"\b(?:(?P<of>its)|it)\b", re.IGNORECASE)
+_ODD_NAME = lazy_re(r"(?<!\S)(?:[A-Za-z]+[\d_][\w.+-]*\w|[A-Za-z]+\d|[./~]*/[\w./+-]*\w)")
+"""bzip2, libz.so.1, snake_case, /usr/share"""
 _ASKS_FOR_PERSON = lazy_re(r"\b(?:who|whom|wer|wen|wem)\b", re.IGNORECASE)
 _OF_PERSON = lazy_re(
     r"\b(?:born|die[ds]?|death|live[ds]?|marr\w+|wife|husband|spouse|mother|father|sons?|daughters?|child\w*|stud\w+"
@@ -54,7 +57,7 @@ async def rewrite_question(asked: Question, ctx: Context) -> Question:
     reply = (await ctx.generate("rewrite", prompt, max_tokens=_MAX_REWRITTEN_TOKENS, stop=("\n",))).text
     text = _without_earlier(" ".join(reply.removeprefix("Next question:").split()).strip('"“”'), turns)
     taken = _is_rewriting(text, asked.text, history)
-    text = name_person(text if taken else asked.text, turns)
+    text = resolve_pronoun(text if taken else asked.text, turns)
     if not taken and text == asked.text:
         message = "The question was asked as it stands: what the model made of it names something else."
         ctx.warn("not_rewritten", message)
@@ -74,24 +77,24 @@ def _without_earlier(text: str, turns: Sequence[Turn]) -> str:
 
 def _is_rewriting(text: str, asked: str, history: str) -> bool:
     """Tell whether a text asks what was asked, in the words of the conversation."""
-    wanted = stems(_PERSON.sub("", asked)) or _words(asked)
+    wanted = stems(_THING.sub("", _PERSON.sub("", asked))) or _words(asked)
     kept = wanted & (stems(text) | _words(text))
     added = stems(text) - stems(f"{history} {asked}")
     return bool(kept) and len(added) <= _MAX_ADDED_STEMS and covers(text, [Passage("", "", f"{history}\n{asked}")])
 
 
-def name_person(text: str, turns: Sequence[Turn]) -> str:
-    """Put the name of the last person in place of a pronoun that has none before it in the question."""
+def resolve_pronoun(text: str, turns: Sequence[Turn]) -> str:
+    """Put the last person, or thing, in place of a pronoun, if no name in the question may be meant."""
     bare = text[joined.end() :] if (joined := _JOINED.match(text)) else text
     pronoun = _PERSON.search(bare)
-    first = re.match(r"\W*\w+", bare)
-    if pronoun is None or first is None or not (name := _last_person(turns)):
+    if pronoun is not None:
+        name, before = _last_person(turns), bare[: pronoun.start()]
+    elif (pronoun := _THING.search(bare)) is not None:
+        name, before = _last_thing(turns), bare
+    if pronoun is None or not name or _names(before) or _BETWEEN.search(bare[: pronoun.start()]):
         return text
-    before = bare[: pronoun.start()]
-    if name_spans(before, first.end()) or _BETWEEN.search(before):
-        return text
-    rest, possessive = bare[pronoun.end() :], "'s" if pronoun["of"] else ""
-    if not before and pronoun[0].casefold() in ("his", "her"):
+    before, rest, possessive = bare[: pronoun.start()], bare[pronoun.end() :], "'s" if pronoun["of"] else ""
+    if not before and pronoun[0].casefold() in ("his", "her", "its"):
         before = "Who is " if _OF_PERSON.match(rest.lstrip()) else "What is "
     bare = f"{before}{name}{possessive}{rest}"
     return f"{bare[:1].upper()}{bare[1:]}"
@@ -100,16 +103,37 @@ def name_person(text: str, turns: Sequence[Turn]) -> str:
 def _last_person(turns: Sequence[Turn]) -> str:
     """Return the person whom the latest question is about that tells."""
     for question, answer in reversed(turns):
-        if _ASKS_FOR_PERSON.search(question):  # other doors tell the answer in a sentence: "Ada directed the film [1]"
-            names = (answer[start:end] for start, end in name_spans(answer))
-            new = (name for name in names if name.casefold() not in CLOSED and name not in question)
-            if person := next(new, ""):
-                return person
-        first = re.match(r"\W*\w+", question)
-        spans = name_spans(question, first.end() if first else 0)
-        if len(spans) == 1 and _OF_PERSON.search(question):
-            return re.sub(r"['’]s?$", "", question[slice(*spans[0])])
+        if person := _person_of(question, answer):
+            return person
+        names = _names(question)
+        if len(names) == 1 and _OF_PERSON.search(question):
+            return names[0]
     return ""
+
+
+def _person_of(question: str, answer: str) -> str:
+    """Return the name that answers who; a sentence may tell it: "Ada directed the film [1]"."""
+    spans = name_spans(answer) if _ASKS_FOR_PERSON.search(question) else ()
+    names = (answer[start:end] for start, end in spans)
+    return next((name for name in names if name.casefold() not in CLOSED and name not in question), "")
+
+
+def _last_thing(turns: Sequence[Turn]) -> str:
+    """Return what the latest question that names anything is about, if it names one thing and nobody's life."""
+    named = next(((question, names) for question, _ in reversed(turns) if (names := _names(question))), None)
+    if named is None or len(named[1]) > 1 or _OF_PERSON.search(named[0]):
+        return ""
+    people = {_person_of(question, answer) for question, answer in turns}
+    return "" if named[1][0] in people else named[1][0]
+
+
+def _names(text: str) -> list[str]:
+    """Return the names behind the first word, and what is written as names of files and programs are."""
+    first = re.match(r"\W*\w+", text)
+    spans = name_spans(text, first.end() if first else 0)
+    odd = [match.span() for match in _ODD_NAME.finditer(text)]
+    spans += [(start, end) for start, end in odd if all(end <= low or start >= high for low, high in spans)]
+    return [re.sub(r"['’]s?$", "", text[start:end]) for start, end in sorted(spans)]
 
 
 def _words(text: str) -> set[str]:
