@@ -29,20 +29,29 @@ def kept(*passages: Passage, query: str = "How do I orphan a package?", most: in
 
 def test_the_same_text_of_another_file_is_left_out() -> None:
     pages = passage("guide.pdf#page=3", f"{ORPHAN} This is done at once."), passage("guide.txt", ORPHAN.upper())
-    assert kept(passage("guide.html"), *pages) == ["guide.html", "guide.pdf#page=3"]  # the page says more
-    assert kept(*pages, passage("guide.html"), most=2) == ["guide.pdf#page=3"]
+    assert kept(passage("guide.html"), *pages, most=2) == ["guide.html", "guide.pdf#page=3"]  # the page says more
+    other = passage("other.txt", OTHERS[0])
+    assert kept(*pages, passage("guide.html"), other, most=2) == ["guide.pdf#page=3", "other.txt"]
+
+
+def test_copies_have_the_places_that_are_left() -> None:
+    names = [f"{name}.txt" for name in "abc"]
+    assert kept(*map(passage, names)) == names
 
 
 def test_other_texts_pages_of_one_file_and_rows_stay() -> None:
-    assert len(kept(passage("a.html"), passage("b.html", OTHERS[0]))) == 2
-    assert len(kept(passage("a.pdf#page=1"), passage("a.pdf#page=2"))) == 2
-    assert [each.id for each in without_copies([Passage(n, n, ORPHAN, 1.0, n) for n in "ab"], "q", 5)] == ["a", "b"]
+    last = passage("z.html", OTHERS[1])
+    assert kept(passage("a.html"), passage("b.html", OTHERS[0]), last, most=2) == ["a.html", "b.html"]
+    assert kept(passage("a.pdf#page=1"), passage("a.pdf#page=2"), last, most=2) == ["a.pdf#page=1", "a.pdf#page=2"]
+    rows = [Passage(name, name, ORPHAN, 1.0, name) for name in "ab"]
+    assert without_copies([*rows, last], "q", 2) == tuple(rows)
 
 
 def test_a_copy_that_the_question_names_stays() -> None:
-    licences = passage("gzip/copyright", "Free software."), passage("tar/copyright", "Free software.")
-    assert len(kept(*licences, query="Do gzip and tar have the same licence?")) == 2
-    assert len(kept(*licences, query="Is it free?")) == 1
+    names = ["gzip/copyright", "tar/copyright"]
+    found = *(passage(name, "Free software.") for name in names), passage("other.txt", OTHERS[0])
+    assert kept(*found, query="Do gzip and tar have the same licence?", most=2) == names
+    assert kept(*found, query="Is it free?", most=2) == ["gzip/copyright", "other.txt"]
 
 
 @pytest.mark.parametrize("kind", ["bm25", "linked"])

@@ -1,12 +1,12 @@
-"""Leave out of a ranking what another file has said in the same words: a manual as HTML, text, PDF and e-book.
+"""Find passages that repeat another file: a manual as HTML, text, PDF and e-book.
 
-Rows of passage files are never left out: their ids are their documents'.
+Rows of passage files never do: their ids are those of their documents.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from hoptree.core.values import Passage
 
@@ -15,31 +15,37 @@ _RUN_WORDS = 3
 _MIN_SAID = 0.9  # share of the runs of words of a passage that an earlier one has
 
 
-def without_copies(ranked: Iterable[Passage], query: str, most: int) -> tuple[Passage, ...]:
-    """Return the first `most` passages that do not repeat an earlier one of another file.
+def without_copies(ranked: Sequence[Passage], query: str, most: int) -> tuple[Passage, ...]:
+    """Return `most` passages in their order; copies have the places only that are left.
 
-    A copy stays whose title or file has a word of the query that the earlier passage lacks: two packages may have the
-    same licence.
+    A passage is a copy if it repeats an earlier one of another file, unless its title or file has a word of the query
+    that the earlier one lacks: two packages may have the same licence.
     """
+    copies = find_copies(ranked, query, most)
+    places = [place for place in range(len(ranked)) if place not in copies][:most]
+    places += sorted(copies)[: most - len(places)]
+    return tuple(ranked[place] for place in sorted(places))
+
+
+def find_copies(ranked: Sequence[Passage], query: str, most: int) -> set[int]:
+    """Return the places of copies before the first `most` others."""
+    copies: set[int] = set()
     kept: list[Passage] = []
-    runs: list[frozenset[str]] = []
-    wanted: frozenset[str] | None = None
-    for passage in ranked:
+    runs: dict[str, frozenset[str]] = {}
+    for at, passage in enumerate(ranked):
         if len(kept) >= most:
             break
-        others = [place for place, other in enumerate(kept) if _may_repeat(passage, other)]
-        if not others:
-            kept.append(passage)
-            continue
-        wanted = frozenset(_words(query)) if wanted is None else wanted
-        own = _runs(passage.text)
-        runs += [_runs(other.text) for other in kept[len(runs) :]]
-        named = wanted.intersection(_words(f"{passage.title} {passage.document}"))
-        if not any(
-            len(own & runs[place]) >= _MIN_SAID * len(own) and named <= _all_words(kept[place]) for place in others
-        ):
-            kept.append(passage)
-    return tuple(kept)
+        if others := [other for other in kept if _may_repeat(passage, other)]:
+            for each in (passage, *others):
+                runs[each.id] = runs.get(each.id) or _runs(each.text)
+            own = runs[passage.id]
+            named = set(_words(query)).intersection(_words(f"{passage.title} {passage.document}"))
+            said = (other for other in others if len(own & runs[other.id]) >= _MIN_SAID * len(own))
+            if any(named.issubset(_words(f"{other.title} {other.document} {other.text}")) for other in said):
+                copies.add(at)
+                continue
+        kept.append(passage)
+    return copies
 
 
 def _may_repeat(passage: Passage, other: Passage) -> bool:
@@ -47,10 +53,6 @@ def _may_repeat(passage: Passage, other: Passage) -> bool:
     if passage.id == passage.document or other.id == other.document:
         return False
     return passage.document.partition("#")[0] != other.document.partition("#")[0]
-
-
-def _all_words(passage: Passage) -> frozenset[str]:
-    return frozenset(_words(f"{passage.title} {passage.document} {passage.text}"))
 
 
 def _words(text: str) -> list[str]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
-from hoptree.retrieval.copies import without_copies
+from hoptree.retrieval.copies import find_copies, without_copies
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links, folded, names_of
 from hoptree.retrieval.index.tantivy_files import composed
@@ -78,9 +78,9 @@ class BM25:
     def _search_distinct(self, query: str, k: int, where: Mapping[str, str] | None) -> tuple[Passage, ...]:
         """Search once more, for more, where copies take places."""
         hits = self.search_now(query, k, where)
-        if len(without_copies(hits, query, k)) == len(hits):
-            return hits
-        return without_copies(self.search_now(query, k * _DEPTH_OF_COPIES, where), query, k)
+        if find_copies(hits, query, k):
+            return without_copies(self.search_now(query, k * _DEPTH_OF_COPIES, where), query, k)
+        return hits
 
     def search_now(self, query: str, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         """Search in this thread."""
