@@ -145,7 +145,7 @@ def converse(engine: Engine, first: str, *, as_json: bool) -> int:
     history: list[tuple[str, str]] = []
     code = 0
     if sys.stdin.isatty():
-        print("Ctrl-C stops an answer; an empty line ends the conversation.", file=sys.stderr)
+        warn("Ctrl-C stops an answer; an empty line ends the conversation.")
     with asyncio.Runner() as runner:
         try:
             text = first or _next_question()
@@ -155,7 +155,7 @@ def converse(engine: Engine, first: str, *, as_json: bool) -> int:
                 except KeyboardInterrupt:
                     if not sys.stdin.isatty():
                         raise
-                    print("Stopped.", file=sys.stderr)
+                    warn("Stopped.")
                     text = _next_question()
                     continue
                 code = result.failure.exit_code if result.failure else 0
