@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.patience import patience
 
 from hoptree.corpus.chunk import Chunking, chunk
-from hoptree.corpus.document import Problems
+from hoptree.corpus.document import Problems, TextBuilder
 from hoptree.corpus.markup import roff_document, rst_document
 from hoptree.corpus.read import read_passages
 
@@ -272,6 +272,10 @@ def test_each_row_of_a_long_table_is_a_passage_that_its_key_names(tmp_path: Path
     )
     numbered = read(tmp_path / "sales.csv", "Day,Sum\n" + "".join(f"{day},7\n" for day in range(200)))
     assert numbered[5][1:] == ("sales › 5", "Day: 5; Sum: 7")
+    named = [{0: f"tool-{at}", 1: "7"} for at in range(98)]
+    builder = TextBuilder("gap")
+    builder.add_table([{0: "Name", 1: "Sum"}, *named, {1: "7"}])  # the last row that is looked at has no name
+    assert builder.document("gap.xlsx", "gap").sections[2].title == "gap › tool-2"
     without = read(tmp_path / "log.csv", "Level,Sum\n" + "info,7\n" * 200)
     assert len(without) < 10 and {title for _, title, _ in without} == {"log"}
 

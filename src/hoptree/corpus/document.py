@@ -189,7 +189,7 @@ _MAX_KEY_CHARS = 80
 def _key_column(rows: Sequence[Mapping[int, str]]) -> int | None:
     """Return the first column whose cells name the rows; one of numbers only where there is no other."""
     keys: list[tuple[bool, int]] = []
-    for at in rows[-1]:
+    for at in sorted({at for row in rows for at in row}):
         cells = {cell for row in rows if 0 < len(cell := row.get(at, "").strip()) <= _MAX_KEY_CHARS}
         if len(cells) >= _MIN_KEY_SHARE * len(rows):
             keys.append((sum(map(bool, map(_NUMBER.match, cells))) > len(cells) / 2, at))

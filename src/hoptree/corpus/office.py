@@ -188,7 +188,7 @@ class _Paragraphs:
 
     def see(self, item: _Element) -> tuple[str, list[str]] | None:
         """Take an element; return the paragraph or table it completes."""
-        if item.tag == "Fallback":  # what was given in another form already
+        if item.tag in ("Fallback", "moveFrom"):  # what is given in another form, or at another place
             self._skipped += {"start": 1, "end": -1}.get(item.kind, 0)
         elif self._skipped:
             return None
