@@ -9,9 +9,8 @@ import pytest
 
 from hoptree.core.values import Passage
 from hoptree.corpus.read import read_passages
-from hoptree.retrieval.copies import without_copies
 from hoptree.retrieval.indexing import index_passages
-from hoptree.retrieval.retriever import open_retriever
+from hoptree.retrieval.retriever import open_retriever, without_copies
 
 ORPHAN = "To orphan a package, set its maintainer to the QA group and file a bug against the pseudo package wnpp."
 OTHERS = [

@@ -187,7 +187,7 @@ _MAX_KEY_CHARS = 80
 
 
 def _key_column(rows: Sequence[Mapping[int, str]]) -> int | None:
-    """Return the first column whose cells name the rows; one of numbers only where there is no other."""
+    """Return the first column whose cells name the rows, if possible no numbers."""
     keys: list[tuple[bool, int]] = []
     for at in sorted({at for row in rows for at in row}):
         cells = {cell for row in rows if 0 < len(cell := row.get(at, "").strip()) <= _MAX_KEY_CHARS}
@@ -271,7 +271,7 @@ class TextBuilder:
             self._entries.append((start, self._length, entries))
 
     def add_table(self, rows: Iterable[Mapping[int, str]]) -> None:
-        """Add a line for each row; each row of a long table is a section, named by its key."""
+        """Add a line for each row, of a long table as a section named by its key."""
         rows = iter(rows)
         first = list(islice(rows, _LONG_TABLE_ROWS))
         key = _key_column(first) if len(first) == _LONG_TABLE_ROWS else None

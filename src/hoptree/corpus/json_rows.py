@@ -302,7 +302,7 @@ def _passage_rows(cells: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int,
 
 
 def read_table(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Read a comma- or tab-separated file as a document with a paragraph for each row, of many rows a section."""
+    """Read a comma- or tab-separated file as a document with a part for each row."""
     text = read_text(stream, name, problems)
     if text is None:
         return

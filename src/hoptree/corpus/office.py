@@ -237,7 +237,7 @@ _BODY_TEXT = 10
 
 
 def _heading_levels(archive: _Archive) -> dict[str, int]:
-    """Return the level of each heading style, 0 for those of lists of contents, and `_BODY_TEXT`."""
+    """Return the level of each heading style, 0 for those of lists of contents."""
     levels, style = {"Title": 1, **_USUAL_LEVELS}, ""
     for item in archive.elements("word/styles.xml"):
         if item.starts("style"):

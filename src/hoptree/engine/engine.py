@@ -20,7 +20,6 @@ from hoptree.core.errors import BudgetSpent, ConfigError, HoptreeError, InputErr
 from hoptree.core.values import Answer, Question
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Budget, Context, Prices
-from hoptree.engine.conversation import rewrite_question
 from hoptree.engine.events import FORMAT, Event, Finished, Started
 from hoptree.engine.own_prompts import OwnPrompts, open_prompts
 from hoptree.engine.prompts import using_prompts
@@ -201,8 +200,11 @@ class Engine:
         """What the method says; else the limit that ended it, or the failure."""
         try:
             async with asyncio.timeout(self._budget.seconds if self._budget else None) as clock:
-                standing = await rewrite_question(asked, ctx) if asked.history else asked
-                answer = await self.method.run(standing, ctx, **self.options)
+                if asked.history:
+                    from hoptree.engine.conversation import rewrite_question
+
+                    asked = await rewrite_question(asked, ctx)
+                answer = await self.method.run(asked, ctx, **self.options)
                 return settle(answer), "", None
         except BudgetSpent as spent:
             return None, spent.limit, None

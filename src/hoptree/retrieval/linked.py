@@ -21,12 +21,11 @@ from typing import NamedTuple
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
-from hoptree.retrieval.copies import find_copies, without_copies
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links, folded, names_of
 from hoptree.retrieval.index.tantivy_files import composed
 from hoptree.retrieval.index.text_index import Hit
-from hoptree.retrieval.retriever import fits
+from hoptree.retrieval.retriever import find_copies, fits, without_copies
 
 _WORTH_A_THREAD = 50_000  # passages of an index: below that a search takes less time than handing it to a thread
 _MAX_NAME_WORDS = 12

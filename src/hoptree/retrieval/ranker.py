@@ -20,12 +20,12 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.files import find_weights, without_sum
 from hoptree.core.values import Passage
 from hoptree.corpus.contents import CONTENTS
-from hoptree.retrieval.copies import without_copies
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import PassageReader, folded
 from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.linked import Linked, with_score
 from hoptree.retrieval.rank_features import ALONE, CHAINED, SENTENCE, Array, Features, np
+from hoptree.retrieval.retriever import without_copies
 from hoptree.text.names import sentences
 
 FORMAT = "hoptree-ranker-1"
