@@ -69,6 +69,12 @@ def test_a_rewriting_that_is_another_question_is_not_taken(reply: str) -> None:
         ),
         ((("What does /usr/share hold?", "data"),), "Is it writable?", "Is it writable?", "Is /usr/share writable?"),
         ((("Where was * born?", "Zavrazhye"),), "When was it founded?", "When was it founded?", "When was it founded?"),
+        (
+            (("Who wrote bzip2?", "Ada"),),
+            "Is it possible to stop?",
+            "Is it possible to stop?",
+            "Is it possible to stop?",
+        ),
         ((), "How long does it take to build Debian?", "How long does it take to build Debian?", ""),
         ((), "Who married her?", "Who married her?", "Who married *?"),
         ((), "What is bzip2?", "What is the name of the compression algorithm of the bzip2 format?", "What is bzip2?"),

@@ -32,7 +32,7 @@ _PERSON = lazy_re(
     r"\b(?:(?P<of>his|her(?!\s*(?:[?.!,]|$)|\s(?:in|on|at|to|for|with|from|by|as)\b)|seine[rnms]?)|he|she|him|her|er|ihn|ihm)\b",
     re.IGNORECASE,
 )
-_THING = lazy_re(r"\b(?:(?P<of>its)|it)\b", re.IGNORECASE)
+_THING = lazy_re(r"\b(?:(?P<of>its)|it(?! (?:\w+ ){1,2}(?:to|that|if|whether)\b))\b", re.IGNORECASE)
 _ODD_NAME = lazy_re(r"(?<!\S)(?:[A-Za-z]+[\d_][\w.+-]*\w|[A-Za-z]+\d|[./~]*/[\w./+-]*\w)")
 """bzip2, libz.so.1, snake_case, /usr/share"""
 _ASKS_FOR_PERSON = lazy_re(r"\b(?:who|whom|wer|wen|wem)\b", re.IGNORECASE)
