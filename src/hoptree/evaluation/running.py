@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.backoff import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.core.errors import EndpointError, IndexUnavailable, InputError
-from hoptree.core.files import FolderLock
+from hoptree.core.files import FolderLock, with_sum
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
@@ -50,6 +49,7 @@ from hoptree.evaluation.run_folder import (
     money_spent,
     read_rows,
     read_run,
+    read_warnings,
     summarise,
     write_json,
 )
@@ -156,7 +156,7 @@ async def run_experiment(
             warnings = [str(writer.failure)] if writer.failure else []
             summary = summarise(out) | {"warnings": warnings}
             warnings += [*data.notes, *_cautions(summary, options)]
-            write_json(out / METRICS, summary)
+            write_json(out / METRICS, with_sum(summary))
         except InputError:
             refused = True
             raise
@@ -382,10 +382,7 @@ async def judge_run(
     try:
         calls = open_calls(cache, concurrency=concurrency)
         await _judge_missing(rows, _judgements_of(folder, judge), file, model, calls, on_progress)
-        warnings = {}
-        with suppress(OSError, ValueError, KeyError, TypeError):  # of the run, which its results do not hold
-            warnings = {"warnings": json.loads((folder / METRICS).read_text(encoding="utf-8"))["warnings"]}
-        write_json(folder / METRICS, summarise(folder) | warnings)
+        write_json(folder / METRICS, with_sum(summarise(folder) | {"warnings": read_warnings(folder)}))
     finally:
         file.close()
         lock.release()
