@@ -204,6 +204,16 @@ def test_a_server_that_nobody_runs_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     assert failed.value.retryable and "secret" not in str(failed.value)
 
 
+def test_a_search_that_takes_too_long_is_said(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = open_remote(url)
+    monkeypatch.setattr("hoptree.retrieval.remote.milvus._TIMEOUT_S", 1e-6)
+    with pytest.raises(EndpointError, match="cannot be reached .DEADLINE_EXCEEDED") as failed:
+        asyncio.run(engine.search("cats", k=5))
+    assert failed.value.retryable
+    monkeypatch.undo()
+    asyncio.run(engine.aclose())
+
+
 def passages_that_cannot_be_loaded() -> list[tuple[list[Passage], str]]:
     return [
         ([], "empty"),
