@@ -207,7 +207,7 @@ def test_a_server_that_nobody_runs_is_said(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_search_that_takes_too_long_is_said(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = open_remote(url)
     monkeypatch.setattr("hoptree.retrieval.remote.milvus._TIMEOUT_S", 1e-6)
-    with pytest.raises(EndpointError, match="cannot be reached .DEADLINE_EXCEEDED") as failed:
+    with pytest.raises(EndpointError, match=r"cannot be reached .DEADLINE_EXCEEDED") as failed:
         asyncio.run(engine.search("cats", k=5))
     assert failed.value.retryable
     monkeypatch.undo()

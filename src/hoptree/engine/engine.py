@@ -387,7 +387,8 @@ def _check(question: str | Question) -> Question:
     except UnicodeEncodeError as error:
         raise InputError("The question is not valid text.", "Give it as UTF-8.") from error
     if len(asked.text) > MAX_QUESTION:
-        cause = f"The question has {len(asked.text):,} characters; {MAX_QUESTION:,} are the most."
+        name = f"The question '{asked.id[:100]}'" if asked.id else "The question"
+        cause = f"{name} has {len(asked.text):,} characters; {MAX_QUESTION:,} are the most."
         raise InputError(cause, "Put the material into a corpus (hoptree index) and ask about it.")
     return asked
 
