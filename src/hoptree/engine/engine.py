@@ -154,7 +154,7 @@ class Engine:
         self, question: str | Question, *, listeners: Sequence[Listener] = ()
     ) -> tuple[Sequence[Event], HoptreeError | None]:
         """Answer one question, and return its events and what failed."""
-        asked = _check(question)
+        asked = check_question(question)
         trace = Trace(secrets.token_hex(6), (*self._listeners, *listeners))
         ctx = Context(
             method=self.method.name,
@@ -378,7 +378,8 @@ def index(sources: str | Path | Sequence[str | Path], out: str | Path | None = N
     return folder
 
 
-def _check(question: str | Question) -> Question:
+def check_question(question: str | Question) -> Question:
+    """Return a question that can be asked; raises an InputError for another one."""
     asked = Question(question) if isinstance(question, str) else question
     if not asked.text.strip():
         raise InputError("The question is empty.", 'Ask one: hoptree ask "Which …?"')

@@ -419,6 +419,7 @@ def _traced(folder: Path, finished: set[str]) -> tuple[dict[str, float], dict[st
     spent = {"calls": 0.0, "prompt_tokens": 0.0, "completion_tokens": 0.0, "cost": 0.0}
     warnings: list[Event] = []
     seen: set[str] = set()
+    finished = finished - {""}  # questions that could not be asked
 
     def wanted(kind: str, run: str) -> bool:
         seen.add(run)
