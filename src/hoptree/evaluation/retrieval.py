@@ -101,16 +101,15 @@ async def evaluate(
     """Search for every question, one at a time, and score the results."""
     results: list[SearchResult] = []
     for question in asked.questions:
-        unaskable = _unaskable(question)
-        began = time.perf_counter()
+        asked_well = False
         try:
-            if unaskable is not None:
-                raise unaskable
-            passages = await retriever.search(question.question, k=k)
+            text = check_question(question.as_question()).text
+            began, asked_well = time.perf_counter(), True
+            passages = await retriever.search(text, k=k)
             took = time.perf_counter() - began
             results.append(SearchResult(tuple(passage.id for passage in passages[:k]), 1000 * took))
         except HoptreeError as error:
-            if error.exit_code == InputError.exit_code and error is not unaskable:
+            if error.exit_code == InputError.exit_code and asked_well:
                 raise
             results.append(SearchResult(error=error))
         on_done()
@@ -121,15 +120,6 @@ async def evaluate(
     rows = [score_ranking(question.supporting_ids, result.ids, k=k) for question, result in pairs]
     scores = {metric: [row[metric] for row in rows] for metric in rows[0]}
     return RetrievalRun(retriever.identity, asked, tuple(results), scores)
-
-
-def _unaskable(question: Example) -> InputError | None:
-    """Return why a question cannot be asked, which says nothing of the others."""
-    try:
-        check_question(question.as_question())
-    except InputError as error:
-        return error
-    return None
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:

@@ -273,7 +273,10 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_warnings(path: Path) -> list[str]:
-    """Return what a run was warned of; only its summary holds that. Raises an error if the summary is damaged."""
+    """Return what a run was warned of, which only its summary holds.
+
+    Raise an error if the summary is damaged.
+    """
     try:
         warnings: list[str] = without_sum(json.loads((path / METRICS).read_text(encoding="utf-8"))).get("warnings", [])
     except FileNotFoundError:
