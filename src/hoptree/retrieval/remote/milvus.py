@@ -249,7 +249,7 @@ class Milvus:
             cause = f"{self._uri} does not let this user in ({message[:200]})."
             return EndpointError(cause, "Write USER:PASSWORD@ before the host.", exit_code=2)
         cause = f"{self._uri} refused the request ({message[:300]})."
-        return EndpointError(cause, "Look at what it says.", exit_code=2)
+        return EndpointError(cause, "Look at what it says; Milvus has BM25 from version 2.5 on.", exit_code=2)
 
     async def aclose(self) -> None:
         if self._client is not None:
