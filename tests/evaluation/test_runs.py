@@ -200,6 +200,10 @@ def test_outcomes_and_traces_of_a_run_of_the_same_settings_are_refused(tmp_path:
     assert run(experiment(tmp_path, model), here)["run"] == run(experiment(tmp_path, model), other)["run"]
     shutil.copytree(here, tmp_path / "copied")
     assert summarise(tmp_path / "copied") == summarise(here)
+    shutil.copy(other / METRICS, here)
+    with pytest.raises(InputError, match=r"metrics.json is damaged: it is of another run"):
+        read_rows(here)
+    (here / METRICS).unlink()
     (here / TRACES).write_bytes((other / TRACES).read_bytes())
     warned = summarise(here)["warned"]["trace"]
     assert warned["questions"] == 6 and "traces.jsonl is of another run." in warned["message"]
@@ -216,6 +220,9 @@ def test_a_damaged_summary_is_noticed_and_made_again(tmp_path: Path) -> None:
     written = (here / METRICS).read_text(encoding="utf-8")
     (here / METRICS).write_text(written.replace('"finished": 6', '"finished": 7'), encoding="utf-8")
     with pytest.raises(InputError, match=r"metrics.json is damaged: it is not what was written. Delete it"):
+        summarise(here)
+    shutil.copy(here / RUN, here / METRICS)
+    with pytest.raises(InputError, match=r"metrics.json is damaged: it is of another run. Delete it"):
         summarise(here)
     (here / METRICS).unlink()
     assert run(experiment(tmp_path, model), here) == summary

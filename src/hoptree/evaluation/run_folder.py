@@ -132,7 +132,7 @@ class RunFolder:
             if self._is_new or known != read_run(self.path):
                 write_json(self.path / RUN, with_sum(known))
             truncate_partial_line(self.path / TRACES)
-            self._stamp = {"rests_on": str(known["id"]), "nonce": known.get("nonce", "")}
+            self._stamp = {"rests_on": str(known["id"]), "nonce": _nonce(known)}
             self._results = JsonlLog(self.path / RESULTS)
         except OSError as error:
             raise InputError(
@@ -146,13 +146,13 @@ class RunFolder:
         if old == new:
             return known
         if not read_rows(self.path):
-            return {**wanted, "nonce": known.get("nonce", "")}  # nothing came of it yet that could be mixed
+            return {**wanted, "nonce": _nonce(known)}  # nothing came of it yet that could be mixed
         if not anyway:
             error = other_run(self.path, old, new, (len(known["questions"]), len(wanted["questions"])))
             error.remedy = "Choose another --out, or go on with --anyway (both will be recorded)."
             raise error
         earlier = {name: known.get(name) for name in ("id", "name", "experiment", "rests_on", "questions")}
-        return {**wanted, "nonce": known.get("nonce", ""), "changes": [*known.get("changes", []), earlier]}
+        return {**wanted, "nonce": _nonce(known), "changes": [*known.get("changes", []), earlier]}
 
     async def add(self, row: Row) -> None:
         """Write a question's outcome durably."""
@@ -201,7 +201,7 @@ def read_rows(path: Path) -> list[Row]:
     """
     run = read_run(path)
     read_warnings(path)
-    nonce = run.get("nonce", "")
+    nonce = _nonce(run)
     ids = {"", *(str(settings.get("id", "")) for settings in (run, *run.get("changes", ())))}
     by_id: dict[str, Row] = {}
     for number, data in read_lines(path / RESULTS):
@@ -273,18 +273,27 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_warnings(path: Path) -> list[str]:
-    """Return what a run was warned of, which only its summary holds.
-
-    Raise an error if the summary is damaged.
-    """
+    """Return what a run was warned of, by its summary; a damaged one is an error."""
     try:
-        warnings: list[str] = without_sum(json.loads((path / METRICS).read_text(encoding="utf-8"))).get("warnings", [])
+        written = json.loads((path / METRICS).read_text(encoding="utf-8"))
+        summary, nonce = without_sum(written), _nonce(read_run(path))
+        expected = {"metrics", "sum"} if "nonce" in written else {"metrics"}  # an earlier version wrote neither
+        if not expected <= written.keys() or summary.get("nonce", nonce) != nonce:
+            raise ValueError("it is of another run")
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError) as error:
         cause = f"{path / METRICS} is damaged: {error}."
         raise InputError(cause, "Delete it: the command of the run makes it again, from the results.") from error
-    return warnings
+    return list(summary.get("warnings", ()))
+
+
+def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
+    write_json(path / METRICS, with_sum({**summary, "nonce": _nonce(read_run(path))}))
+
+
+def _nonce(run: Mapping[str, Any]) -> str:
+    return str(run.get("nonce", ""))
 
 
 @dataclass(frozen=True, slots=True)

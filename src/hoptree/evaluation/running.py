@@ -13,7 +13,7 @@ from typing import Any
 
 from hoptree.core.backoff import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.core.errors import EndpointError, IndexUnavailable, InputError
-from hoptree.core.files import FolderLock, with_sum
+from hoptree.core.files import FolderLock
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
@@ -42,7 +42,6 @@ from hoptree.evaluation.judge import (
     template,
 )
 from hoptree.evaluation.run_folder import (
-    METRICS,
     TRACES,
     Row,
     RunFolder,
@@ -51,7 +50,7 @@ from hoptree.evaluation.run_folder import (
     read_run,
     read_warnings,
     summarise,
-    write_json,
+    write_summary,
 )
 from hoptree.models.model import Model
 
@@ -156,7 +155,7 @@ async def run_experiment(
             warnings = [str(writer.failure)] if writer.failure else []
             summary = summarise(out) | {"warnings": warnings}
             warnings += [*data.notes, *_cautions(summary, options)]
-            write_json(out / METRICS, with_sum(summary))
+            write_summary(out, summary)
         except InputError:
             refused = True
             raise
@@ -382,7 +381,7 @@ async def judge_run(
     try:
         calls = open_calls(cache, concurrency=concurrency)
         await _judge_missing(rows, _judgements_of(folder, judge), file, model, calls, on_progress)
-        write_json(folder / METRICS, with_sum(summarise(folder) | {"warnings": read_warnings(folder)}))
+        write_summary(folder, summarise(folder) | {"warnings": read_warnings(folder)})
     finally:
         file.close()
         lock.release()
