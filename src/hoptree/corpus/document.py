@@ -61,6 +61,7 @@ Note = Literal[
     "empty documents",
     "texts that are no UTF-8",
     "repeated passages",
+    "overlong fields",
     "files of an unknown kind",
     "files of questions",
     "hidden files and folders",

@@ -152,7 +152,7 @@ class Engine:
         self, question: str | Question, *, listeners: Sequence[Listener] = ()
     ) -> tuple[Sequence[Event], HoptreeError | None]:
         """Answer one question, and return its events and what failed."""
-        asked = _check(question)
+        asked = check_question(question)
         trace = Trace(secrets.token_hex(6), (*self._listeners, *listeners))
         ctx = Context(
             method=self.method.name,
@@ -354,7 +354,8 @@ def index(sources: str | Path | Sequence[str | Path], out: str | Path | None = N
     return folder
 
 
-def _check(question: str | Question) -> Question:
+def check_question(question: str | Question) -> Question:
+    """Return a question that can be asked; raises an InputError for another one."""
     asked = Question(question) if isinstance(question, str) else question
     if not asked.text.strip():
         raise InputError("The question is empty.", 'Ask one: hoptree ask "Which …?"')
@@ -363,7 +364,8 @@ def _check(question: str | Question) -> Question:
     except UnicodeEncodeError as error:
         raise InputError("The question is not valid text.", "Give it as UTF-8.") from error
     if len(asked.text) > MAX_QUESTION:
-        cause = f"The question has {len(asked.text):,} characters; {MAX_QUESTION:,} are the most."
+        name = f"The question '{asked.id[:100]}'" if asked.id else "The question"
+        cause = f"{name} has {len(asked.text):,} characters; {MAX_QUESTION:,} are the most."
         raise InputError(cause, "Put the material into a corpus (hoptree index) and ask about it.")
     return asked
 
