@@ -243,6 +243,7 @@ class QuestionService:
     def forget(self, corpus: str) -> None:
         """Close a corpus that is to be removed."""
         self.retrievers.forget(corpus)
+        self.corpora.forget(corpus)
         if self.workers is not None:
             self.workers.forget(corpus)
 
