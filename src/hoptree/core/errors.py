@@ -140,7 +140,7 @@ class GraphError(InputError):
 
 
 class GraphUnavailable(GraphError):
-    """A graph that cannot be written now: another process has locked it."""
+    """A graph that cannot be read or written now: another process has locked it, or no more files may be open."""
 
     exit_code = 1
 
