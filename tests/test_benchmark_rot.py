@@ -16,6 +16,7 @@ from tests.thorough import THOROUGH
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.files import with_sum
+from hoptree.core.public_http import HttpCache
 from hoptree.engine.calls import open_calls
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.experiment import Experiment
@@ -102,6 +103,47 @@ def test_damage_to_a_graph_is_noticed_or_harmless(tmp_path: Path) -> None:
         return [graph.facts_now(entity) for entity in ("Q1615", "Q2", "Q3")]
 
     told = rot(tmp_path / "kg", read, TRIALS, seed=11)
+    assert not told.wrong and not told.crashed
+
+
+def test_damage_to_the_names_of_a_graph_is_noticed_or_harmless(tmp_path: Path) -> None:
+    pytest.importorskip("pyoxigraph")
+    from hoptree.graph.embedded import EmbeddedGraph
+    from hoptree.graph.loading import load_graph
+    from hoptree.graph.names_index import NameIndex, open_name_index
+
+    load_graph(tmp_path / "kg", [written(tmp_path / "truthy.nt", TRUTHY)])
+    open_name_index(EmbeddedGraph(tmp_path / "kg"))
+    (names,) = (tmp_path / "kg").glob("names-*")
+
+    def read(folder: Path) -> object:
+        index = NameIndex(folder)
+        armstrong = index.with_words(["neil", "armstrong"], 5), index.with_nearly("armstong", ["neil"], 5, distance=1)
+        rarity = [index.rarity(word) for word in ("neil", "armstrong", "medal")]
+        return index.exact_name(["neil", "armstrong"]), armstrong, rarity, index.knows("medal")
+
+    told = rot(names, read, TRIALS, seed=13)
+    assert not told.wrong and not told.crashed
+    assert told.counts["noticed"] > TRIALS * 0.9
+
+
+def test_a_damaged_reply_of_a_public_server_is_asked_for_again(tmp_path: Path) -> None:
+    """A file that cannot be used at all is an error; a reply that is damaged in it is none."""
+
+    def read(folder: Path) -> object:
+        cache = HttpCache(folder / "graph.sqlite")
+        try:
+            for number in range(12):
+                body = b'{"reply": "to question %d, of some length"}' % number
+                if (known := cache.get("http://server/", f"Question {number}")) is None:
+                    cache.put("http://server/", f"Question {number}", body)
+                assert known in (None, body)
+        finally:
+            cache.close()
+        return None
+
+    (tmp_path / "cache").mkdir()
+    told = rot(tmp_path / "cache", read, TRIALS, seed=4)
     assert not told.wrong and not told.crashed
 
 

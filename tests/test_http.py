@@ -250,6 +250,17 @@ def test_a_password_is_never_shown() -> None:
     assert "secret" not in str(http.failure(500, {}, b""))
 
 
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
+def test_a_key_that_an_error_quotes_is_never_shown(status: int, server: Server) -> None:
+    """Errors are written to traces; what stands for a key with an endpoint that needs none stays."""
+    server.say(status, b'{"error": {"message": "No such key: Bearer corporate0key, c2VjcmV0IQ==. Not EMPTY"}}')
+    said = str(failing(get, server, headers={"Authorization": "Bearer corporate0key"}))
+    assert "corporate0key" not in said and "No such key: Bearer …, c2V" in said
+    assert "Not EMPTY" in str(failing(get, server, headers={"Authorization": "Bearer EMPTY"}))
+    with_password = HttpClient("http://:secret!@host/")
+    assert b"OnNlY3JldCE=" not in with_password.without_secrets(b"Basic OnNlY3JldCE=")
+
+
 @pytest.mark.parametrize("name", ["key", "apikey", "api_key", "subscription-key", "access_token", "sig", "Password"])
 def test_a_key_in_the_query_of_an_address_is_never_shown(name: str) -> None:
     url = f"https://host/sparql?{name}=secret&monkeys=5;x.{name}=secret"

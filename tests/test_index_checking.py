@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 from tests.small_indexes import hoptree, rows, write_rows
@@ -34,6 +38,25 @@ def out(tmp_path: Path) -> Path:
     write_rows(tmp_path / "docs" / "a.jsonl", rows(30), ns=10**18)
     build_index(tmp_path / "docs", tmp_path / "idx")
     return tmp_path / "idx"
+
+
+def test_a_file_that_the_disk_cannot_read_is_told_at_once_and_from_the_background(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = hashlib.file_digest
+
+    def cannot_read(file: Any, kind: str) -> Any:
+        if str(file.name).endswith(".store"):
+            raise OSError(errno.EIO, "Input/output error")
+        return read(file, kind)
+
+    monkeypatch.setattr(hashlib, "file_digest", cannot_read)
+    with pytest.raises(CorpusError, match=r"store cannot be read: Input/output error"):
+        Index(out)
+    monkeypatch.setattr(folder, "_CHECKED_AT_ONCE_BYTES", 0)
+    monkeypatch.setattr(Thread, "start", Thread.run)
+    with pytest.raises(CorpusError, match=r"store cannot be read: Input/output error"):
+        Index(out).texts.search("bees", 3)
 
 
 def summed_files(folder: Path) -> list[Path]:

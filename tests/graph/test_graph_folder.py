@@ -14,6 +14,7 @@ import pytest
 from tests.graph.graph_files import ENTITY, TRUTHY, jsonl, written
 
 from hoptree.core.errors import GraphError, GraphUnavailable
+from hoptree.core.files import Checksums, FolderLock
 from hoptree.graph.embedded import EmbeddedGraph
 from hoptree.graph.folder import FORMAT, MANIFEST, changing
 from hoptree.graph.loading import load_graph, remove_source
@@ -141,3 +142,35 @@ def test_what_is_no_graph_is_said(tmp_path: Path) -> None:
     (tmp_path / "000001.part").mkdir()
     with pytest.raises(GraphError, match="it is being loaded, or that was cut off"):
         EmbeddedGraph(tmp_path)
+
+
+def test_a_load_that_fails_leaves_the_graph_that_another_process_has_made_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acquire, kg, made = FolderLock.acquire, tmp_path / "kg", list[bool]()
+
+    def acquire_later(lock: FolderLock) -> None:
+        if not made:
+            made.append(True)
+            load_graph(kg, [written(tmp_path / "truthy.nt", TRUTHY)])
+        acquire(lock)
+
+    monkeypatch.setattr(FolderLock, "acquire", acquire_later)
+    with pytest.raises(GraphError, match=r"Nothing of none\.tsv can be read"):
+        load_graph(kg, [written(tmp_path / "none.tsv", "nonsense\n")])
+    assert EmbeddedGraph(kg).manifest.facts
+
+
+@pytest.mark.parametrize("why", ["Too many open files", "Permission denied"])
+def test_what_may_pass_is_no_reason_to_remove_a_graph(
+    why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_graph(tmp_path / "kg", [written(tmp_path / "truthy.nt", TRUTHY)])
+
+    def refused(self: Checksums, **_: object) -> list[str]:
+        raise OSError(f"IO error: While open a file: 000012.sst: {why}")
+
+    monkeypatch.setattr(Checksums, "check", refused)
+    with pytest.raises(GraphUnavailable, match=rf"cannot be read now: .*{why}\. Allow that") as told:
+        EmbeddedGraph(tmp_path / "kg")
+    assert "Remove" not in str(told.value)

@@ -33,6 +33,8 @@ ALL = "{ ?s ?p ?o }"
         (f"SELECT * {ALL} LIMIT {'9' * 5_000}", f"SELECT * {ALL} LIMIT 4"),
         (f"SELECT * {ALL} OFFSET 3", f"SELECT * {ALL} OFFSET 3\nLIMIT 4"),
         (f"SELECT * {ALL} # LIMIT 2", f"SELECT * {ALL} # LIMIT 2\nLIMIT 4"),
+        (f"SELECT * {ALL} # two\rLIMIT 2", f"SELECT * {ALL} # two\rLIMIT 2"),
+        ("SELECT * { ?s ?p '''a\\'''b}''' } LIMIT 2", "SELECT * { ?s ?p '''a\\'''b}''' } LIMIT 2"),
         ("SELECT ?limit { { SELECT ?limit { ?limit ?p 'LIMIT 1' } LIMIT 1 } }", None),
         ("PREFIX limit: <http://e.org/> SELECT * { ?s limit:p ?o }", None),
         (f"SELECT * {ALL} VALUES ?o {{ 1 2 3 4 5 6 }}", f"SELECT * {ALL} \nLIMIT 4\nVALUES ?o {{ 1 2 3 4 5 6 }}"),
@@ -108,3 +110,36 @@ def test_a_query_imports_nothing_from_the_folder_one_stands_in(tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     table = asyncio.run(open_graph(str(tmp_path / "kg")).query("SELECT * { ?s ?p ?o }", limit=1))
     assert len(table.rows) == 1
+
+
+HERE = "<http://127.0.0.1:1/> { ?s ?p ?o }"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT ?s {{ SERVICE {HERE} }}",
+        f"SELECT ?s {{ # a comment\r SERVICE {HERE} }}",
+        f"SELECT ?s {{ BIND('''a\\'''b''' AS ?x) SERVICE {HERE} BIND('''c''' AS ?y) }}",
+        f"SELECT ?s {{ ?x ?p <http://a/\u00a0'> . SERVICE {HERE} FILTER(?x = '') }}",
+        f"SELECT ?s {{ ?x ?p <http://a/\\u0041'> . SERVICE {HERE} FILTER(?x = '') }}",
+        f"SELECT ?s {{ ?x ?p wd:b\\'c . SERVICE {HERE} FILTER(?x = '') }}",
+        f"SELECT ?s {{ ?x ?p 1SERVICE {HERE} }}",
+        f"SELECT ?s {{ ?x ?p trueSERVICE # to it\n # there\r\n {HERE} }}",
+        f"SELECT ?s {{ SERVICESILENT{HERE} }}",
+        "SELECT ?s { SERVICEwd:b#c\n{ ?s ?p ?o } }",
+        "PREFIX : <http://a/> SELECT ?s { BIND(:x AS ?x) SERVICE:b\\({ ?s ?p ?o } }",
+        "SELECT ?s { BIND(<http://127.0.0.1:1/> AS ?x)service?x{ ?s ?p ?o } }",
+    ],
+)
+def test_no_way_of_writing_it_reaches_another_server(query: str, tmp_path: Path) -> None:
+    """The store itself would ask there, and its parser takes what no check of words sees as a word."""
+    load_graph(tmp_path / "kg", [written(tmp_path / "truthy.nt", TRUTHY)])
+    with pytest.raises(GraphError, match="asks another server"):
+        asyncio.run(open_graph(str(tmp_path / "kg")).query(query))
+
+
+def test_service_may_be_a_word_of_a_text_or_a_name(tmp_path: Path) -> None:
+    load_graph(tmp_path / "kg", [written(tmp_path / "truthy.nt", TRUTHY)])
+    query = "PREFIX service: <http://e.org/service#> SELECT * { ?s service:of ?service FILTER(?o = 'service: <it>') }"
+    assert asyncio.run(open_graph(str(tmp_path / "kg")).query(query)).rows == ()

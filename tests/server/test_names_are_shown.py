@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from tests.patience import patience
 from tests.server.running import events_of, running, settings
 
 from hoptree.core.errors import redact, redact_keys
@@ -30,6 +31,12 @@ def test_keys_are_masked(key: str) -> None:
     for masked in (redact_keys, redact):
         told = masked(f"The endpoint said {key} to it.")
         assert told == "The endpoint said … to it."
+
+
+def test_masking_does_not_grow_with_the_square_of_a_text() -> None:
+    text = "sk-" * 20_000
+    with patience(2):
+        assert redact_keys(text) == text
 
 
 def test_only_what_stands_within_a_known_name_stays() -> None:

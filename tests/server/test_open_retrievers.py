@@ -13,10 +13,11 @@ import pytest
 pytest.importorskip("fastapi")
 
 from hoptree.core.values import Passage
+from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
 from hoptree.server import resources
 from hoptree.server.error_responses import Refusal
-from hoptree.server.resources import Retrievers
+from hoptree.server.resources import Corpora, Retrievers
 
 
 class _Opened:
@@ -64,3 +65,27 @@ def test_nothing_is_kept_of_names_that_nobody_has() -> None:
         with pytest.raises(Refusal, match="There is no corpus"):
             asyncio.run(found.find(name, "bm25"))
     assert not found._opening
+
+
+def test_an_index_is_opened_once_to_show_its_passages_and_again_once_it_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening one reads all of its files; a client that asks for passages must not have that done each time."""
+    index, opened = tmp_path / "mine" / "index", list[Path]()
+    (tmp_path / "mine" / "documents").mkdir(parents=True)
+    index_passages([Passage("bee", "Bee", "Bees fly.")], index)
+
+    def opens(folder: Path) -> Index:
+        opened.append(folder)
+        return Index(folder)
+
+    monkeypatch.setattr(resources, "Index", opens)
+    corpora = Corpora({}, tmp_path)
+    for _ in range(5):
+        assert corpora.passage("mine", "bee")[1].text == "Bees fly."
+        assert not corpora.topics("mine")
+    assert opened == [index]
+    index_passages([Passage("bee", "Bee", "Bees hum.")], index)
+    assert corpora.passage("mine", "bee")[1].text == "Bees hum." and opened == [index, index]
+    corpora.forget("mine")
+    assert not corpora._open

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,6 +119,20 @@ def test_a_day_of_a_key_has_a_budget(tmp_path: Path) -> None:
         assert asked[0][1]["stopped_by"] is None
         assert asked[1][1]["stopped_by"] == "calls"
         assert asked[2][1]["error"]["class"] == "BudgetSpent"
+
+
+def test_questions_that_are_asked_at_once_have_one_budget_together(tmp_path: Path) -> None:
+    """Each may still have one call under way when the others have spent it, and no more."""
+    calls, at_once = 5, 8
+    slow = {"demo": script(latency=0.2)}
+    with running(settings(tmp_path, models=slow, keys=(_key(budget=Budget(calls=calls)),))) as server:
+        with ThreadPoolExecutor(at_once) as asking:
+            asked = list(asking.map(lambda _: _ask(server), range(at_once)))
+        assert {status for status, _ in asked} <= {200, 429}
+        assert [body["error"]["class"] for status, body in asked if status == 429][:1] == ["BudgetSpent"]
+        account = server.state.questions.quotas._accounts["ada"]
+        assert account.calls <= calls + 3 * at_once < calls * at_once
+        assert len(server.state.questions.running) == 0
 
 
 def _ask(server: Running) -> tuple[int, dict[str, dict[str, str]]]:

@@ -5,6 +5,9 @@ The loops that retry are `Calls` in `engine/calls.py`, `Throttle` in `core/publi
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
+
 from hoptree.core.errors import ModelError
 
 _MIN_DELAY_S = 0.05
@@ -23,6 +26,23 @@ def retry_delay_s(error: ModelError, failures: int, *, first_s: float = 0.5) -> 
 
     backoff: float = min(_MAX_BACKOFF_S, first_s * 2 ** (failures - 1))
     return backoff * random.uniform(0.8, 1.2)
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return what the headers of a refusal ask for; None if they say nothing, or not how long."""
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            return float(milliseconds) / 1000
+        value = headers.get("retry-after")
+        if value is None:
+            return None
+        if value.replace(".", "", 1).isdigit():
+            return float(value)
+        from email.utils import parsedate_to_datetime
+
+        return parsedate_to_datetime(value).timestamp() - time.time()
+    except (ValueError, TypeError):
+        return None
 
 
 MAX_FAILURES_IN_A_ROW = 8  # an endpoint refuses one prompt that is too long sooner than it answers all the others

@@ -140,7 +140,7 @@ class GraphError(InputError):
 
 
 class GraphUnavailable(GraphError):
-    """A graph that cannot be written now: another process has locked it."""
+    """A graph that cannot be read or written now: another process has locked it, or no more files may be open."""
 
     exit_code = 1
 
@@ -179,7 +179,7 @@ _ADDRESS = lazy_re(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s'\",;()<>]+", re.IGNORECASE)
 _SOCKET = lazy_re(
     r"\('[^'\s]*', \d+(?:, \d+)*\)|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b[a-z][\w.-]{0,99}:\d{2,5}\b", re.IGNORECASE
 )
-_KEY = lazy_re(r"\b(?:sk|pk|rk|hf|gsk|xai)[-_](?=[\w-]*\d)[\w-]{16,}|\bBearer\s+\S{8,}", re.IGNORECASE)
+_KEY = lazy_re(r"\b(?:sk|pk|rk|hf|gsk|xai)[-_](?=[\w-]{0,99}\d)[\w-]{16,}|\bBearer\s+\S{8,}", re.IGNORECASE)
 """Keys of providers are long and have digits; names of files and people may begin like them."""
 _COMMAND = lazy_re(r"\bhoptree [a-z]|(?<!\w)--[a-z]|\bpip install|\b[A-Z]+_API_KEY\b")
 _SENTENCE_END = lazy_re(r"(?<=[.!?…])\s+")

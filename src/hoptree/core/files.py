@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import importlib.util
 import json
@@ -273,7 +274,13 @@ class Checksums:
         return later
 
     def check_file(self, name: str) -> None:
-        if _digest_of(self._folder / name) != self._files[name][1]:
+        try:
+            digest = _digest_of(self._folder / name)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            raise ValueError(f"{name} cannot be read: {error.strerror}") from error
+        if digest != self._files[name][1]:
             raise ValueError(f"{name} is not what was written")
 
 
@@ -284,17 +291,6 @@ def _digest_of(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def link_or_copy(source: str | Path, target: str | Path) -> None:
-    """Hard-link what is written once; copy what is written again, or what the file system cannot link."""
-    if not str(source).endswith((".json", ".sqlite")):
-        with suppress(OSError):
-            os.link(source, target)
-            return
-    import shutil
-
-    shutil.copyfile(source, target)
 
 
 T = TypeVar("T")
@@ -354,6 +350,8 @@ class JsonlLog:
                     await asyncio.to_thread(os.fsync, self._file)
                     self._synced = written
         except OSError as error:
+            with suppress(OSError):
+                truncate_partial_line(self._path)  # others who add to it would go on in the middle of the line
             remedy = "What stands in it is kept: free some space, and give the same command again."
             raise HoptreeError(f"{self._path} could not be written: {error.strerror or error}.", remedy) from error
 

@@ -19,6 +19,7 @@ from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
+from hoptree.core.backoff import retry_after_s
 from hoptree.core.errors import ConfigError, EndpointError, RateLimited, UnusableReply
 
 MAX_BODY_BYTES = 16 * 2**20  # bytes of a response that are read; a server that never ends its reply is cut off here
@@ -30,6 +31,7 @@ _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: |\r?\n)")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _CREDENTIALS = re.compile(r"^(\w+://|(?!\w+://))(?:[^/]*@|[^/:@\[]*:(?!\d+(?:/|$))[^@]*@)")  # also with a bare "/"
 _SECRET_PARAMETER = re.compile(r"(?i)([?&;][\w.-]*(?:key|token|secret|passw(?:or)?d|pwd|sig|signature)=)[^&;#]+")
+_MIN_SECRET_CHARS = 8  # a shorter key is a stand-in such as "EMPTY", and may be a word of a message
 _PATH_CHARS = "!#$%&'()*+,/:;=?@[]~"
 
 Response = tuple[int, Mapping[str, str], bytes]  # status, headers (names in lower case) and body
@@ -76,6 +78,8 @@ class HttpClient:
         self._headers = dict(headers or {})
         self._timeout, self._url_source, self._max_body = timeout, url_source, max_body
         self._unreachable_remedy = unreachable_remedy
+        sent = (*self._headers.get("Authorization", "").split()[1:], *_basic_auth(urlsplit(self.url)).split()[1:])
+        self._secrets = [secret.encode() for secret in sent if len(secret) >= _MIN_SECRET_CHARS]
         self._connections = ConnectionPool()
 
     async def json(self, method: str, path: str, body: Any = None) -> Any:
@@ -109,7 +113,11 @@ class HttpClient:
             sent["Content-Type"] = "application/json"
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._connections.send(method, f"{self.url}{path}", content or b"", sent, self._max_body)
+                response = await self._connections.send(
+                    method, f"{self.url}{path}", content or b"", sent, self._max_body
+                )
+            status, fields, received = response
+            return response if 200 <= status < 300 else (status, fields, self.without_secrets(received))
         except TimeoutError as error:
             cause = f"{self.shown} did not answer within {self._timeout:g} seconds."
             remedy = self._unreachable_remedy or "Check that the server is running and not overloaded."
@@ -126,6 +134,12 @@ class HttpClient:
         except InvalidUrl as error:
             raise ConfigError(f"'{self.shown}' is no base URL ({error}).", f"Correct {self._url_source}.") from error
 
+    def without_secrets(self, body: bytes) -> bytes:
+        """Return a body without the key that was sent: some endpoints quote it in their errors."""
+        for secret in self._secrets:
+            body = body.replace(secret, "…".encode())
+        return body
+
     def failure(self, status: int, headers: Mapping[str, str], body: bytes) -> EndpointError:
         """Build the error for a status that is not success."""
         message = error_text(body)
@@ -134,11 +148,11 @@ class HttpClient:
             cause = f"{self.shown} asks for fewer requests (HTTP 429{quoted})."
             remedy = "Wait a little or lower --concurrency; replies in the cache are kept."
             again = "quota" not in message and "billing" not in message  # waiting does not pay a bill
-            return RateLimited(cause, remedy, status=status, retryable=again, retry_after=_retry_after_s(headers))
+            return RateLimited(cause, remedy, status=status, retryable=again, retry_after=retry_after_s(headers))
         if status >= 500 or status in (408, 409, 425):
             cause = f"{self.shown} failed (HTTP {status}{quoted})."
             remedy = "Try again later; replies in the cache are kept."
-            return EndpointError(cause, remedy, status=status, retryable=True, retry_after=_retry_after_s(headers))
+            return EndpointError(cause, remedy, status=status, retryable=True, retry_after=retry_after_s(headers))
         if status in (401, 403):
             cause, remedy = f"refused the key (HTTP {status}{quoted})", "Give a key or password that it accepts."
         elif 300 <= status < 400:
@@ -423,22 +437,6 @@ def describe_body(body: bytes) -> str:
 def without_password(url: str) -> str:
     """Return the URL as it may be shown and written to a trace, without the values of keys in its query."""
     return _SECRET_PARAMETER.sub(r"\1…", _CREDENTIALS.sub(r"\1", url))
-
-
-def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    try:
-        if milliseconds := headers.get("retry-after-ms"):
-            return float(milliseconds) / 1000
-        value = headers.get("retry-after")
-        if value is None:
-            return None
-        if value.replace(".", "", 1).isdigit():
-            return float(value)
-        from email.utils import parsedate_to_datetime
-
-        return parsedate_to_datetime(value).timestamp() - time.time()
-    except (ValueError, TypeError):
-        return None
 
 
 def _is_url(url: str) -> bool:

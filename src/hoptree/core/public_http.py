@@ -8,6 +8,7 @@ import os
 import sqlite3
 import sys
 import time
+import zlib
 from collections.abc import Awaitable, Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -85,7 +86,7 @@ def path_beside_cache(name: str) -> Path:
 
 
 class HttpCache:
-    """Replies by server and query, in an SQLite file."""
+    """Replies by server and query, in an SQLite file; each is packed, so that a damaged one is asked for again."""
 
     def __init__(self, path: Path, *, days: float = MAX_AGE_DAYS) -> None:
         self._path, self._max_age_s = path, days * 86_400
@@ -106,11 +107,15 @@ class HttpCache:
             row = self._db.execute(select, (_key(url, query), time.time() - self._max_age_s)).fetchone()
         except sqlite3.Error as error:
             raise self._unusable(error) from error
-        return None if row is None else bytes(row[0])
+        try:
+            return None if row is None else zlib.decompress(row[0])
+        except (zlib.error, TypeError):  # damaged, or written by an earlier version, which had no checksum
+            return None
 
     def put(self, url: str, query: str, body: bytes) -> None:
         try:
-            self._db.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", (_key(url, query), body, time.time()))
+            row = (_key(url, query), zlib.compress(body, 1), time.time())
+            self._db.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", row)
         except sqlite3.Error as error:
             raise self._unusable(error) from error
 

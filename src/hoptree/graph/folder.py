@@ -46,12 +46,15 @@ def _reload(folder: Path) -> str:
     return f"Remove the folder {folder}, then load its files again: hoptree graph load FILE --out {folder}"
 
 
+_MAY_PASS = re.compile(r"file descriptors|too many open files|permission denied", re.IGNORECASE)
+
+
 def damage(error: BaseException) -> str | None:
     """Return the damage that a store's error tells of, or None."""
     message = " ".join(str(error).split())
     if isinstance(error, RuntimeError):
         return message if "orruption" in message else None
-    return message if isinstance(error, OSError) else None
+    return message if isinstance(error, OSError) and not _MAY_PASS.search(message) else None
 
 
 @contextmanager
@@ -61,6 +64,9 @@ def reading(folder: Path) -> Iterator[None]:
         yield
     except (RuntimeError, OSError) as error:
         why = damage(error)
+        if why is None and isinstance(error, OSError):
+            cause = f"The graph {folder} cannot be read now: {' '.join(str(error).split()).rstrip('.')}."
+            raise GraphUnavailable(cause, "Allow that, then give the same command; the graph is as it was.") from error
         if why is None:
             raise
         clear_frames(error.__traceback__)  # the store's iterators may only be released in the thread that made them
@@ -241,7 +247,7 @@ def changing(folder: Path, languages: tuple[str, ...] | None = None) -> Iterator
                 yield change
                 _finish(versions, change)
         except BaseException:
-            if is_new:
+            if is_new and not versions.has_manifest():  # else another process has made one meanwhile
                 shutil.rmtree(folder, ignore_errors=True)
             raise
 

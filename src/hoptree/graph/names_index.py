@@ -20,12 +20,13 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from math import log
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import tantivy
 
 from hoptree.core.errors import GraphError, GraphUnavailable
-from hoptree.core.files import cache_dir
+from hoptree.core.files import Checksums, cache_dir
 from hoptree.graph.relation_linking import bare_words, name_words
 from hoptree.graph.vocabulary import is_property
 
@@ -36,7 +37,8 @@ _INDEX_FORMAT = 1
 _WRITER_BYTES = 64_000_000
 _PROGRESS_NAMES = 5_000
 _MAX_EXACT_HITS = 500  # entities of one name
-_COMPLETE_FILE = "hoptree-names.json"
+_COMPLETE_FILE = "hoptree-names.json"  # written last, with the digest of the list of the others
+_CHECKED_AT_ONCE_BYTES = 32 * 2**20  # compared with their checksums at once; the rest is read in the background
 
 Hit = tuple[str, tuple[str, ...]]  # the id of an entity, and the words of the matching name
 
@@ -46,20 +48,36 @@ class NameIndex:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._damage: list[ValueError] = []
         with _errors(folder):
+            complete = json.loads((folder / _COMPLETE_FILE).read_text(encoding="utf-8"))
+            digest = complete.get("checksums", "") if isinstance(complete, dict) else "none"
+            checksums = Checksums(folder, digest)
+            if later := checksums.check(at_once=_CHECKED_AT_ONCE_BYTES):
+                Thread(target=self._check_later, args=(checksums, later), daemon=True).start()
             self._index = tantivy.Index.open(str(folder))
             self._searcher = self._index.searcher()
             self._schema = self._index.schema
-        self.rarity = lru_cache(100_000)(partial(_rarity, self._searcher))
+        self.rarity = lru_cache(100_000)(partial(_rarity, folder, self._searcher))
+
+    def _check_later(self, checksums: Checksums, names: Sequence[str]) -> None:
+        with suppress(OSError):  # a change of the graph has replaced them
+            try:
+                for name in names:
+                    checksums.check_file(name)
+            except ValueError as error:
+                self._damage.append(error)
 
     def knows(self, word: str) -> bool:
         """Whether any name has this word."""
-        return bool(self._searcher.doc_freq("words", word))
+        with _errors(self._folder):
+            return bool(self._searcher.doc_freq("words", word))
 
     def exact_name(self, words: Sequence[str]) -> list[Hit]:
         key = " ".join(words)
-        if not self._searcher.doc_freq("key", key):
-            return []
+        with _errors(self._folder):
+            if not self._searcher.doc_freq("key", key):
+                return []
         return self._hits(self._term("key", key), _MAX_EXACT_HITS)
 
     def with_words(self, words: Iterable[str], most: int) -> list[Hit]:
@@ -79,14 +97,17 @@ class NameIndex:
 
     def _hits(self, query: tantivy.Query, most: int) -> list[Hit]:
         with _errors(self._folder):
+            if self._damage:
+                raise self._damage[0]
             hits = self._searcher.search(query, most, count=False).hits
             records: list[Any] = [self._searcher.doc(address).get_first("record") for _, address in hits]
             return [(row[0], tuple(row[1].split())) for row in (json.loads(bytes(record)) for record in records)]
 
 
-def _rarity(searcher: tantivy.Searcher, word: str) -> float:
+def _rarity(folder: Path, searcher: tantivy.Searcher, word: str) -> float:
     """Return the inverse document frequency of a word."""
-    return log(1 + (searcher.num_docs + 1) / (searcher.doc_freq("words", word) + 0.5))
+    with _errors(folder):
+        return log(1 + (searcher.num_docs + 1) / (searcher.doc_freq("words", word) + 0.5))
 
 
 def open_name_index(graph: EmbeddedGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> NameIndex:
@@ -118,7 +139,8 @@ def _build(graph: EmbeddedGraph, place: Path, name: str, on_progress: Callable[[
     part = Path(tempfile.mkdtemp(prefix=f"{name}.part-", dir=place))
     try:
         _write(part, graph.all_names(), on_progress)
-        (part / _COMPLETE_FILE).write_text("{}\n")
+        digest = Checksums.write(part)
+        (part / _COMPLETE_FILE).write_text(json.dumps({"checksums": digest}), encoding="utf-8")
         # A process that still has an older graph open must not take the newer one's names away.
         if place == graph.folder and graph.is_current():
             older = (path for path in place.glob("names-*") if not path.name.startswith(name))
@@ -168,7 +190,7 @@ def _errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if isinstance(error, ValueError) or type(error).__name__ == "PanicException":
+        if isinstance(error, ValueError | FileNotFoundError) or type(error).__name__ == "PanicException":
             cause = f"The index of names {folder} is damaged: {error}."
             raise GraphError(cause, "Remove this folder: it is rebuilt.") from error
         raise

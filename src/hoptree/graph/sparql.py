@@ -301,7 +301,9 @@ def property_query(languages: Sequence[str], dialect: Dialect, limit: int) -> st
 
 
 _NOT_WORDS = re.compile(
-    r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|<[^<>\"{}|^`\\\s]*>|#[^\n]*", re.DOTALL
+    r"\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|\"(?:[^\"\\\n\r]|\\.)*\"|'(?:[^'\\\n\r]|\\.)*'|"
+    r"<[^<>\"{}|^`\\\x00-\x20]*>|#[^\n\r]*",
+    re.DOTALL,
 )
 _WORD_OR_BRACE = re.compile(r"[{}]|(?<![?$\w:@.%-])[A-Za-z]+(?![\w:.-])")
 _PROLOGUE = ("PREFIX", "BASE", "VERSION")

@@ -125,7 +125,7 @@ class OpenAIModel:
         data: Any = None
         try:
             data = json.loads(body)
-            if "choices" not in data and (message := error_text(body)):
+            if "choices" not in data and (message := error_text(self._http.without_secrets(body))):
                 cause = f"{self._http.shown} answered with an error: {message[:300]}."
                 raise EndpointError(cause, "Check model and options.")
             choices = tuple(_read_choice(choice) for choice in data["choices"])

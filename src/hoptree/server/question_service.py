@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hoptree.core.errors import HoptreeError
+from hoptree.core.errors import BudgetSpent, HoptreeError
 from hoptree.core.files import atomic_write
 from hoptree.core.values import Question
 from hoptree.engine.calls import Calls
@@ -243,6 +243,7 @@ class QuestionService:
     def forget(self, corpus: str) -> None:
         """Close a corpus that is to be removed."""
         self.retrievers.forget(corpus)
+        self.corpora.forget(corpus)
         if self.workers is not None:
             self.workers.forget(corpus)
 
@@ -283,12 +284,26 @@ class QuestionService:
         """Answer a question; a failure is a result too."""
         self.running.check()
         longest_prompt = len(prepared.request.question) // 4
+        asking, spent_by_others = asyncio.current_task(), list[Refusal]()
+        calls, tokens, cost = 0, 0, 0.0
+        assert asking is not None
 
         def charge(event: Event) -> None:
-            nonlocal longest_prompt
-            if isinstance(event, ModelCalled):
-                self.quotas.charge(prepared.key, event.prompt_tokens + event.completion_tokens, event.cost)
-                longest_prompt = max(longest_prompt, event.prompt_tokens)
+            nonlocal longest_prompt, calls, tokens, cost
+            if not isinstance(event, ModelCalled):
+                return
+            try:
+                prepared.budget.check(calls, tokens, cost)  # what this question spends itself ends it in order
+                self.quotas.remaining(prepared.key)
+            except BudgetSpent:
+                pass
+            except Refusal as refusal:  # other questions of the key had the same allowance, and were quicker
+                if not spent_by_others:
+                    spent_by_others.append(refusal)
+                    asking.cancel()
+            calls, tokens, cost = calls + 1, tokens + event.prompt_tokens + event.completion_tokens, cost + event.cost
+            self.quotas.charge(prepared.key, event.prompt_tokens + event.completion_tokens, event.cost)
+            longest_prompt = max(longest_prompt, event.prompt_tokens)
 
         with self.metrics.question(prepared.method.name) as outcome:
             heard = (charge, *listeners)
@@ -304,7 +319,10 @@ class QuestionService:
                 )
             except (asyncio.CancelledError, WorkerEnded) as error:  # the endpoint was asked all the same
                 self.quotas.charge(prepared.key, longest_prompt)
-                outcome.failed = isinstance(error, WorkerEnded)
+                outcome.failed = isinstance(error, WorkerEnded) or bool(spent_by_others)
+                if spent_by_others and isinstance(error, asyncio.CancelledError):
+                    asking.uncancel()
+                    raise spent_by_others[0] from None
                 raise
             outcome.result = result
         if result.failure:

@@ -252,6 +252,7 @@ class Corpora:
 
     def __init__(self, named: Mapping[str, str], folder: Path | None) -> None:
         self._named: dict[str, str] = {}
+        self._open: dict[str, tuple[tuple[int, ...], Index]] = {}
         self.folder = folder
         for name, where in named.items():
             check_name(name)
@@ -305,7 +306,7 @@ class Corpora:
     def passage(self, name: str, passage_id: str) -> tuple[str, Passage, str]:
         """Return a passage of an index by its id, between the text before it and after it in its document."""
         where = self.place(name)
-        texts = None if is_remote(where) else Index(Path(where)).texts
+        texts = None if is_remote(where) else self._index(where).texts
         passages = texts.fetch([key_of(passage_id)]) if texts else {}
         if texts is None or not passages:
             cause = f"The corpus '{name}' has no such passage."
@@ -334,7 +335,7 @@ class Corpora:
             if own is not None and file in {known for known, _ in own.files()}:
                 return own.documents / file
             if own is None and of_others and not is_remote(where):
-                with suppress(CorpusError, OSError), closing(Index(Path(where)).ledger()) as ledger:
+                with suppress(CorpusError, OSError), closing(self._index(where).ledger()) as ledger:
                     for source, known in map(ledger.place_of, ledger.files_named(file)):
                         path = Path(source, known) if Path(source).is_dir() else Path(source)
                         if source and path.is_file() and path.resolve().is_relative_to(Path(source).resolve()):
@@ -346,10 +347,23 @@ class Corpora:
         where = self.place(name)
         if is_remote(where):
             return []
-        texts = Index(Path(where)).texts
+        texts = self._index(where).texts
         step = max(1, len(texts) // _TOPIC_PASSAGES)
         numbers = range(0, len(texts), step)
         return suggest_topics(passage for number in numbers for _, _, passage in texts.scan(number, number + 1))
+
+    def forget(self, name: str) -> None:
+        """Close the index of a corpus that is to be removed."""
+        if self.folder is not None:
+            self._open.pop(str(ManagedCorpus(name, self.folder / name).index), None)
+
+    def _index(self, where: str) -> Index:
+        """Return an index, opened anew once it has changed: opening it compares its files with their checksums."""
+        version = _version(where)
+        known = self._open.get(where)
+        if known is None or known[0] != version:
+            known = self._open[where] = version, Index(Path(where))
+        return known[1]
 
     def list_all(self) -> list[CorpusAbout]:
         """List all corpora, those made here last."""

@@ -11,12 +11,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
-from hoptree.core.files import Checksums, FolderLock, link_or_copy
+from hoptree.core.files import Checksums, FolderLock
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import FORMAT, Index, Manifest, Settings, check_fit, index_folder, read_manifest
 from hoptree.retrieval.index.ledger import Entry, Ledger
 from hoptree.retrieval.index.links import names_of
-from hoptree.retrieval.index.tantivy_files import ALLOW, failed_change, unwritable
+from hoptree.retrieval.index.tantivy_files import ALLOW, failed_change, link_or_copy, unwritable
 from hoptree.retrieval.index.text_index import Texts
 from hoptree.retrieval.index.text_writer import TextWriter
 

@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.files import link_or_copy
 from hoptree.core.values import Passage
 from hoptree.corpus.references import places_of, references_of
 from hoptree.retrieval.encoder import Encoder, open_encoder
 from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.folder import open_vectors
 from hoptree.retrieval.index.links import Links, LinkWriter, NameFinder, capitalised_names, folded, mentions, names_of
-from hoptree.retrieval.index.tantivy_files import composed, key_of
+from hoptree.retrieval.index.tantivy_files import composed, key_of, link_or_copy
 from hoptree.retrieval.index.text_index import Texts
 from hoptree.retrieval.rerank import full_text
 from hoptree.retrieval.vectors import HEADER, Vectors, VectorWriter, encode_missing

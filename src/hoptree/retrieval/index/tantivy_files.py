@@ -9,7 +9,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from math import log
@@ -110,6 +110,17 @@ def open_for_writing(folder: Path, schema: tantivy.Schema) -> tantivy.Index:
     except OSError as error:
         raise ValueError(f"{_META} cannot be written ({error.strerror or error})") from error
     return tantivy.Index(schema, path=str(folder))
+
+
+def link_or_copy(source: str | Path, target: str | Path) -> None:
+    """Hard-link what is written once; copy what is written again, or what the file system cannot link."""
+    if not str(source).endswith((".json", ".sqlite")):
+        with suppress(OSError):
+            os.link(source, target)
+            return
+    import shutil
+
+    shutil.copyfile(source, target)
 
 
 @contextmanager
