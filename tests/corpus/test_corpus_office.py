@@ -152,6 +152,36 @@ def test_a_presentation_is_a_document_for_each_slide_with_its_notes(tmp_path: Pa
     assert next(read_passages(path)).metadata == (("slide", "1"),)
 
 
+def test_a_table_behind_the_number_of_a_slide_is_read(tmp_path: Path) -> None:
+    cell = "<a:tc><a:p><a:r><a:t>{}</a:t></a:r></a:p></a:tc>"
+    frame = f"<p:graphicFrame><a:tbl><a:tr>{cell.format('Ada')}</a:tr></a:tbl></p:graphicFrame>"
+    content = pptx(shape("title", "Start") + shape("sldNum", "7") + frame)
+    assert read(tmp_path / "deck.pptx", content)[0] == [("deck.pptx#slide=1#1", "deck › Start", "Ada")]
+
+
+def test_a_slide_of_few_words_has_the_language_of_the_one_before(tmp_path: Path) -> None:
+    (path := tmp_path / "deck.pptx").write_bytes(
+        pptx(shape("body", "Die Lage der Firma ist gut und wir sind mit dem Jahr zufrieden"), shape("body", "Umsatz"))
+    )
+    assert [dict(passage.metadata)["language"] for passage in read_passages(path)] == ["german"] * 2
+
+
+def test_cells_that_span_columns_and_rows_keep_the_names_of_their_columns(tmp_path: Path) -> None:
+    def cell(text: str, properties: str = "") -> str:
+        return f"<w:tc><w:tcPr>{properties}</w:tcPr>{p(text)}</w:tc>"
+
+    rows = (
+        cell("Name") + cell("East") + cell("West"),
+        cell("Both", '<w:gridSpan w:val="2"/>') + cell("five"),
+        cell("Bo", '<w:vMerge w:val="restart"/>') + cell("one") + cell("two"),
+        cell("", "<w:vMerge/>") + cell("three") + cell("four"),
+    )
+    content = docx(f"<w:tbl>{''.join(f'<w:tr>{row}</w:tr>' for row in rows)}</w:tbl>")
+    assert read(tmp_path / "a.docx", content)[0][0][2] == (
+        "Name: Both; West: five\n\nName: Bo; East: one; West: two\n\nName: Bo; East: three; West: four"
+    )
+
+
 def test_a_workbook_is_a_document_for_each_sheet_and_dates_are_dates(tmp_path: Path) -> None:
     rows = (
         '<row><c r="A1" t="s"><v>0</v></c><c r="B1" t="inlineStr"><is><t>Day</t></is></c>'
