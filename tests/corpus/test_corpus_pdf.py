@@ -156,9 +156,7 @@ def test_the_heading_of_a_chapter_is_no_running_header(tmp_path: Path, heading: 
 
 
 def test_a_number_is_neither_an_item_nor_that_of_an_only_page(tmp_path: Path) -> None:
-    lines = (
-        "The committee of the city met for the first time in\n1999 and the sum of what each of its members gave was\n42"
-    )
+    lines = "The committee of the city met for the first time in\n1999 and the sum of what its members gave was\n42"
     passages, _ = lenient(tmp_path / "a.pdf", pdf(lines))
     assert [passage.text for passage in passages] == [lines.replace("\n", " ")]
 

@@ -241,26 +241,36 @@ class _Reader:
 _DEFAULT_COLUMNS = ["id", "text", "title"]
 _SYNONYMS = {"pid": "id", "passage": "text"}
 _HEADER_COLUMNS = frozenset(("text", "contents", "question"))
-"""A first line with one of these names the columns of passages."""
+"""A first line with one of these names the columns of passages or questions."""
 _SEPARATORS = ",;\t|"
 _MAX_CELL_CHARS = 2**20
 
 
-_ROW_KEYS = re.compile(rb'"(?:text|contents|question|paragraphs|context|_?id)"\s*:')
+_ROW_KEYS = re.compile(rb'"(?:text|contents|question|paragraphs|context)"\s*:')
+_ID_KEYS = re.compile(rb'"_?id"\s*:')
 _OBJECT = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[?\s*\{\s*(?:\}|\"[^\"]*\"\s*:)")
 
 
 def holds_other_json(stream: io.BufferedReader) -> bool:
     """Return whether a JSON file holds other things than passages."""
     head = stream.peek(_BLOCK_BYTES)[:_BLOCK_BYTES]
-    return bool(_OBJECT.match(head)) and not _ROW_KEYS.search(head)
+    if _ROW_KEYS.search(head):
+        return False
+    text = head.decode("utf-8-sig", "replace").lstrip()
+    try:
+        value, end = _decode(text, len(text) - len(text.removeprefix("[").lstrip()))
+    except (ValueError, RecursionError):  # its first value is broken, or ends beyond the head
+        return bool(_OBJECT.match(head)) and not _ID_KEYS.search(head)
+    return end < len(text) or isinstance(value, dict | list)  # else a number may go on
 
 
 def holds_passages(stream: io.BufferedReader, separator: str) -> bool:
     """Return whether a CSV or TSV file has a passage a line."""
     head = stream.peek(_BLOCK_BYTES)[:_BLOCK_BYTES]
     first = next((line for line in decode(head)[0].lstrip("\ufeff").splitlines() if line.strip()), "")
-    return bool(_passage_columns(first.split(separator)))
+    columns = set(_passage_columns(first.split(separator)))
+    # Questions without passages, such as those with answers, are a table.
+    return not columns.isdisjoint(("text", "contents", "paragraphs", "context"))
 
 
 def _passage_columns(fields: list[str]) -> list[str]:
