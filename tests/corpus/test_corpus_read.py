@@ -378,3 +378,11 @@ def test_what_is_wrong_with_json_is_a_whole_sentence(tmp_path: Path, suffix: str
     assert list(read_passages(tmp_path / f"a{suffix}", problems=problems)) == []
     (said,) = problems.sentences
     assert why in said and " at." not in said and " at;" not in said and "starting" not in said
+
+
+def test_a_damaged_character_does_not_change_the_encoding_of_a_text(tmp_path: Path) -> None:
+    text = "Die Größe ist schön und für alle müde Bären gemütlich.\n"
+    for damaged in (text.encode() * 3 + b"\xc3", text.encode() + b"\xff" + text.encode() * 2):
+        passages, problems = lenient(write(tmp_path / "a.txt", damaged))
+        assert passages[0].text.startswith(text) and "\ufffd" in passages[0].text
+        assert problems.notes == ["a.txt is no UTF-8 text and was read as UTF-8 with damaged characters."]

@@ -310,3 +310,33 @@ def test_many_rows_without_passages_refuse_no_folder(tmp_path: Path) -> None:
     assert read(tmp_path / "words.json", json.dumps(["kite"] * 150))[0][2].startswith('["kite"')
     answers = "question,answer\n" + "How do I fly?,With wings.\n" * 150
     assert read(tmp_path / "faq.csv", answers)[0][2].startswith("question: How do I fly?; answer: With wings.\n")
+
+
+def test_years_in_a_row_name_columns_and_other_numbers_do_not(tmp_path: Path) -> None:
+    assert read(tmp_path / "a.csv", "Region,2019,2020\nNorth,5,7\n")[0][2] == "Region: North; 2019: 5; 2020: 7"
+    assert read(tmp_path / "a.csv", "Ada,1815,1852\nBo,1879,1955\n")[0][2] == "Ada | 1815 | 1852\n\nBo | 1879 | 1955"
+
+
+def test_a_message_without_a_known_encoding_is_decoded_as_a_file_is(tmp_path: Path) -> None:
+    for head in ("", "Content-Type: text/plain; charset=unknown-8bit\n"):
+        for encoding in ("utf-8", "latin-1"):
+            content = f"From: a@b.c\nSubject: S\n{head}\nDie Größe passt.\n".encode(encoding)
+            assert read(tmp_path / "a.eml", content)[0][2].endswith("Die Größe passt.")
+
+
+def test_a_message_in_html_keeps_its_headings(tmp_path: Path) -> None:
+    html = "<p>Hello</p><h1>Your flight</h1><h2>is cancelled</h2><p>Sorry.</p>"
+    content = f"From: a@b.c\nSubject: S\nContent-Type: text/html\n\n{html}\n"
+    assert read(tmp_path / "a.eml", content)[0][2].split("\n\n")[1:] == [
+        "Hello",
+        "Your flight",
+        "is cancelled",
+        "Sorry.",
+    ]
+
+
+def test_a_line_that_begins_with_from_begins_no_message(tmp_path: Path) -> None:
+    head = "From a@b.c Mon Jan  1 00:00:00 2020\nFrom: a@b.c\nSubject: S\n\n"
+    content = f"{head}We saw Riga.\n\nFrom there we went to Oslo.\n\n{head}Two.\n"
+    texts = [row[2].partition("\n\n")[2] for row in read(tmp_path / "a.mbox", content)]
+    assert texts == ["We saw Riga.\n\nFrom there we went to Oslo.", "Two."]
