@@ -340,3 +340,30 @@ def test_a_line_that_begins_with_from_begins_no_message(tmp_path: Path) -> None:
     content = f"{head}We saw Riga.\n\nFrom there we went to Oslo.\n\n{head}Two.\n"
     texts = [row[2].partition("\n\n")[2] for row in read(tmp_path / "a.mbox", content)]
     assert texts == ["We saw Riga.\n\nFrom there we went to Oslo.", "Two."]
+
+
+def test_restructured_text_keeps_footnotes_and_fields_of_descriptions(tmp_path: Path) -> None:
+    text = """Sums
+====
+
+.. function:: add(a, b)
+   :noindex:
+
+   Add two.
+
+   :param a: the first
+   :returns: the sum
+
+.. deprecated:: 3.8
+
+See [Mil02]_.
+
+.. [Mil02] Miller wrote
+   of cats.
+.. [1] And of *dogs*.
+.. a comment
+"""
+    assert read(tmp_path / "a.rst", text)[0][2] == (
+        "add(a, b)\n\n   Add two.\n\n   :param a: the first\n   :returns: the sum\n\n"
+        "deprecated: 3.8\n\nSee [Mil02]_.\n\n[Mil02] Miller wrote\n   of cats.\n\n[1] And of dogs."
+    )
