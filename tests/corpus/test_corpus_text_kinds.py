@@ -367,3 +367,9 @@ See [Mil02]_.
         "add(a, b)\n\n   Add two.\n\n   :param a: the first\n   :returns: the sum\n\n"
         "deprecated: 3.8\n\nSee [Mil02]_.\n\n[Mil02] Miller wrote\n   of cats.\n\n[1] And of dogs."
     )
+
+
+def test_passages_of_a_table_in_latin_1_are_read(tmp_path: Path) -> None:
+    for name, separator in (("a.csv", ","), ("a.tsv", "\t")):
+        table = separator.join(("id", "text\n7")) + f"{separator}Die Größe passt.\n"
+        assert read(tmp_path / name, table.encode("latin-1")) == [("7", "", "Die Größe passt.")]

@@ -23,8 +23,10 @@ _SPACE = re.compile(r"[\s,]*")
 _decode = json.JSONDecoder().raw_decode
 
 
-def read_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[tuple[int, str]]:
-    """Yield non-blank lines with numbers; skip broken ones."""
+def read_lines(
+    stream: io.BufferedReader, name: str, problems: Problems, *, guess: bool = False
+) -> Iterator[tuple[int, str]]:
+    """Yield non-blank lines with numbers; skip broken ones. `guess` the encoding of those that are no UTF-8."""
     head = stream.peek(8192)[:8192]
     if is_binary(head, name, problems):
         return
@@ -33,7 +35,7 @@ def read_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iter
         stream.read(3)
     try:
         if encoding in ("", "utf-8-sig"):
-            yield from _utf8_lines(stream, name, problems)
+            yield from _utf8_lines(stream, name, problems, guess)
         else:
             with io.TextIOWrapper(stream, encoding, newline="\n") as text:
                 yield from ((number, line) for number, line in enumerate(text, 1) if not line.isspace())
@@ -43,8 +45,8 @@ def read_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iter
         problems.add("files that are no text", f"{name} is no {encoding} text: {error}.", cuts=True)
 
 
-def _utf8_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[tuple[int, str]]:
-    number = 0
+def _utf8_lines(stream: io.BufferedReader, name: str, problems: Problems, guess: bool) -> Iterator[tuple[int, str]]:
+    number, noted = 0, False
     readline = stream.readline
     while raw := readline(MAX_LINE_BYTES):
         number += 1
@@ -57,6 +59,13 @@ def _utf8_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Ite
         try:
             line = raw.decode()
         except UnicodeDecodeError:
+            line, encoding = decode(raw) if guess else ("", "")
+            if encoding and not line.isspace():
+                if not noted:
+                    problems.note("texts that are no UTF-8", f"{name} is no UTF-8 text; lines were read as {encoding}.")
+                noted = True
+                yield number, line
+                continue
             problems.add("broken lines", f"Line {number} of {name} is no UTF-8 text.")
             continue
         if not line.isspace():
@@ -286,7 +295,7 @@ def _passage_columns(fields: list[str]) -> list[str]:
 
 def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
     """Yield rows by the first line's names, or of id, text and title; skip others."""
-    lines = read_lines(stream, name, problems)
+    lines = read_lines(stream, name, problems, guess=True)
     cells = ((number, [unquoted(field) for field in line.rstrip("\r\n").split("\t")]) for number, line in lines)
     for number, names, fields in _passage_rows(cells):
         if len(fields) < min(2, len(names)) or len(fields) > len(names):
@@ -297,7 +306,7 @@ def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
 
 def read_csv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
     """Yield the passage rows of a CSV file with their end lines."""
-    lines = (line for _, line in read_lines(stream, name, problems))
+    lines = (line for _, line in read_lines(stream, name, problems, guess=True))
     for number, names, fields in _passage_rows(_cells(lines, ",", name, problems)):
         yield number, dict(zip(names, fields, strict=False))
 
