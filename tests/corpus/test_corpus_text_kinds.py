@@ -65,7 +65,9 @@ def test_restructured_text_has_titles_by_their_underlines_and_words_without_role
 
 
 @given(
-    st.lists(st.sampled_from(["===", "---", "\n", "ab", ".. ", "::", "`", "*", ":a:", " ", "   "])).map("".join)
+    st.lists(
+        st.sampled_from(["===", "= =\n", "+-+\n", "|", "---", "\n", "ab", ".. ", "::", "`", "*", ":a:", " ", "   "])
+    ).map("".join)
     | st.text()
 )
 def test_any_text_is_restructured_text(text: str) -> None:
@@ -74,7 +76,9 @@ def test_any_text_is_restructured_text(text: str) -> None:
         assert passage.text == document.text[passage.start : passage.end]
 
 
-@pytest.mark.parametrize("piece", ["`", "*", ":a:`", "= ", "\n", "a\n===\n", ".. a::\n", "_"])
+@pytest.mark.parametrize(
+    "piece", ["`", "*", ":a:`", "= ", "\n", "a\n===\n", ".. a::\n", "_", "= =\n", "= =\n\nx\n", "+-+\n|x|\n", "+--+\n"]
+)
 def test_long_texts_are_read_in_time(piece: str) -> None:
     with patience(5):
         rst_document(piece * (100_000 // len(piece)), "a.rst")
@@ -373,3 +377,42 @@ def test_passages_of_a_table_in_latin_1_are_read(tmp_path: Path) -> None:
     for name, separator in (("a.csv", ","), ("a.tsv", "\t")):
         table = separator.join(("id", "text\n7")) + f"{separator}Die Größe passt.\n"
         assert read(tmp_path / name, table.encode("latin-1")) == [("7", "", "Die Größe passt.")]
+
+
+SIMPLE = """
+=====  ======
+Name   Born
+       in
+=====  ======
+Ada    *Riga*
+李 白  Oslo
+       too
+Bo
+=====  ======
+"""
+GRID = """
++------+--------+
+| Name | Born   |
+|      | in     |
++======+========+
+| Ada  | *Riga* |
++------+--------+
+| 李白 | Oslo   |
+|      | too    |
++------+--------+
+| Bo            |
++------+--------+
+"""
+
+
+@pytest.mark.parametrize("table", [SIMPLE, GRID])
+def test_tables_of_restructured_text_are_rows_with_the_names_of_their_columns(tmp_path: Path, table: str) -> None:
+    text = read(tmp_path / "a.rst", f"Above.\n{table}\nBelow.\n")[0][2].replace("李 白", "李白")
+    rows = ["Name: Ada; Born in: Riga", "Name: 李白; Born in: Oslo too", "Name: Bo"]
+    assert text.split("\n\n") == ["Above.", *rows, "Below."]
+
+
+def test_a_table_of_restructured_text_without_names_or_end_keeps_its_words(tmp_path: Path) -> None:
+    for table in ("=== ===\nAda 5\nBo  7\n=== ===\n", "+---+-+\n|Ada|5|\n+---+-+\n|Bo |7|\n+---+-+\n"):
+        assert read(tmp_path / "a.rst", table)[0][2] == "Ada | 5\n\nBo | 7"
+    assert read(tmp_path / "a.rst", "=== ===\nAda 5\n\nBo  7\n")[0][2] == "=== ===\nAda 5\n\nBo  7"

@@ -19,6 +19,7 @@ from hoptree.corpus.contents import is_entry
 from hoptree.corpus.document import Document, Problems, TextBuilder, short, table_lines
 from hoptree.corpus.files import read_text, stem, text_document, text_reader
 from hoptree.corpus.references import heading_anchor, place_name, resolve_link
+from hoptree.corpus.rst_tables import with_rows
 from hoptree.text.names import word_set
 
 _FRONT_LINES = 500
@@ -178,7 +179,7 @@ def rst_document(text: str, name: str) -> Document:
     paragraph: list[str] = []
     dropped = -1  # the indentation of a comment or a list of files, which ends where a line is indented no more than it
     options = False  # whether the line above is a directive, or an option of one
-    lines = text.split("\n")
+    lines = list(with_rows(text.split("\n")))
     for at, line in enumerate(lines):
         may_be_option, options = options, False
         indent = len(line) - len(line.lstrip())
