@@ -84,7 +84,8 @@ def xlsx(rows: str, strings: str = "", **sheets: str) -> bytes:
     listed = "".join(f'<sheet name="{name}" sheetId="{n}" r:id="r{n}"/>' for n, name in enumerate(names))
     targets = {f"r{n}": f"worksheet worksheets/sheet{n}.xml" for n in range(len(names))}
     formats = '<numFmt numFmtId="164" formatCode="[Red]yyyy\\-mm"/><numFmt numFmtId="165" formatCode="0&quot;d&quot;"/>'
-    cells = "".join(f'<xf numFmtId="{number}"/>' for number in (0, 14, 164, 165))
+    formats += '<numFmt numFmtId="166" formatCode="[h]:mm:ss"/>'
+    cells = "".join(f'<xf numFmtId="{number}"/>' for number in (0, 14, 164, 165, 166, 46))
     styles = f"<numFmts>{formats}</numFmts><cellXfs>{cells}</cellXfs>"
     return packed(
         {
@@ -309,3 +310,9 @@ def test_any_damage_is_reported_and_raises_nothing(
     damaged = content[:at] + data.draw(st.binary(max_size=9)) + content[at + data.draw(st.integers(0, 40)) :]
     for _, _, text in read(tmp_path_factory.getbasetemp() / name, damaged)[0]:
         text.encode()
+
+
+def test_a_duration_is_no_date(tmp_path: Path) -> None:
+    cells = "".join(f'<c s="{style}"><v>1.5</v></c>' for style in (4, 5, 1))
+    shown = "36:00:00 | 36:00:00 | 1900-01-01 12:00:00"
+    assert read(tmp_path / "a.xlsx", xlsx(f"<row>{cells}</row>"))[0][0][2] == shown

@@ -256,6 +256,7 @@ _MAX_CELL_CHARS = 2**20
 
 
 _ROW_KEYS = re.compile(rb'"(?:text|contents|question|paragraphs|context)"\s*:')
+_PASSAGE_FIELDS = frozenset(("text", "contents", "paragraphs", "context"))
 _ID_KEYS = re.compile(rb'"_?id"\s*:')
 _OBJECT = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[?\s*\{\s*(?:\}|\"[^\"]*\"\s*:)")
 
@@ -265,12 +266,25 @@ def holds_other_json(stream: io.BufferedReader) -> bool:
     head = stream.peek(_BLOCK_BYTES)[:_BLOCK_BYTES]
     if _ROW_KEYS.search(head):
         return False
+    if _first_value(head) is None:  # broken, or ending beyond the head
+        return bool(_OBJECT.match(head)) and not _ID_KEYS.search(head)
+    return True
+
+
+def holds_questions(stream: io.BufferedReader) -> bool:
+    """Return whether the first row of a JSON file is a question without passages."""
+    row = _first_value(stream.peek(_BLOCK_BYTES)[:_BLOCK_BYTES])
+    return isinstance(row, dict) and isinstance(row.get("question"), str) and _PASSAGE_FIELDS.isdisjoint(row)
+
+
+def _first_value(head: bytes) -> Any:
+    """Return the first value of a JSON text, or the first item of an array; None if it may go on."""
     text = head.decode("utf-8-sig", "replace").lstrip()
     try:
         value, end = _decode(text, len(text) - len(text.removeprefix("[").lstrip()))
-    except (ValueError, RecursionError):  # its first value is broken, or ends beyond the head
-        return bool(_OBJECT.match(head)) and not _ID_KEYS.search(head)
-    return end < len(text) or isinstance(value, dict | list)  # else a number may go on
+    except (ValueError, RecursionError):
+        return None
+    return value if end < len(text) or isinstance(value, dict | list) else None
 
 
 def holds_passages(stream: io.BufferedReader, separator: str) -> bool:
@@ -279,7 +293,7 @@ def holds_passages(stream: io.BufferedReader, separator: str) -> bool:
     first = next((line for line in decode(head)[0].lstrip("\ufeff").splitlines() if line.strip()), "")
     columns = set(_passage_columns(first.split(separator)))
     # Questions without passages, such as those with answers, are a table.
-    return not columns.isdisjoint(("text", "contents", "paragraphs", "context"))
+    return not columns.isdisjoint(_PASSAGE_FIELDS)
 
 
 def _passage_columns(fields: list[str]) -> list[str]:

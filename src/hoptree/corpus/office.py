@@ -178,6 +178,7 @@ def _read_slide(archive: Archive, part: str, text: TextBuilder, *, notes: bool =
 _EPOCH, _MAC_EPOCH = datetime(1899, 12, 30), datetime(1904, 1, 1)
 _FALSE_LEAP_DAY = 60  # Excel counts the 29th of February 1900, which was none
 _DATE_FORMATS = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
+_HOURS_FORMAT, _HOURS = 46, re.compile(r"\[h+\]")  # all hours of a duration, not those of a day
 _MAX_FORMAT_CHARS = 255  # as in Excel
 _NOT_A_DATE = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')
 _COLUMN = re.compile("[A-Z]{1,3}")
@@ -215,20 +216,23 @@ class _Workbook:
                 yield "".join(pieces)
                 pieces.clear()
 
-    def _date_styles(self, part: str) -> dict[int, bool]:
-        """Return the styles of cells that show their numbers as dates or times."""
-        formats = dict.fromkeys(_DATE_FORMATS, True)
+    def _date_styles(self, part: str) -> dict[int, str]:
+        """Return "date" or "hours" for the styles of cells that show their numbers as dates, times or durations."""
+        formats = dict.fromkeys(_DATE_FORMATS, "date") | {_HOURS_FORMAT: "hours"}
         styles: list[int] = []
         inside = False
         for item in self._archive.elements(part):
             if item.starts("numFmt"):
-                code = _NOT_A_DATE.sub("", item.of("formatCode")[:_MAX_FORMAT_CHARS]).lower()
-                formats[_number(item.of("numFmtId"))] = any(letter in code for letter in "ymdhs") and code != "general"
+                given = item.of("formatCode")[:_MAX_FORMAT_CHARS].lower()
+                code = _NOT_A_DATE.sub("", given)
+                is_date = any(letter in code for letter in "ymdhs") and code != "general"
+                kind = "hours" if _HOURS.search(given) else "date" if is_date else ""
+                formats[_number(item.of("numFmtId"))] = kind
             elif item.tag == "cellXfs":
                 inside = item.kind == "start"
             elif inside and item.starts("xf"):
                 styles.append(_number(item.of("numFmtId")))
-        return {style: formats.get(kind, False) for style, kind in enumerate(styles)}
+        return {style: formats.get(number, "") for style, number in enumerate(styles)}
 
     def rows(self, part: str) -> Iterator[dict[int, str]]:
         """Yield the cells of every row of a sheet by their columns."""
@@ -255,7 +259,11 @@ class _Workbook:
             return "true" if value == "1" else "false"
         if kind in ("", "n") and value:
             with suppress(ValueError, OverflowError):
-                return self._date(float(value)) if self._dates.get(style) else f"{float(value):.15g}"
+                shown_as = self._dates.get(style)
+                if shown_as == "hours":
+                    minutes, seconds = divmod(round(float(value) * 86_400), 60)
+                    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+                return self._date(float(value)) if shown_as else f"{float(value):.15g}"
         return "" if kind == "e" else value
 
     def _date(self, days: float) -> str:

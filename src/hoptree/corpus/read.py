@@ -46,6 +46,7 @@ from hoptree.corpus.json_rows import (
     Row,
     holds_other_json,
     holds_passages,
+    holds_questions,
     read_csv,
     read_json_lines,
     read_json_values,
@@ -329,9 +330,16 @@ def _reader_of(file: SourceFile) -> Reader | None:
     with suppress(OSError), open_bytes(file.path) as stream:
         if suffix in _SEPARATORS and holds_passages(stream, _SEPARATORS[suffix]):
             return None
+        if suffix not in _DOCUMENTS and holds_questions(stream):
+            return _pass_over_questions
         if suffix not in _DOCUMENTS and holds_other_json(stream):
             return read_text_file
     return _DOCUMENTS.get(suffix)
+
+
+def _pass_over_questions(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+    problems.note("files of questions", f"{name} holds questions without passages and is not read.", name)
+    yield from ()
 
 
 def read_rows(file: SourceFile, *, problems: Problems, on_bytes: Callable[[int], None] | None = None) -> Iterator[Row]:
