@@ -327,7 +327,7 @@ def _named_rows(table: LexborNode) -> list[dict[int, str]]:
 
 
 def _cells(rows: Iterable[LexborNode]) -> Iterator[dict[int, str]]:
-    """Yield the cells of rows; one that spans rows stands in each of them, unless it is long."""
+    """Yield the cells of rows; a short one that spans rows stands in each."""
     below: dict[int, tuple[int, str]] = {}
     for row in rows:
         cells = {at: words for at, (_, words) in below.items()}

@@ -26,7 +26,10 @@ _decode = json.JSONDecoder().raw_decode
 def read_lines(
     stream: io.BufferedReader, name: str, problems: Problems, *, guess: bool = False
 ) -> Iterator[tuple[int, str]]:
-    """Yield non-blank lines with numbers; skip broken ones. `guess` the encoding of those that are no UTF-8."""
+    """Yield non-blank lines with numbers; skip broken ones.
+
+    `guess` the encoding of lines that are no UTF-8.
+    """
     head = stream.peek(8192)[:8192]
     if is_binary(head, name, problems):
         return
@@ -278,7 +281,7 @@ def holds_questions(stream: io.BufferedReader) -> bool:
 
 
 def _first_value(head: bytes) -> Any:
-    """Return the first value of a JSON text, or the first item of an array; None if it may go on."""
+    """Return a JSON text's first value or item; None if it may go on."""
     text = head.decode("utf-8-sig", "replace").lstrip()
     try:
         value, end = _decode(text, len(text) - len(text.removeprefix("[").lstrip()))

@@ -217,7 +217,7 @@ class _Workbook:
                 pieces.clear()
 
     def _date_styles(self, part: str) -> dict[int, str]:
-        """Return "date" or "hours" for the styles of cells that show their numbers as dates, times or durations."""
+        """Return "date" or "hours" for styles that show numbers as such."""
         formats = dict.fromkeys(_DATE_FORMATS, "date") | {_HOURS_FORMAT: "hours"}
         styles: list[int] = []
         inside = False

@@ -35,7 +35,7 @@ def with_rows(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _table_at(lines: Sequence[str], at: int) -> tuple[list[str], int] | None:
-    """Return a line for each row of the table that begins here, and where it ends; None if none does."""
+    """Return a line for each row of the table here, and where it ends."""
     if _SIMPLE.match(lines[at]):
         end, rules = at + 1, [at]
         while end < min(len(lines), at + _MAX_LINES):
