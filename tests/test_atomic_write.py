@@ -27,4 +27,4 @@ def test_what_breaks_off_leaves_the_old_file(tmp_path: Path) -> None:
     atomic_write(path, ["old\n"])
     with pytest.raises(ZeroDivisionError):
         atomic_write(path, breaking())
-    assert path.read_text(encoding="utf-8") == "old\n"
+    assert path.read_text(encoding="utf-8") == "old\n" and list(tmp_path.iterdir()) == [path]

@@ -19,7 +19,7 @@ from hoptree.core.files import with_sum
 from hoptree.engine.calls import open_calls
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.run_folder import TRACES, read_rows, summarise
+from hoptree.evaluation.run_folder import METRICS, TRACES, read_rows, summarise
 from hoptree.models.model import Message, Request
 from hoptree.models.scripted import Rule, ScriptedModel
 
@@ -67,7 +67,8 @@ def test_damage_to_a_run_is_noticed_or_harmless(tmp_path: Path) -> None:
         summary = summarise(folder)
         events = [event.as_dict() for event in read_events(folder / TRACES)]
         assert summary["finished"] == len(rows)
-        return Finished((rows, summary["metrics"], events))
+        kept = json.loads((folder / METRICS).read_text(encoding="utf-8")) if (folder / METRICS).exists() else None
+        return Finished((rows, summary["metrics"], events), kept)
 
     told = rot(tmp_path / "run", read, TRIALS, seed=5)
     assert not told.wrong and not told.crashed
@@ -76,13 +77,13 @@ def test_damage_to_a_run_is_noticed_or_harmless(tmp_path: Path) -> None:
 class Finished:
     """What a run holds; of one that was cut, less is there, and none of it is other than it was."""
 
-    def __init__(self, held: tuple[list[Any], Any, list[Any]]) -> None:
-        self.held = held
+    def __init__(self, held: tuple[list[Any], Any, list[Any]], kept: Any) -> None:
+        self.held, self.kept = held, kept
 
     def __eq__(self, other: object) -> bool:
         assert isinstance(other, Finished)
         (rows, metrics, events), (other_rows, other_metrics, other_events) = self.held, other.held
-        if len(rows) == len(other_rows) and metrics != other_metrics:
+        if (len(rows) == len(other_rows) and metrics != other_metrics) or self.kept not in (None, other.kept):
             return False
         return all(row in other_rows for row in rows) and all(event in other_events for event in events)
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
 from collections.abc import Coroutine
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
 from tests.small_indexes import hoptree
+
+from hoptree.cli import ask
+from hoptree.core.values import Question
 
 CALLS = "Finished calls are kept: the same command goes on from there."
 NOTHING = "Nothing is kept without a cache: the same command begins again."
@@ -35,6 +41,40 @@ def home(tmp_path: Path) -> Path:
     (tmp_path / "corpus.jsonl").write_text(json.dumps({"id": "p", "text": "Ada was it."}) + "\n", encoding="utf-8")
     (tmp_path / "m.json").write_text(json.dumps({"replies": [{"reply": "Ada"}]}), encoding="utf-8")
     return tmp_path
+
+
+class _Terminal:
+    """Standard input of a person who types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class _Engine:
+    async def aclose(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize("last", ["", "quit", "exit"])
+def test_ctrl_c_ends_an_answer_of_a_conversation_and_not_all_of_it(
+    last: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed, asked = iter(["Who?", "And where?", last]), []
+
+    async def answer(engine: Any, question: Question, *, as_json: bool) -> Any:
+        asked.append(question)
+        if len(asked) == 1:
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(60)
+        return SimpleNamespace(failure=None, question=question.text, answer="There")
+
+    monkeypatch.setattr(ask, "_ask", answer)
+    monkeypatch.setattr("sys.stdin", _Terminal())
+    monkeypatch.setattr("builtins.input", lambda _prompt: next(typed))
+    assert ask.converse(_Engine(), "", as_json=False) == 0  # type: ignore[arg-type]
+    assert [(question.text, question.history) for question in asked] == [("Who?", ()), ("And where?", ())]
+    begun, stopped = capsys.readouterr().err.splitlines()
+    assert "an empty line ends the conversation" in begun and stopped.endswith("Stopped.")
 
 
 def stop(work: Coroutine[Any, Any, Any]) -> NoReturn:

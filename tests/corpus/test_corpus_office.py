@@ -123,6 +123,30 @@ def read(path: Path, content: bytes) -> tuple[list[tuple[str, str, str]], Proble
     return [(x.id, x.title, x.text) for x in read_passages(path, problems=problems)], problems
 
 
+def test_a_style_that_is_based_on_a_heading_is_one_unless_it_is_body_text(tmp_path: Path) -> None:
+    named = '<w:style w:styleId="{0}"><w:name w:val="{0}"/><w:basedOn w:val="{1}"/>{2}</w:style>'
+    body_text = '<w:pPr><w:outlineLvl w:val="9"/></w:pPr>'
+    styles = '<w:style w:styleId="H1"><w:name w:val="heading 1"/></w:style>'
+    styles += named.format("Chapter", "H1", "") + named.format("Box", "Chapter", body_text)
+    body = p("Kites", "Chapter") + p("They fly.", "Box")
+    content = docx(body, **{"word/styles.xml": f'<w:styles xmlns:w="{WORD}">{styles}</w:styles>'})
+    passages, _ = read(tmp_path / "a.docx", content)
+    assert [(title, text) for _, title, text in passages] == [("Kites", "They fly.")]
+
+
+def test_a_word_file_without_its_styles_keeps_its_headings(tmp_path: Path) -> None:
+    body = (
+        p("Red Kite", "Title") + p("A film.") + p("Cast", "Heading1") + p("Bo.") + p("Ort", "berschrift2") + p("Ulm.")
+    )
+    main = f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'
+    passages, _ = read(tmp_path / "a.docx", packed({"word/document.xml": main}))
+    assert [(title, text) for _, title, text in passages] == [
+        ("Red Kite", "A film."),
+        ("Cast", "Bo."),
+        ("Cast › Ort", "Ulm."),
+    ]
+
+
 def test_a_word_file_is_its_paragraphs_tables_and_notes_under_their_headings(tmp_path: Path) -> None:
     body = p("Red Kite", "H1") + p("A film &amp; more.") + p("Cast", "berschrift2")
     body += (
@@ -131,6 +155,7 @@ def test_a_word_file_is_its_paragraphs_tables_and_notes_under_their_headings(tmp
     twice = f"<mc:Choice>{p('box')}</mc:Choice><mc:Fallback>{p('box')}</mc:Fallback>"
     body += f"<w:p><mc:AlternateContent>{twice}</mc:AlternateContent></w:p>"
     body += "<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del></w:p>"
+    body += "<w:p><w:moveFrom><w:r><w:t>One</w:t></w:r></w:moveFrom></w:p>"  # it stands where it was moved to
     notes = f'<w:footnotes xmlns:w="{WORD}">{p("A note.")}</w:footnotes>'
     passages, problems = read(tmp_path / "a.docx", docx(body, word_footnotes=notes, **{"word_footnotes.xml": notes}))
     assert passages == [

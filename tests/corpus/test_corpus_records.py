@@ -310,3 +310,38 @@ def test_a_page_with_a_title_of_the_wrong_type_is_told_too(tmp_path: Path) -> No
     assert passage.title == "" and problems.counts == {"fields of the wrong type": 1}
     path.write_text('{"id": "a", "title": ["T"], "text": ["One.", "Two."]}', encoding="utf-8")
     assert [passage.title for passage in read_passages(path)] == ["T"]
+
+
+LONG = "a " * 250_000
+
+
+@pytest.mark.parametrize(
+    ("row", "note"),
+    [
+        ({"id": "a", "title": LONG, "text": "word " * 50_000}, "has a title of 500,000 characters, which is cut"),
+        ({"id": "a", "title": "T", "aliases": [LONG], "text": "word " * 50_000}, "beside its text, which are left out"),
+        ({"id": "a", "title": "T", "text": "word " * 50_000, "about": LONG}, "beside its text, which are left out"),
+        (
+            {"question": "Q?", "context": [[LONG, ["word " * 50_000]]]},
+            "has a title of 499,999 characters, which is cut",
+        ),
+        ({"title": "T", "text": ["T", f"Section::::{LONG}", "word " * 50_000]}, ""),
+        ({"id": "a", "contents": f"{LONG}\nword"}, ""),
+    ],
+)
+def test_what_stands_with_each_passage_of_a_row_is_bounded(tmp_path: Path, row: dict[str, Any], note: str) -> None:
+    """A title of 500,000 characters made an index 100 times as long as its file."""
+    path, problems = tmp_path / "a.jsonl", Problems()
+    path.write_text(json.dumps(row), encoding="utf-8")
+    passages = list(read_passages(path, problems=problems))
+    beside = [len(p.id) + len(p.document) + len(p.title) + len(str((p.aliases, p.metadata))) for p in passages]
+    assert len(passages) > 100 and max(beside) < 4_000
+    assert sum(len(passage.text) for passage in passages) > 240_000, "the text is all there"
+    assert note in " ".join(problems.report()) and (note or not problems.report())
+
+
+def test_an_id_that_is_too_long_is_no_id(tmp_path: Path) -> None:
+    path, problems = tmp_path / "a.jsonl", Problems()
+    path.write_text(json.dumps({"id": LONG, "title": "T", "text": "x"}) + '\n{"id": "b", "title": "T", "text": "y"}')
+    assert told(list(read_passages(path, problems=problems))) == [("b", "T", "y")]
+    assert problems.report() == ("Line 1 of a.jsonl has an id of 500,000 characters.",)

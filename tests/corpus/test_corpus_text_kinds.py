@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import mailbox
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from tests.patience import patience
 
 from hoptree.corpus.chunk import Chunking, chunk
-from hoptree.corpus.document import Problems
+from hoptree.corpus.document import Problems, TextBuilder
 from hoptree.corpus.markup import roff_document, rst_document
 from hoptree.corpus.read import read_passages
 
@@ -260,6 +261,44 @@ def test_a_row_of_a_table_is_a_paragraph_with_the_names_of_its_columns(tmp_path:
     assert read(tmp_path / "a.tsv.gz", gzip.compress(text.replace(";", "\t").encode()))[0][2].startswith(
         "Name: Ada; Born"
     )
+
+
+def test_each_row_of_a_long_table_is_a_passage_that_its_key_names(tmp_path: Path) -> None:
+    rows = "".join(
+        f"{number},{'net' if number % 2 else 'admin'},tool-{number},Does task {number}.\n" for number in range(3000)
+    )
+    passages = read(tmp_path / "tools.csv", f"No,Section,Package,Summary\n{rows}")
+    assert len(passages) == 3000
+    assert passages[1234] == (
+        "tools.csv#1235",
+        "tools › tool-1234",
+        "No: 1234; Section: admin; Package: tool-1234; Summary: Does task 1234.",
+    )
+    numbered = read(tmp_path / "sales.csv", "Day,Sum\n" + "".join(f"{day},7\n" for day in range(200)))
+    assert numbered[5][1:] == ("sales › 5", "Day: 5; Sum: 7")
+    named = [{0: f"tool-{at}", 1: "7"} for at in range(98)]
+    builder = TextBuilder("gap")
+    builder.add_table([{0: "Name", 1: "Sum"}, *named, {1: "7"}])  # the last row that is looked at has no name
+    assert builder.document("gap.xlsx", "gap").sections[2].title == "gap › tool-2"
+    without = read(tmp_path / "log.csv", "Level,Sum\n" + "info,7\n" * 200)
+    assert len(without) < 10 and {title for _, title, _ in without} == {"log"}
+
+
+def test_a_question_finds_the_row_that_it_names_among_thousands(tmp_path: Path) -> None:
+    from hoptree.retrieval.indexing import index_passages
+    from hoptree.retrieval.retriever import open_retriever
+
+    rows = "".join(
+        f"lib{number}-dev,{number % 97},Tools for lib{number} and lib{number + 1}-dev\n" for number in range(3000)
+    )
+    (tmp_path / "tools.csv").write_text(f"Package,Size,Summary\n{rows}")
+    index_passages(read_passages(tmp_path / "tools.csv"), tmp_path / "idx")
+
+    async def find(question: str) -> str:
+        retriever = open_retriever(tmp_path / "idx")
+        return (await retriever.search(question, k=1))[0].title
+
+    assert asyncio.run(find("What is the size of lib1234-dev?")) == "tools › lib1234-dev"
 
 
 def test_a_table_without_names_or_rows_keeps_its_words(tmp_path: Path) -> None:

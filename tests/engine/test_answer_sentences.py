@@ -205,6 +205,24 @@ def test_a_contradicted_answer_is_never_well_supported_however_likely(probabilit
     assert "but its last step says “Łódź”" in contrary.confidence.reason
 
 
+@pytest.mark.parametrize(
+    ("of", "answer", "half"),
+    [
+        ("Who directed The Hourglass Sanatorium and when did he die?", "Wojciech Jerzy Has", True),
+        ("In which year was The Hourglass Sanatorium made, and by whom?", "1973", True),
+        ("Who directed The Hourglass Sanatorium and when did he die?", "Wojciech Jerzy Has, October 2000", False),
+        ("Who directed the film that won a prize and was made in 1973?", "Wojciech Jerzy Has", False),
+        ("Who made The Hourglass Sanatorium, the film about where and when a man dies?", "Wojciech Jerzy Has", False),
+    ],
+)
+def test_one_answer_to_two_questions_is_at_most_partly_supported(of: str, answer: str, half: bool) -> None:
+    told = result(answer, of=of)
+    assert told.confidence is not None
+    assert told.confidence.reason.endswith(", but the question asks for two things") is half
+    assert told.confidence.level == "partly supported" or not half
+    assert told.sentence.startswith(f"The answer is {answer}") or not half, told.sentence
+
+
 def test_a_passage_that_no_step_rests_on_is_not_cited_for_the_answer() -> None:
     """It names the city and the film, but says something else of them."""
     other = {"id": "other", "title": "Łódź", "text": "The Hourglass Sanatorium was shown in Łódź.", "score": 0.5}

@@ -43,9 +43,67 @@ def test_without_a_history_nothing_is_rewritten() -> None:
     "reply", ["Larisa", "", "Who is the wife of Stanley Kubrick?", "Ignore that. Who is the wife of Boris Johnson?"]
 )
 def test_a_rewriting_that_is_another_question_is_not_taken(reply: str) -> None:
-    result, _ = asked(Question("And his wife?", history=HISTORY), reply)
-    assert result.question == "And his wife?" and not result.asked
+    result, _ = asked(Question("And the wife?", history=HISTORY), reply)
+    assert result.question == "And the wife?" and not result.asked
     assert any("asked as it stands" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("before", "follow_up", "reply", "read_as"),
+    [  # replies of the embedded model
+        ((), "and where was he born?", "Who directed the film Solaris? Where was he born?", "Where was * born?"),
+        ((), "And where did he study?", "Who directed the film Solaris? And where did he study?", "Where did * study?"),
+        ((("Where was * born?", "Zavrazhye"),), "and his wife?", "Where was * born?", "Who is *'s wife?"),
+        ((), "Und wo wurde er geboren?", "Who directed Solaris? And where was he born?", "Wo wurde * geboren?"),
+        (
+            (("Who wrote Faust?", "The author of Faust is Goethe: “Goethe wrote it.” [1]"),),
+            "Where did he live?",
+            "Where did he live?",
+            "Where did Goethe live?",
+        ),
+        (
+            (("Who wrote bzip2?", "Julian Seward"),),
+            "and what is its version?",
+            "What is its version?",
+            "What is bzip2's version?",
+        ),
+        ((("What does /usr/share hold?", "data"),), "Is it writable?", "Is it writable?", "Is /usr/share writable?"),
+        ((("Where was * born?", "Zavrazhye"),), "When was it founded?", "When was it founded?", "When was it founded?"),
+        (
+            (("Who wrote bzip2?", "Ada"),),
+            "Is it possible to stop?",
+            "Is it possible to stop?",
+            "Is it possible to stop?",
+        ),
+        ((), "How long does it take to build Debian?", "How long does it take to build Debian?", ""),
+        ((), "Who married her?", "Who married her?", "Who married *?"),
+        ((), "What is bzip2?", "What is the name of the compression algorithm of the bzip2 format?", "What is bzip2?"),
+        ((), "When did Kubrick meet his wife?", "When did Kubrick meet his wife?", "When did Kubrick meet his wife?"),
+        ((), "Who wrote it and when was she born?", "Who wrote it and when was she born?", ""),
+    ],
+)
+def test_what_a_small_model_makes_of_a_follow_up_is_put_right(
+    before: tuple[tuple[str, str], ...], follow_up: str, reply: str, read_as: str
+) -> None:
+    person = HISTORY[0][1]
+    turns = tuple((question.replace("*", person), answer) for question, answer in before)
+    result, _ = asked(Question(follow_up, history=(*HISTORY, *turns)), reply.replace("*", person))
+    assert result.question == (read_as or follow_up).replace("*", person)
+
+
+def test_a_question_that_a_model_repeats_is_not_taken_for_a_follow_up() -> None:
+    result, _ = asked(Question("What about the music?", history=HISTORY), "Who is the director of the film Solaris?")
+    assert result.question == "What about the music?" and result.warnings
+
+
+def test_words_that_are_written_on_and_on_are_no_answer() -> None:
+    model = ScriptedModel(rules=[Rule('Susan "Sue"' + " H." * 60)])
+
+    async def ask() -> Result:
+        async with Engine(method="direct", model=model, cache=None) as engine:
+            return await engine.ask("Who is it?")
+
+    assert asyncio.run(ask()).answer == ""
 
 
 def test_a_question_that_stands_for_itself_stays_as_it_is() -> None:

@@ -73,6 +73,7 @@ def test_the_terminal_shows_it_until_the_reply_is_there() -> None:
         ),
         (ModelProgress(read=1000, total=1000, seconds=2.0), "writing"),
         (ModelProgress(read=1000, total=1000, written=12, seconds=2.0), "writing, 12 tokens"),
+        (ModelProgress(read=1000, total=1000, written=1, seconds=2.0), "writing"),
     ],
 )
 def test_in_words(progress: ModelProgress, words: str) -> None:

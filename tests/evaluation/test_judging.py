@@ -257,5 +257,8 @@ def test_what_the_run_was_warned_of_is_not_lost_by_judging(tmp_path: Path) -> No
     again = json.loads((run / METRICS).read_text())
     assert again["warnings"] == warned and "kind" in again["judges"]
     (run / METRICS).write_text("[]", encoding="utf-8")
+    with pytest.raises(InputError, match=r"metrics.json is damaged.*Delete it"):
+        judged(run, kind_judge())
+    (run / METRICS).unlink()
     judged(run, kind_judge())
-    assert "kind" in json.loads((run / METRICS).read_text())["judges"], "a damaged summary is made again"
+    assert "kind" in json.loads((run / METRICS).read_text())["judges"], "a summary that is not there is made again"

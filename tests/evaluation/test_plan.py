@@ -30,7 +30,7 @@ def names(planned: list[Planned]) -> list[str]:
 
 
 def test_every_run_is_made_with_every_data_set(tmp_path: Path) -> None:
-    found = plan(tmp_path, DATA + "every: {limit: 5, budget: calls=3}\n" + TWO_RUNS, seed=7)
+    found = plan(tmp_path, DATA + "every: {limit: 5, budget: {calls: 3}}\n" + TWO_RUNS, seed=7)
     assert [(one.data_name, one.run_name, str(one.folder)) for one in found] == [
         ("one", "direct", "one/direct"),
         ("one", "wide", "one/wide"),
@@ -165,6 +165,12 @@ def test_boundary_is_measured_without_documents(tmp_path: Path) -> None:
         (DATA + TWO_RUNS + "models: {a: {method: direct}}\n", "no 'method' here"),
         (DATA + TWO_MODELS + "runs: {a: {model: openai/b}}\n", "a has a model of its own"),
         (DATA + "runs: {a: {limit: many}}\n", "limit is no number"),
+        (DATA + "runs: {a: {limit: true}}\n", "limit is no number"),
+        (DATA + "runs: {a: {budget: {calls: true}}}\n", "'calls=True' is no budget"),
+        (DATA + "runs: {a: {budget: true}}\n", "'True' is no budget"),
+        (DATA + "runs: {a: {prices: {prompt: 1}}}\n", "are no prices"),
+        (DATA + "runs: {a: {method: 5}}\n", "method is no text: 5"),
+        (DATA + "runs: {a: {sample: [nq]}}\n", r"sample is no text: \['nq'\]"),
         ("data: {one: {corpus: x}}\n" + TWO_RUNS, "one has no questions"),
         ("data: {one: {questions: x}}\n", "runs is no list of names"),
         ("data: [\n", "is no YAML"),

@@ -37,6 +37,15 @@ def test_a_refused_run_leaves_no_folder_and_none_above_it(wanted: dict[str, Any]
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_question_that_is_too_long_is_named_and_the_others_are_asked(wanted: dict[str, Any], tmp_path: Path) -> None:
+    row = {"id": "long", "question": "x" * 5_000_000, "answers": ["x"]}
+    wanted["data"].write_text(json.dumps(row) + "\n" + wanted["data"].read_text(encoding="utf-8"), encoding="utf-8")
+    run({**wanted, "method": "direct"}, tmp_path / "run")
+    first, *others = read_rows(tmp_path / "run")
+    assert first.error_message.startswith("The question 'long' has 5,000,000 characters; 8,000 are the most.")
+    assert [(row.error, row.answer) for row in others] == [("", f"answer {n}") for n in range(3)]
+
+
 def test_the_folders_that_were_there_stay(wanted: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "runs" / "empty").mkdir(parents=True)
     for name in ("empty", "new"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -18,10 +19,10 @@ from tests.e2e.endpoint import FILM_STEPS, Endpoint, Seen, film_experiment, numb
 
 import hoptree
 from hoptree.core.errors import ConfigError, HoptreeError
-from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.experiment import EngineAsker, Experiment
 from hoptree.evaluation.run_folder import Row, read_rows, trace_of
 from hoptree.evaluation.running import RunOptions, run_experiment
-from hoptree.evaluation.workers import WorkerPool, in_processes
+from hoptree.evaluation.workers import Worker, WorkerPool, in_processes, read_outcome
 
 FILMS = 7
 
@@ -92,6 +93,27 @@ def test_a_worker_that_is_killed_takes_nothing_with_it(
     endpoint.on_request = lambda _: None
     run(wanted, tmp_path, "again")
     assert timeless(tmp_path / "run") == timeless(tmp_path / "again")
+
+
+def test_a_question_that_cannot_be_asked_does_not_hold_the_run_up(endpoint: Endpoint, tmp_path: Path) -> None:
+    wanted = film_experiment(tmp_path, endpoint, FILMS)
+    with Path(wanted.data).open("a", encoding="utf-8") as data:
+        data.write(json.dumps({"id": "long", "question": "x" * 9_000, "answers": ["x"]}) + "\n")
+    summary = run(wanted, tmp_path, "run", workers=2)
+    assert (summary["finished"], summary["failed"], summary["errors"]) == (2 * FILMS + 1, 1, {"InputError": 1})
+
+
+def test_what_goes_wrong_inside_a_worker_is_the_runs_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(*_: Any) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(EngineAsker, "ask", ask)
+    worker = Worker()
+    worker._engine = object()  # type: ignore[assignment]
+    outcome, trace = asyncio.run(worker.ask({"id": "q", "question": "Q?"}))
+    with pytest.raises(HoptreeError, match=r"inside Hoptree .ZeroDivisionError: by zero") as failure:
+        read_outcome(outcome)
+    assert (trace, failure.value.exit_code) == (b"", 1)
 
 
 @pytest.mark.usefixtures("endpoint")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from tests.e2e.endpoint import Endpoint, refused, said
 from tests.traced import event
 
-from hoptree.core.errors import ConfigError, EndpointError, InputError
+from hoptree.core.errors import ConfigError, EndpointError, InputError, TraceError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine import registry
 from hoptree.engine.context import Context, Prices
@@ -191,6 +192,50 @@ def test_outcomes_of_another_run_are_refused(tmp_path: Path) -> None:
         read_rows(tmp_path / "run")
     with pytest.raises(InputError, match="is of another run"):
         run(experiment(tmp_path, model), tmp_path / "run")
+
+
+def test_outcomes_and_traces_of_a_run_of_the_same_settings_are_refused(tmp_path: Path) -> None:
+    model = script(tmp_path / "m.json", right(range(6)))
+    here, other = tmp_path / "run", tmp_path / "other"
+    assert run(experiment(tmp_path, model), here)["run"] == run(experiment(tmp_path, model), other)["run"]
+    shutil.copytree(here, tmp_path / "copied")
+    assert summarise(tmp_path / "copied") == summarise(here)
+    shutil.copy(other / METRICS, here)
+    with pytest.raises(InputError, match=r"metrics.json is damaged: it is of another run"):
+        read_rows(here)
+    (here / METRICS).unlink()
+    (here / TRACES).write_bytes((other / TRACES).read_bytes())
+    warned = summarise(here)["warned"]["trace"]
+    assert warned["questions"] == 6 and "traces.jsonl is of another run." in warned["message"]
+    with pytest.raises(TraceError, match="is of another run"):
+        run(experiment(tmp_path, model), here, max_cost=1.0)
+    (here / RESULTS).write_bytes((other / RESULTS).read_bytes())
+    with pytest.raises(InputError, match=r"Line 1 of .* is of another run"):
+        read_rows(here)
+
+
+def test_a_damaged_summary_is_noticed_and_made_again(tmp_path: Path) -> None:
+    model, here = script(tmp_path / "m.json", right(range(6))), tmp_path / "run"
+    summary = run(experiment(tmp_path, model), here)
+    written = (here / METRICS).read_text(encoding="utf-8")
+    (here / METRICS).write_text(written.replace('"finished": 6', '"finished": 7'), encoding="utf-8")
+    with pytest.raises(InputError, match=r"metrics.json is damaged: it is not what was written. Delete it"):
+        summarise(here)
+    shutil.copy(here / RUN, here / METRICS)
+    with pytest.raises(InputError, match=r"metrics.json is damaged: it is of another run. Delete it"):
+        summarise(here)
+    (here / METRICS).unlink()
+    assert run(experiment(tmp_path, model), here) == summary
+    assert json.loads((here / METRICS).read_text(encoding="utf-8")) == json.loads(written)
+
+
+def test_a_damaged_trace_is_told_with_the_metrics(tmp_path: Path) -> None:
+    model, here = script(tmp_path / "m.json", right(range(6))), tmp_path / "run"
+    run(experiment(tmp_path, model), here)
+    lines = (here / TRACES).read_bytes()
+    (here / TRACES).write_bytes(lines.replace(b'"event": "llm"', b'"event": "lln"', 1))
+    warned = summarise(here)["warned"]["trace"]
+    assert "traces.jsonl is not what was written. What interrupted questions cost is not known." in warned["message"]
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:

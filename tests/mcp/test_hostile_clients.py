@@ -78,7 +78,7 @@ IGNORED = (
 )
 TEXTS = {"ask": "question", "decompose": "question", "search": "query", "verify_claim": "claim"}
 NO_TEXTS: tuple[Any, ...] = (None, 5, 1.5, True, [], {}, ["x"], "", " \n", "x" * 100_000)
-NO_COUNTS: tuple[Any, ...] = (None, -1, 0, 51, 2**70, 1e308, 1.5, "x", "[" * 100_000, "1" * 100_000, [5], {})
+NO_COUNTS: tuple[Any, ...] = (None, True, -1, 0, 51, 2**70, 1e308, 1.5, "x", "[" * 100_000, "1" * 100_000, [5], {})
 WRONG_ARGUMENTS = [
     *((tool, {name: wrong}) for tool, name in TEXTS.items() for wrong in NO_TEXTS),
     *(("search", {"query": "film", "k": wrong}) for wrong in NO_COUNTS),

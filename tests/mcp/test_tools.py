@@ -184,6 +184,7 @@ def test_elsewhere_nothing_of_this_machine_is_told(tmp_path: Path, caplog: pytes
             {"query": "film", "k": "many"},
             "k: Input should be a valid integer",
         ),
+        ("search", {"query": "film", "k": True}, "k: Input should be a whole number, not true or false."),
         ("ask", {"question": QUESTION, "method": "oner"}, "ask takes no method. It takes question."),
         ("verify_claim", {"claim": "so", "qestion": "Who?"}, "verify_claim takes no qestion. Did you mean question?"),
         ("decompose", {"question": ""}, "question: String should have at least 1 character."),

@@ -136,6 +136,15 @@ def test_a_list_of_contents_ranks_behind_text(tmp_path: Path, written: Callable[
     assert [hit.id for hit in hits] == ["text", "list"] and hits[0].score > hits[1].score
 
 
+def test_copies_in_other_files_take_one_place(tmp_path: Path, written: Callable[[Any], Path]) -> None:
+    text = "Copper glazes are green in an oven with air, and red in one without."
+    pages = [Passage(f"{name}#1", "Colours", text, 0.0, name) for name in ("a.html", "a.pdf#page=2", "a.txt")]
+    index_passages([*pages, Passage("b.txt#1", "Tin", "Tin glazes are white.", 0.0, "b.txt")], tmp_path / "idx")
+    retriever = Ranked(Index(tmp_path / "idx"), read_ranker(written(weights(mentioned=1.0))))
+    found = asyncio.run(retriever.search("How do glazes look?", k=2))
+    assert {passage.title for passage in found} == {"Colours", "Tin"}
+
+
 def test_more_are_found_than_are_ranked(folder: Path, written: Callable[[Any], Path], monkeypatch: Any) -> None:
     monkeypatch.setattr(ranker, "_FIRST", 3)
     monkeypatch.setattr(ranker, "_CANDIDATES", 3)

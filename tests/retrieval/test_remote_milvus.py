@@ -204,6 +204,28 @@ def test_a_server_that_nobody_runs_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     assert failed.value.retryable and "secret" not in str(failed.value)
 
 
+def test_a_search_that_takes_too_long_is_said(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pymilvus passes a missed deadline on as gRPC's own error."""
+    grpc: Any = importlib.import_module("grpc")
+
+    class Late(grpc.RpcError):  # type: ignore[misc]
+        def code(self) -> Any:
+            return grpc.StatusCode.DEADLINE_EXCEEDED
+
+        def details(self) -> str:
+            return "Deadline Exceeded"
+
+    def search(*_: Any, **__: Any) -> None:
+        raise Late
+
+    engine = open_remote(url)
+    monkeypatch.setattr(engine._client, "search", search)  # type: ignore[attr-defined]
+    with pytest.raises(EndpointError, match=r"cannot be reached .DEADLINE_EXCEEDED: Deadline Exceeded") as failed:
+        asyncio.run(engine.search("cats", k=5))
+    assert failed.value.retryable
+    asyncio.run(engine.aclose())
+
+
 def passages_that_cannot_be_loaded() -> list[tuple[list[Passage], str]]:
     return [
         ([], "empty"),

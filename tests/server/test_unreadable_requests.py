@@ -30,7 +30,10 @@ _CHAT: dict[str, Any] = {"model": "taikc", "messages": [{"role": "user", "conten
         (_ASK | {"budget": 3}, "budget must be an object.", ""),
         (_ASK | {"budget": {"calls": 0}}, "budget.calls must be 1 or more.", ""),
         (_ASK | {"budget": {"calls": "x"}}, "budget.calls must be a whole number.", ""),
+        (_ASK | {"budget": {"calls": True}}, "budget.calls must be a whole number.", ""),
+        (_ASK | {"budget": {"calls": "5"}}, "budget.calls must be a whole number.", ""),
         (_ASK | {"budget": {"cost": "nan"}}, "budget.cost must be a number.", ""),
+        (_ASK | {"budget": {"seconds": True}}, "budget.seconds must be a number.", ""),
         ({}, "question is missing.", ""),
         ({"question": 3}, "question must be text.", ""),
         ({"question": ""}, "question is empty.", ""),
@@ -47,6 +50,18 @@ def test_what_is_asked_wrongly(server: Running, body: Any, message: str, remedy:
     assert (reply.status_code, told["class"], told["message"]) == (422, "BadRequest", message)
     assert told["remedy"].startswith(remedy or "GET /openapi.json")
     assert told["retryable"] is False
+
+
+def test_true_is_no_number(server: Running) -> None:
+    search = {"query": "film", "corpus": "films", "k": True}
+    chat = {"model": "taikc", "messages": [{"role": "user", "content": "x"}], "n": True}
+    for path, body, message in (
+        ("/v1/search", search, "k must be a whole number."),
+        ("/v1/chat/completions", chat, "n must be a whole number."),
+        ("/v1/ask", _ASK | {"options": {"k": True}}, "taikc: k=True is not possible."),
+    ):
+        reply = server.client.post(path, json=body)
+        assert reply.status_code in (400, 422) and reply.json()["error"]["message"].startswith(message), reply.text
 
 
 def test_half_a_character_in_the_name_of_a_field(server: Running) -> None:

@@ -144,11 +144,20 @@ def converse(engine: Engine, first: str, *, as_json: bool) -> int:
 
     history: list[tuple[str, str]] = []
     code = 0
+    if sys.stdin.isatty():
+        warn("Ctrl-C stops an answer; an empty line ends the conversation.")
     with asyncio.Runner() as runner:
         try:
             text = first or _next_question()
             while text:
-                result = runner.run(_ask(engine, Question(text, history=tuple(history)), as_json=as_json))
+                try:
+                    result = runner.run(_ask(engine, Question(text, history=tuple(history)), as_json=as_json))
+                except KeyboardInterrupt:
+                    if not sys.stdin.isatty():
+                        raise
+                    warn("Stopped.")
+                    text = _next_question()
+                    continue
                 code = result.failure.exit_code if result.failure else 0
                 if result.failure:
                     print_error(result.failure)
@@ -163,12 +172,13 @@ def converse(engine: Engine, first: str, *, as_json: bool) -> int:
 
 
 def _next_question() -> str:
-    """Read the next question; an empty line ends it on a terminal."""
+    """Read the next question; an empty line, or a word that says so, ends it on a terminal."""
     if sys.stdin.isatty():
         try:
-            return input("\n> ").strip()
+            text = input("\n> ").strip()
         except EOFError:
             return ""
+        return "" if text.lower() in ("exit", "quit") else text
     return next((line.strip() for line in sys.stdin if line.strip()), "")
 
 

@@ -58,11 +58,14 @@ def atomic_write(path: Path, lines: Iterable[str], *, mode: int = 0o666) -> None
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)  # a leftover of an interrupted write would keep its own mode
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", newline="\n") as file:
-        file.writelines(lines)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 class FolderLock:
@@ -362,9 +365,7 @@ class JsonlLog:
 
 def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield (line number, value); a truncated last line is skipped."""
-    if not path.exists():
-        return
-    lines = path.read_bytes().split(b"\n")
+    lines = path.read_bytes().split(b"\n") if path.exists() else []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -383,14 +384,12 @@ def truncate_partial_line(path: Path) -> None:
         return
     with path.open("r+b") as file:
         end = line_end = file.seek(0, os.SEEK_END)
-        while line_end:
+        place = -1
+        while line_end and place < 0:
             step = min(line_end, 1 << 16)
             file.seek(line_end - step)
             place = file.read(step).rfind(b"\n")
-            if place >= 0:
-                line_end += place + 1 - step
-                break
-            line_end -= step
+            line_end += place + 1 - step
         if line_end < end:
             file.truncate(line_end)
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -61,6 +61,7 @@ Note = Literal[
     "empty documents",
     "texts that are no UTF-8",
     "repeated passages",
+    "overlong fields",
     "files of an unknown kind",
     "files of questions",
     "hidden files and folders",
@@ -193,6 +194,21 @@ def _are_years(cells: Sequence[str]) -> bool:
     return len(steps) == 1 and abs(steps.pop()) <= _MAX_YEARS_APART
 
 
+_LONG_TABLE_ROWS = 100
+_MIN_KEY_SHARE = 0.9  # of the rows of a table that have a cell of their own in the column that names them
+_MAX_KEY_CHARS = 80
+
+
+def _key_column(rows: Sequence[Mapping[int, str]]) -> int | None:
+    """Return the first column whose cells name the rows, if possible no numbers."""
+    keys: list[tuple[bool, int]] = []
+    for at in sorted({at for row in rows for at in row}):
+        cells = {cell for row in rows if 0 < len(cell := row.get(at, "").strip()) <= _MAX_KEY_CHARS}
+        if len(cells) >= _MIN_KEY_SHARE * len(rows):
+            keys.append((sum(map(bool, map(_NUMBER.match, cells))) > len(cells) / 2, at))
+    return min(keys)[1] if keys else None
+
+
 class HeadingPath:
     """The current headings, outermost first, after the title."""
 
@@ -266,6 +282,24 @@ class TextBuilder:
                 raise Oversized
         if entries and self._length > start:
             self._entries.append((start, self._length, entries))
+
+    def add_table(self, rows: Iterable[Mapping[int, str]]) -> None:
+        """Add a line for each row, of a long table as a section named by its key."""
+        rows = iter(rows)
+        first = list(islice(rows, _LONG_TABLE_ROWS))
+        key = _key_column(first) if len(first) == _LONG_TABLE_ROWS else None
+        row: Mapping[int, str] = {}
+
+        def following() -> Iterator[Mapping[int, str]]:
+            nonlocal row
+            for each in chain(first, rows):
+                row = each
+                yield each
+
+        for line in table_lines(following()):
+            if key is not None:
+                self.heading(2, row.get(key, "")[:_MAX_KEY_CHARS])
+            self.add([line])
 
     def document(
         self, key: str, name: str, *, aliases: tuple[str, ...] = (), metadata: tuple[tuple[str, str], ...] = ()

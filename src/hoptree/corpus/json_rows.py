@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from hoptree.corpus.document import Document, Problems, TextBuilder, table_lines
+from hoptree.corpus.document import Document, Problems, TextBuilder
 from hoptree.corpus.files import Damaged, bom_encoding, decode, is_binary, read_text, stem, suffix_of
 
 Row = tuple[int, Any]  # the number of the line where it begins, and its value
@@ -338,7 +338,7 @@ def _passage_rows(cells: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int,
 
 
 def read_table(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Read a comma- or tab-separated file as a document with a paragraph for each row."""
+    """Read a comma- or tab-separated file as a document with a part for each row."""
     text = read_text(stream, name, problems)
     if text is None:
         return
@@ -347,7 +347,7 @@ def read_table(stream: io.BufferedReader, name: str, problems: Problems) -> Iter
     separator = "\t" if suffix_of(name) == ".tsv" else max(_SEPARATORS, key=first.count)
     rows = _cells(io.StringIO(text, newline=""), separator, name, problems)
     builder = TextBuilder(stem(name))
-    builder.add(table_lines(dict(enumerate(fields)) for _, fields in rows))
+    builder.add_table(dict(enumerate(fields)) for _, fields in rows)
     yield builder.document(name, stem(name))
 
 

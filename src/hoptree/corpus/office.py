@@ -48,7 +48,7 @@ class _Paragraphs:
 
     def see(self, item: Element) -> tuple[str, list[str]] | None:
         """Take an element; return the paragraph or table it completes."""
-        if item.tag == "Fallback":  # what was given in another form already
+        if item.tag in ("Fallback", "moveFrom"):  # what is given in another form, or at another place
             self._skipped += {"start": 1, "end": -1}.get(item.kind, 0)
         elif self._skipped:
             return None
@@ -101,27 +101,24 @@ class _Paragraphs:
         return None
 
 
-_HEADING_STYLE = re.compile(r"heading (\d)$", re.IGNORECASE)
-_CONTENTS_STYLE = re.compile(r"(?:toc|contents) \d$", re.IGNORECASE)
+_NAMED_STYLE = re.compile(r"(?:heading (\d)|(title)|(?:toc|contents) \d)$", re.IGNORECASE)
+_USUAL_LEVELS = {f"{word}{level}": level for word in ("Heading", "berschrift", "Titre") for level in range(1, 10)}
+"""By the ids that Word gives; some programs write no list of styles."""
+_BODY_TEXT = 10
 
 
 def _heading_levels(archive: Archive) -> dict[str, int]:
     """Return the level of each heading style, 0 for those of lists of contents."""
-    levels: dict[str, int] = {}
-    style = ""
+    levels, style = {"Title": 1, **_USUAL_LEVELS}, ""
     for item in archive.elements("word/styles.xml"):
         if item.starts("style"):
             style = item.of("styleId")
-        elif item.starts("name"):
-            name = item.of("val")
-            if match := _HEADING_STYLE.match(name):
-                levels[style] = int(match[1])
-            elif name.lower() == "title":
-                levels[style] = 1
-            elif _CONTENTS_STYLE.match(name):
-                levels[style] = 0
-        elif item.starts("outlineLvl") and item.of("val").isdecimal() and int(item.of("val")) < 9:
-            levels.setdefault(style, int(item.of("val")) + 1)
+        elif item.starts("name") and (match := _NAMED_STYLE.match(item.of("val"))):
+            levels[style] = int(match[1] or bool(match[2]))
+        elif item.starts("basedOn") and item.of("val") in levels:  # bases come first
+            levels.setdefault(style, levels[item.of("val")])
+        elif item.starts("outlineLvl") and len(item.of("val")) == 1 and item.of("val").isdecimal():
+            levels[style] = int(item.of("val")) + 1
     return levels
 
 
@@ -136,7 +133,7 @@ def _docx(archive: Archive, name: str, problems: Problems) -> Iterator[Document]
             if seen := paragraphs.see(item):
                 style, lines = seen
                 level = levels.get(style)
-                if level and "\n" not in lines[0].strip():
+                if level and level < _BODY_TEXT and "\n" not in lines[0].strip():
                     text.heading(level, lines[0])
                 else:
                     text.add(lines, entries=int(level == 0))
@@ -291,7 +288,7 @@ def _xlsx(archive: Archive, name: str, problems: Problems) -> Iterator[Document]
     workbook, title = _Workbook(archive), archive.title() or stem(name)
     for number, (sheet, part) in enumerate(workbook.sheets, 1):
         text = TextBuilder(BETWEEN_HEADINGS.join((title, short(sheet))))
-        text.add(table_lines(workbook.rows(part)))
+        text.add_table(workbook.rows(part))
         document = text.document(f"{name}#sheet={number}", stem(name), metadata=(("sheet", sheet),))
         if document.text:  # empty sheets are usual
             yield document

@@ -65,7 +65,7 @@ def _with_sections(paragraphs: list[str], title: str) -> tuple[str, tuple[Sectio
         body = paragraph.strip()
         if body.startswith(_SECTION):
             path = [part.rstrip(".") for part in body.removeprefix(_SECTION).split(".:")]
-            sections.append(Section(length, BETWEEN_HEADINGS.join(part for part in (title, *path) if part)))
+            sections.append(Section(length, short(BETWEEN_HEADINGS.join(part for part in (title, *path) if part))))
         elif body and not (number == 0 and body == title):
             piece = body.removeprefix(_BULLET) + "\n\n"
             pieces.append(piece)
@@ -130,6 +130,9 @@ def name_for(title: str, digest: str) -> str:
 
 Plain = TypeVar("Plain")
 
+_MAX_NAME_CHARS = 1_000
+"""Of an id or a title; more would stand with each passage of the row, and in every search that finds one."""
+_MAX_BESIDE_CHARS = 20_000  # of all aliases and metadata
 _IDS = ("id", "_id", "wikipedia_id", "docid", "doc_id", "idx")
 _TAKEN = frozenset((*_IDS, "title", "text", "contents", "section", "aliases", "metadata"))
 
@@ -149,13 +152,31 @@ def read_records(
             continue
         if len(row) == 3:
             key, title, text = row.get("id"), row.get("title"), row.get("text")
-            if type(key) is str and type(title) is str and type(text) is str and key.strip() and text.strip():
+            if (
+                (type(key) is str and type(title) is str and type(text) is str)
+                and (key.strip() and text.strip())
+                and len(key) + len(title) <= _MAX_NAME_CHARS
+            ):
                 yield plain(key, title, text)
                 continue
         try:
             yield from _documents(row, f"Line {number} of {name}", problems, seen)
         except _NoRecord as error:
             problems.add("records without text", f"Line {number} of {name} {error}.")
+
+
+def _bounded(document: Document, where: str, problems: Problems) -> Document:
+    """Return a document without what is too long to stand with each of its passages."""
+    if len(document.id) > _MAX_NAME_CHARS:
+        raise _NoRecord(f"has an id of {len(document.id):,} characters")
+    if (length := len(document.title)) > _MAX_NAME_CHARS:
+        problems.note("overlong fields", f"{where} has a title of {length:,} characters, which is cut.")
+        document = replace(document, title=document.title[:_MAX_NAME_CHARS])
+    texts = (*document.aliases, *(text for pair in document.metadata for text in pair))
+    if (length := sum(map(len, texts))) > _MAX_BESIDE_CHARS:
+        problems.note("overlong fields", f"{where} has {length:,} characters beside its text, which are left out.")
+        document = replace(document, aliases=(), metadata=())
+    return document
 
 
 class _NoRecord(Exception):
@@ -167,12 +188,14 @@ def _documents(row: dict[str, Any], where: str, problems: Problems, seen: set[in
         for title, text in contexts:  # questions share passages, so that repetitions are not worth a note
             document = Document("", title, text, is_passage=True)
             if _is_new(digest := digest_of(document), seen):
-                yield replace(document, id=name_for(title, digest))
+                document = _bounded(document, where, problems)
+                yield replace(document, id=name_for(document.title, digest))
         return
     if is_page(row):
         document = read_page(row, _id(row), _text_of(row.get("wikipedia_title")) or _text_of(row.get("title")))
     else:
         document = _record(row)
+    document = _bounded(document, where, problems)
     for field in _unusable_fields(row):
         problems.add("fields of the wrong type", f"{where} has {field} left out.")
     if not document.text.strip():
@@ -200,7 +223,7 @@ def _record(row: dict[str, Any]) -> Document:
             why = "has a text that is no string" if "text" in row or "contents" in row else "has no text"
             raise _NoRecord("is a question without its passages" if "question" in row else why)
         first, newline, rest = contents.partition("\n")
-        if newline and rest.strip():
+        if newline and rest.strip() and len(first) <= _MAX_NAME_CHARS:
             title, text = title or first.strip().strip('"'), rest
         else:
             text = contents

@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 from hoptree import __version__
 from hoptree.core.config import settings_of_files
 from hoptree.core.errors import BudgetSpent, ConfigError, HoptreeError, InputError, InternalError, MissingExtra
-from hoptree.core.values import Answer, Passage, Question
+from hoptree.core.values import Answer, Question
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Budget, Context, Prices
 from hoptree.engine.events import FORMAT, Event, Finished, Started
-from hoptree.engine.explain import shorten
 from hoptree.engine.own_prompts import OwnPrompts, open_prompts
-from hoptree.engine.prompts import prompt_for, using_prompts
+from hoptree.engine.prompts import using_prompts
 from hoptree.engine.registry import DEFAULT_METHOD, OFF, ON, check_role, find_method, read_options
-from hoptree.engine.trace import Listener, LiveListener, QuestionRewritten, Trace, TraceFile
+from hoptree.engine.trace import Listener, LiveListener, Trace, TraceFile
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -41,8 +40,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 MAX_QUESTION = 8_000  # characters; more is not a question but a document
-_MAX_TURNS = 6  # questions of a conversation that a new one is read with
-_MAX_REWRITTEN_TOKENS = 120
+_STUCK = re.compile(r"(\S+(?: \S+){0,3}?)(?: \1){7,}")  # a model that writes the same words on and on
 _SPANS_SWITCH = "HOPTREE_OTEL"  # the environment variable that has spans sent to where OTEL_EXPORTER_OTLP_ENDPOINT says
 
 
@@ -154,7 +152,7 @@ class Engine:
         self, question: str | Question, *, listeners: Sequence[Listener] = ()
     ) -> tuple[Sequence[Event], HoptreeError | None]:
         """Answer one question, and return its events and what failed."""
-        asked = _check(question)
+        asked = check_question(question)
         trace = Trace(secrets.token_hex(6), (*self._listeners, *listeners))
         ctx = Context(
             method=self.method.name,
@@ -202,8 +200,11 @@ class Engine:
         """What the method says; else the limit that ended it, or the failure."""
         try:
             async with asyncio.timeout(self._budget.seconds if self._budget else None) as clock:
-                standing = await rewrite_question(asked, ctx) if asked.history else asked
-                answer = await self.method.run(standing, ctx, **self.options)
+                if asked.history:
+                    from hoptree.engine.conversation import rewrite_question
+
+                    asked = await rewrite_question(asked, ctx)
+                answer = await self.method.run(asked, ctx, **self.options)
                 return settle(answer), "", None
         except BudgetSpent as spent:
             return None, spent.limit, None
@@ -231,35 +232,10 @@ class Engine:
         )
 
 
-async def rewrite_question(asked: Question, ctx: Context) -> Question:
-    """Return a question of a conversation so that it stands for itself: one call of the model.
-
-    A reply is not taken that has no word of the question, or a name that neither it nor the conversation has.
-    """
-    from hoptree.text.grounding import covers
-
-    recent = [(shorten(question), shorten(answer)) for question, answer in asked.history[-_MAX_TURNS:]]
-    history = "\n".join(f"Question: {question}\nAnswer: {answer or 'none was found'}" for question, answer in recent)
-    prompt = prompt_for("chat", "standalone").fill(history=history, question=asked.text)
-    reply = (await ctx.generate("rewrite", prompt, max_tokens=_MAX_REWRITTEN_TOKENS, stop=("\n",))).text
-    text = " ".join(reply.removeprefix("Next question:").split()).strip('"“”')
-    if not _words(text) & _words(asked.text) or not covers(text, [Passage("", "", f"{history}\n{asked.text}")]):
-        message = "The question was asked as it stands: what the model made of it names something else."
-        ctx.warn("not_rewritten", message)
-        return asked
-    if text != asked.text:
-        ctx.trace.emit(QuestionRewritten(question=text))
-    return replace(asked, text=text, history=())
-
-
-def _words(text: str) -> set[str]:
-    """Return the words of a text, of scripts without spaces the characters."""
-    return set(re.findall(r"[a-z0-9]+|[^\W\d_a-z]", text.casefold()))
-
-
 def settle(answer: Answer) -> Answer:
-    """Empty the text of a refusal: the one rule on these for all methods."""
-    return answer if answer.known and not looks_unanswered(answer.text) else replace(answer, text="")
+    """Empty the text of a refusal, or of endless repetition: the one rule on these for all methods."""
+    is_none = not answer.known or looks_unanswered(answer.text) or _STUCK.search(answer.text)
+    return replace(answer, text="") if is_none else answer
 
 
 async def aask(
@@ -378,7 +354,8 @@ def index(sources: str | Path | Sequence[str | Path], out: str | Path | None = N
     return folder
 
 
-def _check(question: str | Question) -> Question:
+def check_question(question: str | Question) -> Question:
+    """Return a question that can be asked; raises an InputError for another one."""
     asked = Question(question) if isinstance(question, str) else question
     if not asked.text.strip():
         raise InputError("The question is empty.", 'Ask one: hoptree ask "Which …?"')
@@ -387,7 +364,8 @@ def _check(question: str | Question) -> Question:
     except UnicodeEncodeError as error:
         raise InputError("The question is not valid text.", "Give it as UTF-8.") from error
     if len(asked.text) > MAX_QUESTION:
-        cause = f"The question has {len(asked.text):,} characters; {MAX_QUESTION:,} are the most."
+        name = f"The question '{asked.id[:100]}'" if asked.id else "The question"
+        cause = f"{name} has {len(asked.text):,} characters; {MAX_QUESTION:,} are the most."
         raise InputError(cause, "Put the material into a corpus (hoptree index) and ask about it.")
     return asked
 

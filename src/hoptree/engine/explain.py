@@ -163,7 +163,10 @@ def tell_answer(
         confidence = Confidence("a guess", OWN_KNOWLEDGE if recalled else NOT_SAID, *measured or ())
         return frame.possibly.format(answer, frame.own_knowledge if recalled else frame.not_said), confidence
     contrary = None if computed else _contrary_end(question, answer, nodes, backed)
-    confidence = _weigh_support(answer, len(holding), stated, len(backed), len(steps), contrary, measured)
+    against = f", but its last step says “{shorten(contrary.answer, _MAX_VALUE_CHARS)}”" if contrary else ""
+    if not against and _ASKS_TWICE.match(question) and not _SEVERAL.search(answer):
+        against = ", but the question asks for two things"
+    confidence = _weigh_support(answer, len(holding), stated, len(backed), len(steps), against, measured)
     passages = (*evidence, *cited)
     numbers = {passage.id: place for place, passage in enumerate(passages)}
     agreeing = [node for node in backed if node is not contrary]
@@ -202,7 +205,7 @@ def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed:
 
 
 def _weigh_support(
-    answer: str, holding: int, stated: bool, backed: int, steps: int, contrary: TreeNode | None, measured: Chance | None
+    answer: str, holding: int, stated: bool, backed: int, steps: int, against: str, measured: Chance | None
 ) -> Confidence:
     """Say how well passages support an answer: `backed` of its `steps` rest on what was read."""
     several = holding > 1
@@ -217,13 +220,12 @@ def _weigh_support(
         reason = f"{holding} passages name it" if several else "a passage names it"
         trusted = measured is not None and measured[0] >= _WELL_SUPPORTED
         reason += "; answers found in this way are mostly right" if trusted else _NOT_TOGETHER
-    well = backed == steps and (stated or steps > 0) and contrary is None
-    against = f", but its last step says “{shorten(contrary.answer, _MAX_VALUE_CHARS)}”" if contrary else ""
+    well = backed == steps and (stated or steps > 0) and not against
     reason += against
     if measured is None:
         return Confidence("well supported" if well else "partly supported", reason)
     if measured[0] >= _WELL_SUPPORTED:
-        return Confidence("partly supported" if contrary else "well supported", reason, *measured)
+        return Confidence("partly supported" if against else "well supported", reason, *measured)
     if measured[0] >= _PARTLY_SUPPORTED:
         return Confidence("partly supported", f"{reason}; answers found in this way are often wrong", *measured)
     named = f"{holding} passages name it" if several else "a passage names it"
@@ -239,18 +241,9 @@ _VERBS = (
     "die|live|work|study|graduate|marry|teach|serve|win|lose|move|settle|retire|begin|start|premiere|debut|occur|happen"
     "|attend|found|discover|invent|write|direct|compose|paint|create|join|leave|grow up|take place"
 )
-_PAST = {
-    "study": "studied",
-    "marry": "married",
-    "teach": "taught",
-    "win": "won",
-    "lose": "lost",
-    "begin": "began",
-    "write": "wrote",
-    "leave": "left",
-    "grow up": "grew up",
-    "take place": "took place",
-}
+_PAST = {"grow up": "grew up", "take place": "took place", "win": "won", "lose": "lost", "leave": "left"} | dict(
+    re.findall(r"(\w+)/(\w+)", "study/studied marry/married teach/taught begin/began write/wrote")
+)
 _PARTICIPLES = (
     "born|buried|founded|built|located|situated|published|released|set|based|raised|educated|formed|created|signed"
     "|filmed|held|killed|made|established|written|recorded|produced|composed|painted|introduced|discovered|invented"
@@ -262,6 +255,13 @@ _RIVAL = lazy_re(r"\bor\s(?!\?)")
 _ENGLISH = lazy_re(
     r"\b(?:who|whom|whose|what|which|where|when|why|how|is|are|was|were|did|does|do|has|have|had|can)\b", re.IGNORECASE
 )
+_ASKS_TWICE = lazy_re(  # "Who wrote it, and when was she born?"
+    r"(?i:(?:[a-z]+\s)?wh[a-z]+|how)\b.*?\sand\s(?:[a-z]+\s)?"
+    r"(?:(?:what|when|where|why|how)(?:\s[a-z]+){0,3}?\s(?:is|are|was|were|did|does|do|has|have|had)\b"
+    r"|(?:when|where|why|how|whom)\s*\??\Z)",
+    re.DOTALL,
+)
+_SEVERAL = lazy_re(r"[,;&/]|\b(?:and|in|by)\b")
 _DID = lazy_re(rf"(?P<subject>.+?)\s(?P<verb>{_VERBS})(?P<rest>(?:\s.+)?)", re.DOTALL)
 _WAS = lazy_re(rf"(?P<verb>is|was|are|were)\s(?P<subject>.+)\s(?P<part>{_PARTICIPLES})(?P<rest>(?:\s.+)?)", re.DOTALL)
 _NO_SUBJECT = lazy_re(r"\b(?:the|an?|of|his|her|its|their|this|that|first|last|being)\Z", re.IGNORECASE)
@@ -293,8 +293,8 @@ def state_answer(question: str, answer: str) -> str:
     if len(answer.split()) > _MAX_SPAN_WORDS or len(answer) > _MAX_SPAN_CHARS:
         return answer.rstrip(".。")
     answer = answer.rstrip(".。") if not re.search(r"\b\w\.\Z", answer) else answer
-    if not _ENGLISH.search(asked):
-        return answer if frame == _Frame() else frame.stated.format(answer)
+    if not _ENGLISH.search(asked) or _ASKS_TWICE.match(asked):
+        return answer if frame == _Frame() and not _ENGLISH.search(asked) else frame.stated.format(answer)
     stated = _state_place(asked, answer) or _state_identity(asked, answer) or _state_subject(asked, answer)
     return stated[:1].upper() + stated[1:] if stated else f"The answer is {answer}"
 

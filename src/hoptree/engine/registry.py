@@ -351,6 +351,8 @@ def _read_value(option: Option, value: Any, least: float, most: float) -> Any:
         return word in ON
     converted = wanted(value)
     if isinstance(converted, int | float):
+        if isinstance(value, bool):
+            raise ValueError
         inside = least <= converted <= most and converted < _UNBOUNDED
         if not inside or (isinstance(value, float) and converted != value):
             raise ValueError

@@ -128,7 +128,7 @@ class ModelProgress(OfNode):
     def describe(self) -> str:
         """Return it in words: what is read of the prompt, how fast, and how long the rest will take."""
         if self.read >= self.total:
-            return f"writing, {self.written:,} tokens" if self.written else "writing"
+            return f"writing, {self.written:,} tokens" if self.written > 1 else "writing"
         rate = (self.read - self.cached) / self.seconds if self.seconds else 0.0
         speed = f", {rate:,.0f} a second, about {(self.total - self.read) / rate:,.0f} s left" if rate >= 1 else ""
         return f"reading {self.read:,} of {self.total:,} tokens{speed}"

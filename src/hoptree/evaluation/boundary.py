@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.files import with_sum
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.calibration import (
@@ -264,7 +265,7 @@ async def measure_all(
         for name, of_set in pairs.items():
             measures = measure(of_set, judged[name] if judged else None)
             sets[name] = {"model": label, "data": name, **measures, "warnings": warnings[label][name]}
-            write_json(folders[name] / BOUNDARY, sets[name])
+            write_json(folders[name] / BOUNDARY, with_sum(sets[name]))
         pooled, mean = measure_several(pairs, judged) if len(sets) > 1 else (None, None)
         paths = {name: str(folder) for name, folder in folders.items()}
         measured.append({"model": label, "folders": paths, "sets": sets, "all": pooled, "mean": mean})

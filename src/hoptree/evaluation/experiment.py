@@ -20,7 +20,7 @@ from hoptree.core.http_client import without_password
 from hoptree.core.values import Answer, Question, Usage
 from hoptree.engine.cache import Store
 from hoptree.engine.context import Budget, Context, Prices
-from hoptree.engine.engine import Engine
+from hoptree.engine.engine import Engine, check_question
 from hoptree.engine.events import Event, Finished, NodeSettled, Planned, decisions_of
 from hoptree.engine.prompts import prompt_for, prompts_digest
 from hoptree.engine.registry import DEFAULT_METHOD, Method, Option, read_options
@@ -278,7 +278,11 @@ class EngineAsker:
 
     async def ask(self, example: Example) -> Asked:
         events: list[Event] = []
-        result = await self._engine.ask(example.as_question(), listeners=(events.append,))
+        try:
+            question = check_question(example.as_question())
+        except InputError as error:  # it says nothing of the other questions
+            return Asked(failed_row(example, error, searchable=searches(self._engine)))
+        result = await self._engine.ask(question, listeners=(events.append,))
         failure = result.failure
         row = _row(example, result, events, searchable=searches(self._engine))
         # A request that is too long says nothing of the other questions.

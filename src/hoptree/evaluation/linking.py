@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from hoptree import __version__
 from hoptree.core.errors import ConfigError, GraphError, HoptreeError, InputError
-from hoptree.core.files import atomic_write
+from hoptree.core.files import atomic_write, with_sum, without_sum
 from hoptree.core.lazy import import_optional
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
@@ -347,18 +347,18 @@ def write_linked(folder: Path, options: LinkingOptions, run: LinkingRun) -> None
     folder.mkdir(parents=True, exist_ok=True)
     rows = (json.dumps(linked.as_dict(), ensure_ascii=False) + "\n" for linked in run.linked)
     atomic_write(folder / "questions.jsonl", rows)
-    write_json(folder / LINKED, {"rests_on": options.rests_on(run.asked), **run.as_dict()})
+    write_json(folder / LINKED, with_sum({"rests_on": options.rests_on(run.asked), **run.as_dict()}))
 
 
 def read_linked(folder: Path) -> dict[str, Any]:
     """Return the figures that a run left in its folder; nothing where there are none."""
     try:
-        figures = json.loads((folder / LINKED).read_text(encoding="utf-8"))
+        figures = without_sum(json.loads((folder / LINKED).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, AttributeError) as error:
         raise InputError(f"{folder / LINKED} cannot be read: {error}.", "Delete it, and measure again.") from error
-    return figures if isinstance(figures, dict) else {}
+    return figures
 
 
 def coverage(figures: Mapping[str, Any]) -> str:

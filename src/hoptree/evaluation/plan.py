@@ -51,6 +51,7 @@ _BY_ENCODER = "embed/"  # what the name of a reranker that compares an encoder's
 _OF_ITS_QUESTIONS = ("limit", "half", "ids")
 _OF_A_DATA_SET = ("questions", "corpus", "graph", *_OF_ITS_QUESTIONS)
 _OF_A_MODEL = ("model", "base_url", "prices")
+_TEXTS = ("base_url", "half", "judge", "judge_base_url", "method", "model", "rerank", "retriever", "sample")
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,16 +286,21 @@ def _known(settings: Mapping[str, Any], names: tuple[str, ...], path: Path) -> N
 
 def _converted(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
     values = dict(settings)
-    if isinstance(values.get("budget"), str):
-        values["budget"] = Budget.parse(values["budget"])
-    if isinstance(values.get("prices"), list) and len(values["prices"]) == 2:
-        values["prices"] = Prices(*map(float, values["prices"]))
+    budget, prices = values.get("budget"), values.get("prices")
+    if budget is not None and not isinstance(budget, Budget):
+        limits = budget.items() if isinstance(budget, dict) else [("", budget)]
+        values["budget"] = Budget.parse(",".join(f"{name}={limit}" if name else str(limit) for name, limit in limits))
+    if prices is not None and not isinstance(prices, Prices):
+        values["prices"] = Prices.parse("/".join(map(str, prices)) if isinstance(prices, list) else str(prices))
     if isinstance(values.get("prompts"), str):
         values["prompts"] = str(path.parent / values["prompts"])
     if values.get("ids") is not None:
         values["ids"] = path.parent / str(values["ids"])
+    for name in _TEXTS:
+        if not isinstance(values.get(name, ""), str | None):
+            raise ConfigError(f"{path}: {name} is no text: {values[name]!r}.", "Write a name or an address.")
     for name in ("limit", "seed"):
-        if values.get(name) is not None and (not isinstance(values[name], int) or values[name] < 0):
+        if values.get(name) is not None and (type(values[name]) is not int or values[name] < 0):
             raise ConfigError(f"{path}: {name} is no number: {values[name]!r}.", f"Write {name}: 300.")
     if not isinstance(values.get("options", {}), dict):
         raise ConfigError(f"{path}: options are no list of names with values.", "Write options: {k: 5}.")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import HoptreeError, InputError
+from hoptree.engine.engine import check_question
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.reading import check_half, half_of, read_examples
 from hoptree.evaluation.metrics import score_ranking
@@ -100,13 +101,15 @@ async def evaluate(
     """Search for every question, one at a time, and score the results."""
     results: list[SearchResult] = []
     for question in asked.questions:
-        began = time.perf_counter()
+        asked_well = False
         try:
-            passages = await retriever.search(question.question, k=k)
+            text = check_question(question.as_question()).text
+            began, asked_well = time.perf_counter(), True
+            passages = await retriever.search(text, k=k)
             took = time.perf_counter() - began
             results.append(SearchResult(tuple(passage.id for passage in passages[:k]), 1000 * took))
         except HoptreeError as error:
-            if error.exit_code == InputError.exit_code:
+            if error.exit_code == InputError.exit_code and asked_well:
                 raise
             results.append(SearchResult(error=error))
         on_done()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -108,7 +109,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = FolderLock(path, IndexUnavailable)
-        self._id = ""
+        self._stamp: dict[str, str] = {}
         self._results: JsonlLog | None = None
         self._is_new = False
         self._created: list[Path] = []
@@ -127,11 +128,11 @@ class RunFolder:
                 raise InputError(f"{self.path} holds something else than a run.", "Choose an empty or new --out.")
             self._lock.acquire()
             self._is_new = not (self.path / RUN).exists()
-            known = wanted if self._is_new else self._same(wanted, anyway)
+            known = {**wanted, "nonce": secrets.token_hex(6)} if self._is_new else self._same(wanted, anyway)
             if self._is_new or known != read_run(self.path):
                 write_json(self.path / RUN, with_sum(known))
             truncate_partial_line(self.path / TRACES)
-            self._id = str(known["id"])
+            self._stamp = {"rests_on": str(known["id"]), "nonce": _nonce(known)}
             self._results = JsonlLog(self.path / RESULTS)
         except OSError as error:
             raise InputError(
@@ -145,18 +146,18 @@ class RunFolder:
         if old == new:
             return known
         if not read_rows(self.path):
-            return wanted  # nothing came of it yet that could be mixed
+            return {**wanted, "nonce": _nonce(known)}  # nothing came of it yet that could be mixed
         if not anyway:
             error = other_run(self.path, old, new, (len(known["questions"]), len(wanted["questions"])))
             error.remedy = "Choose another --out, or go on with --anyway (both will be recorded)."
             raise error
         earlier = {name: known.get(name) for name in ("id", "name", "experiment", "rests_on", "questions")}
-        return {**wanted, "changes": [*known.get("changes", []), earlier]}
+        return {**wanted, "nonce": _nonce(known), "changes": [*known.get("changes", []), earlier]}
 
     async def add(self, row: Row) -> None:
         """Write a question's outcome durably."""
         assert self._results is not None
-        await self._results.add({**row.as_dict(), "rests_on": self._id})
+        await self._results.add({**row.as_dict(), **self._stamp})
 
     def close(self, *, refused: bool = False) -> None:
         """Release the folder; remove a `refused` run without outcomes."""
@@ -199,6 +200,8 @@ def read_rows(path: Path) -> list[Row]:
     filled in.
     """
     run = read_run(path)
+    read_warnings(path)
+    nonce = _nonce(run)
     ids = {"", *(str(settings.get("id", "")) for settings in (run, *run.get("changes", ())))}
     by_id: dict[str, Row] = {}
     for number, data in read_lines(path / RESULTS):
@@ -208,8 +211,8 @@ def read_rows(path: Path) -> list[Row]:
             raise InputError(
                 f"Line {number} of {path / RESULTS} is no result: {error}.", "Take the line out, and run it again."
             ) from error
-        if row.rests_on not in ids:
-            cause = f"Line {number} of {path / RESULTS} is of another run ({row.rests_on}, not {run.get('id')})."
+        if row.rests_on not in ids or data.get("nonce", nonce) != nonce:
+            cause = f"Line {number} of {path / RESULTS} is of another run."
             raise InputError(cause, "Put the file of this run back, or run it again into another folder.")
         by_id[row.id] = row
     rows = [_completed(by_id[name], run) for name in run["questions"] if name in by_id]
@@ -267,6 +270,30 @@ def by_question(events: Iterable[Event]) -> Iterator[list[Event]]:
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file atomically."""
     atomic_write(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"])
+
+
+def read_warnings(path: Path) -> list[str]:
+    """Return what a run was warned of, by its summary; a damaged one is an error."""
+    try:
+        written = json.loads((path / METRICS).read_text(encoding="utf-8"))
+        summary, nonce = without_sum(written), _nonce(read_run(path))
+        expected = {"metrics", "sum"} if "nonce" in written else {"metrics"}  # an earlier version wrote neither
+        if not expected <= written.keys() or summary.get("nonce", nonce) != nonce:
+            raise ValueError("it is of another run")
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        cause = f"{path / METRICS} is damaged: {error}."
+        raise InputError(cause, "Delete it: the command of the run makes it again, from the results.") from error
+    return list(summary.get("warnings", ()))
+
+
+def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
+    write_json(path / METRICS, with_sum({**summary, "nonce": _nonce(read_run(path))}))
+
+
+def _nonce(run: Mapping[str, Any]) -> str:
+    return str(run.get("nonce", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +357,12 @@ def summarise_usage(usages: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
 def summarise(folder: Path) -> dict[str, Any]:
     """Return the metrics of a run over its finished questions."""
     run, rows = read_run(folder), read_rows(folder)
-    unfinished, warned = _traced(folder, {row.trace for row in rows})
+    warned: dict[str, Warned] = {}
+    unfinished: dict[str, float] = {}
+    try:
+        unfinished, warned = _traced(folder, {row.trace for row in rows})
+    except TraceError as error:
+        warned = {"trace": Warned(len(rows), f"{error.cause} What interrupted questions cost is not known.")}
     return {
         "questions": len(run["questions"]),
         "finished": len(rows),
@@ -398,16 +430,21 @@ def _traced(folder: Path, finished: set[str]) -> tuple[dict[str, float], dict[st
     """Return the cost of repeated questions, and others' warnings."""
     spent = {"calls": 0.0, "prompt_tokens": 0.0, "completion_tokens": 0.0, "cost": 0.0}
     warnings: list[Event] = []
+    seen: set[str] = set()
+    finished = finished - {""}  # questions that could not be asked
 
     def wanted(kind: str, run: str) -> bool:
+        seen.add(run)
         return kind == ("warning" if run in finished else "llm")
 
-    with suppress(TraceError):
-        for event in read_events(folder / TRACES, wanted):
-            if isinstance(event, ModelCalled) and not event.cached and event.run not in finished:
-                spent["calls"] += 1
-                for name in ("prompt_tokens", "completion_tokens", "cost"):
-                    spent[name] += getattr(event, name)
-            elif isinstance(event, WarningEvent) and event.run in finished:
-                warnings.append(event)
+    path = folder / TRACES
+    for event in read_events(path, wanted) if path.exists() and path.stat().st_size else ():
+        if isinstance(event, ModelCalled) and not event.cached and event.run not in finished:
+            spent["calls"] += 1
+            for name in ("prompt_tokens", "completion_tokens", "cost"):
+                spent[name] += getattr(event, name)
+        elif isinstance(event, WarningEvent) and event.run in finished:
+            warnings.append(event)
+    if seen and finished and seen.isdisjoint(finished):
+        raise TraceError(f"{path} is of another run.", "Put the file of this run back.")
     return spent, warned_of(warnings)

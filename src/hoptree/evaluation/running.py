@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -43,15 +42,15 @@ from hoptree.evaluation.judge import (
     template,
 )
 from hoptree.evaluation.run_folder import (
-    METRICS,
     TRACES,
     Row,
     RunFolder,
     money_spent,
     read_rows,
     read_run,
+    read_warnings,
     summarise,
-    write_json,
+    write_summary,
 )
 from hoptree.models.model import Model
 
@@ -156,7 +155,7 @@ async def run_experiment(
             warnings = [str(writer.failure)] if writer.failure else []
             summary = summarise(out) | {"warnings": warnings}
             warnings += [*data.notes, *_cautions(summary, options)]
-            write_json(out / METRICS, summary)
+            write_summary(out, summary)
         except InputError:
             refused = True
             raise
@@ -382,10 +381,7 @@ async def judge_run(
     try:
         calls = open_calls(cache, concurrency=concurrency)
         await _judge_missing(rows, _judgements_of(folder, judge), file, model, calls, on_progress)
-        warnings = {}
-        with suppress(OSError, ValueError, KeyError, TypeError):  # of the run, which its results do not hold
-            warnings = {"warnings": json.loads((folder / METRICS).read_text(encoding="utf-8"))["warnings"]}
-        write_json(folder / METRICS, summarise(folder) | warnings)
+        write_summary(folder, summarise(folder) | {"warnings": read_warnings(folder)})
     finally:
         file.close()
         lock.release()

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from hoptree.core.errors import CacheError, ConfigError, EndpointError, HoptreeError
+from hoptree.core.errors import CacheError, ConfigError, EndpointError, HoptreeError, InternalError
 from hoptree.engine.cache import default_cache_path
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
@@ -73,12 +73,17 @@ class Worker:
     async def ask(self, question: Message) -> tuple[Message, bytes]:
         """Return the outcome of a question and its trace, as in a run's folder."""
         assert self._engine is not None
-        asked = await EngineAsker(self._engine).ask(_example(question))
+        try:
+            asked = await EngineAsker(self._engine).ask(_example(question))
+        except Exception as error:  # the process that holds the run waits for an outcome
+            return {"failure": write_error(error if isinstance(error, HoptreeError) else InternalError(error))}, b""
         stops_run = write_error(asked.stops_run) if asked.stops_run else None
-        return {"row": asked.row.as_dict(), "stops_run": stops_run}, b"".join(self._lines.pop(asked.row.trace))
+        return {"row": asked.row.as_dict(), "stops_run": stops_run}, b"".join(self._lines.pop(asked.row.trace, ()))
 
 
 def read_outcome(outcome: Message) -> Asked:
+    if failure := outcome.get("failure"):
+        raise read_error(failure)
     return Asked(Row.read(outcome["row"]), read_error(outcome["stops_run"]) if outcome["stops_run"] else None)
 
 

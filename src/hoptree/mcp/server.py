@@ -17,7 +17,8 @@ from typing import Annotated, Any, TypeVar
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
+from pydantic_core import PydanticCustomError
 
 from hoptree import __version__
 from hoptree.core.errors import ASK_OPERATOR, ConfigError, HoptreeError, closest, public_error, redact, redact_keys
@@ -61,7 +62,18 @@ ClaimQuestion = Annotated[
     StringConstraints(strip_whitespace=True, max_length=MAX_TEXT),
     Field(description="The question that the claim answers; empty for a statement of its own."),
 ]
-PassageCount = Annotated[int, Field(description="How many passages at most.", ge=1, le=MAX_PASSAGES)]
+
+
+def _refuse_boolean(value: Any) -> Any:
+    """Refuse true and false, which pydantic takes for 1 and 0."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("int_type", "Input should be a whole number, not true or false")
+    return value
+
+
+PassageCount = Annotated[
+    int, Field(description="How many passages at most.", ge=1, le=MAX_PASSAGES), BeforeValidator(_refuse_boolean)
+]
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 """Sends how far something is, of how much if that is known, and a line about it."""
 

@@ -25,6 +25,7 @@ from hoptree.retrieval.index.links import PassageReader, folded
 from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.linked import Linked, with_score
 from hoptree.retrieval.rank_features import ALONE, CHAINED, SENTENCE, Array, Features, np
+from hoptree.retrieval.retriever import without_copies
 from hoptree.text.names import sentences
 
 FORMAT = "hoptree-ranker-1"
@@ -216,7 +217,7 @@ class Ranked:
             return ()
         linked, features = self._finder.find(query, k, where)
         if features is None:
-            return linked[:k]
+            return without_copies(linked, query, k)
         scores = self._ranker.scores(features).round(LEAF_DECIMALS).tolist()
         own = [
             round(score - _LIST_DISCOUNT, LEAF_DECIMALS) if CONTENTS in passage.metadata else score
@@ -230,7 +231,7 @@ class Ranked:
         known, lowest = {passage.id for passage in ranked}, ranked[-1].score
         rest = [passage for passage in linked if passage.id not in known]
         ranked += [with_score(passage, lowest - place, passage.stages) for place, passage in enumerate(rest, 1)]
-        return tuple(ranked[:k])
+        return without_copies(ranked, query, k)
 
     def sentence_scores(self, query: str, passages: Sequence[Passage]) -> list[list[float]]:
         """Score the sentences of passages that are read together, in the order of `hoptree.text.names.sentences`.

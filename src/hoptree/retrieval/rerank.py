@@ -260,7 +260,7 @@ class EndpointReranker:
             if not isinstance(entry, dict):
                 continue
             place, score = entry.get("index"), entry.get("relevance_score", entry.get("score"))
-            if isinstance(place, int) and isinstance(score, int | float) and math.isfinite(score):
+            if type(place) is int and isinstance(score, int | float) and math.isfinite(score):
                 scores[place] = float(score)
         if set(scores) != set(range(count)):
             cause = f"{self._http.shown} gave {len(scores)} scores for {count} passages."

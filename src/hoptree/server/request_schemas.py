@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
 from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 
@@ -44,6 +44,21 @@ _MAX_PROBLEMS = 3
 _MAX_PLACE_CHARS = 80
 _SCHEMA_REMEDY = "GET /openapi.json tells what it looks like."
 _MAX_BUDGET = 10**9
+
+
+def _number(error: str) -> BeforeValidator:
+    """Refuse true, false and text, which pydantic takes for numbers."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, bool | str):
+            raise PydanticCustomError(error, "not a number")
+        return value
+
+    return BeforeValidator(check)
+
+
+_INTEGER, _FLOAT = _number("int_type"), _number("float_type")
+
 _MAX_TURNS = 100
 _Name = Annotated[str, Field(min_length=1, max_length=128)]
 _Options = Annotated[dict[_Name, bool | int | FiniteFloat | _Name | None], Field(max_length=50)]
@@ -114,10 +129,10 @@ class _Strict(BaseModel):
 class BudgetBody(_Strict):
     """Limits of one question; those of the server and of the key hold as well."""
 
-    calls: Annotated[int, Field(ge=1, le=_MAX_BUDGET)] | None = None
-    tokens: Annotated[int, Field(ge=1, le=_MAX_BUDGET)] | None = None
-    cost: Annotated[FiniteFloat, Field(gt=0, le=_MAX_BUDGET)] | None = None
-    seconds: Annotated[FiniteFloat, Field(gt=0, le=_MAX_BUDGET)] | None = None
+    calls: Annotated[int, Field(ge=1, le=_MAX_BUDGET), _INTEGER] | None = None
+    tokens: Annotated[int, Field(ge=1, le=_MAX_BUDGET), _INTEGER] | None = None
+    cost: Annotated[FiniteFloat, Field(gt=0, le=_MAX_BUDGET), _FLOAT] | None = None
+    seconds: Annotated[FiniteFloat, Field(gt=0, le=_MAX_BUDGET), _FLOAT] | None = None
 
 
 class Choices(_Strict):
@@ -167,7 +182,7 @@ class SearchBody(_Strict):
 
     query: Annotated[str, Field(min_length=1, max_length=8_000)]
     corpus: _Name | None = None
-    k: Annotated[int, Field(ge=1, le=100)] = 5
+    k: Annotated[int, Field(ge=1, le=100), _INTEGER] = 5
     retriever: _Name | None = None
     rerank: _Name | None = None
 
@@ -227,7 +242,7 @@ class ChatBody(BaseModel):
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1_000)]
     stream: bool | None = False
     stream_options: StreamOptions | None = None
-    n: int | None = 1
+    n: Annotated[int, _INTEGER] | None = 1
     tools: list[Any] | None = None
     functions: list[Any] | None = None
     logprobs: bool | None = False

@@ -77,6 +77,7 @@ def test_tantivy_s_errors_when_writing_are_told_apart(tmp_path: Path, said: str,
     with pytest.raises(CorpusError) as failure, writer._writing:
         raise ValueError(said)
     assert failure.value.exit_code == code and remedy in failure.value.remedy
+    assert "killed" not in str(failure.value)
 
 
 def reading(error: OSError) -> Iterator[Passage]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.server.page.scripts import FILMS
+from tests.server.page.scripts import EARLIER, FILMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,6 +120,21 @@ def test_an_answer_is_found_again_and_shared_as_it_was(watched: Watched, models:
     watched.open("#/answer/nosuch")
     page.wait_for_selector(".problem")
     assert "There is no such answer here." in page.locator(".problem").inner_text()
+
+
+def test_a_stored_follow_up_has_the_words_that_were_asked(watched: Watched) -> None:
+    page = watched.ask(FILMS)
+    watched.answered()
+    page.fill("#question", "And which one is earlier?")
+    page.click("button.main")
+    page.wait_for_selector(".read-as")
+    watched.answered()
+    watched.open("#/ask")
+    page.reload()
+    page.locator(".past a").first.click()
+    page.wait_for_selector(".read-as")
+    assert page.locator("h1.as-question").inner_text() == "And which one is earlier?"
+    assert page.locator(".read-as").inner_text() == f"Read as: {EARLIER}"
 
 
 def test_an_answer_is_copied_and_saved(watched: Watched, tmp_path: Path) -> None:

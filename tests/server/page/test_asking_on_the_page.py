@@ -100,6 +100,12 @@ def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched) -> No
     page.click("button.main")
     page.wait_for_selector(".read-as")
     assert page.locator(".read-as").inner_text() == f"Read as: {EARLIER}"
+    page.reload()  # the conversation of the tab is still there
+    page.wait_for_selector(".hint:not([hidden])")
+    assert page.is_checked("#goes-on")
+    page.click("button.main")
+    page.wait_for_selector(".read-as")
+    watched.answered()
     watched.ask(GUESSED)  # a question out of an address stands for itself
     page.wait_for_selector(f'.tree[aria-label$="{GUESSED}"]')
     watched.answered()

@@ -179,9 +179,12 @@ def test_a_passage_opens_in_its_source_and_a_pdf_at_its_page(watched: Watched) -
     watched.open("#/corpora/sources")
     page.get_by_label("Search it").fill("thing 120")
     page.get_by_role("button", name="Search", exact=True).click()
+    page.set_viewport_size({"width": 800, "height": 400})
     page.get_by_role("button", name="In its source").first.click()
     source = page.get_by_role("dialog")
     assert "thing 120." in source.locator("mark").inner_text()
+    top = "(element) => element.getBoundingClientRect().top"
+    assert abs(source.locator("p:has(mark)").evaluate(top) - source.locator(".source-text").evaluate(top)) < 40
     assert source.locator(".around").count() == 2 and "long.txt" in source.inner_text()
     with page.context.expect_page() as opened:
         source.get_by_role("button", name="Open the file").click()

@@ -106,6 +106,7 @@ def test_what_to_do_about_a_file_is_said_in_all_languages() -> None:
     assert {KNOWN_KINDS, worker._DEFAULT_REMEDY, *worker._REMEDIES.values()} <= known
     troubles = ("is locked with a password", "is no text: it is binary", "is no UTF-8 text and was read as Latin-1")
     assert all(fitting(f"a.txt {trouble}.") for trouble in (*troubles, "is empty", "is no document of a known kind"))
+    assert all(fitting(f"{stage}: 1,234 passages") for stage in ("reading", "copying", "linking", "encoding"))
     assert fitting("2 of 3 pages of a.pdf hold no text; scanned pages need OCR.")
 
 
@@ -156,13 +157,13 @@ def said_in(part: Any) -> Iterator[str]:
 def test_reasons_have_words_in_all_languages() -> None:
     passages = [Passage(name, name, f"Bo was born in {name}, in Lund.") for name in ("A", "B")]
     reasons = {explain.OWN_KNOWLEDGE, explain.NOT_SAID, UNSUPPORTED, candidates._STATED, *candidates._WORDS.values()}
-    other = TreeNode(2, "Where was Bo born?", answer="Rome")
-    for holding, stated, backed, steps, contrary, chance in product(
-        (1, 2), (True, False), (0, 1, 3), (0, 1, 3), (None, other), (None, 0.1, 0.5, 0.9)
+    doubts = ("", ", but its last step says “Rome”", ", but the question asks for two things")
+    for holding, stated, backed, steps, against, chance in product(
+        (1, 2), (True, False), (0, 1, 3), (0, 1, 3), doubts, (None, 0.1, 0.5, 0.9)
     ):
         for answer in ("Lund", "yes"):
             measured = None if chance is None else (chance, "x")
-            told = explain._weigh_support(answer, holding, stated, min(backed, steps), steps, contrary, measured)
+            told = explain._weigh_support(answer, holding, stated, min(backed, steps), steps, against, measured)
             reasons.add(told.reason)
     for read in (0, 1, 7):
         nothing: dict[str, Any] = {
@@ -244,14 +245,14 @@ def test_sources_and_verdicts_are_told_as_in_the_terminal() -> None:
         assert f'"{words}"' in told
 
 
-def told_by_the_page(function: str, *values: dict[str, Any], of: str = "en") -> list[str]:
-    """What a function of words.js makes of each value in a language."""
-    module, given = json.dumps(str(PAGE / "words.js")), json.dumps(values)
-    script = (
+def told_by_the_page(function: str, *values: Any, of: str = "en", script: str = "words.js") -> list[str]:
+    """What a function of a script makes of each value in a language."""
+    module, given = json.dumps(str(PAGE / script)), json.dumps(values)
+    program = (
         f"Object.defineProperty(globalThis, 'navigator', {{ value: {{ languages: ['{of}'] }} }});"
         f"import({module}).then((words) => console.log(JSON.stringify({given}.map((one) => words.{function}(one)))))"
     )
-    done = subprocess.run(["node", "-e", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, timeout=PATIENCE, check=True)
     told: list[str] = json.loads(done.stdout)
     return told
 
@@ -262,6 +263,27 @@ def test_seconds_are_written_as_the_language_writes_numbers() -> None:
     assert told_by_the_page("cost", usage)[0].endswith("1,234 tokens read, 0 written · 0 searches · 2.5 s")
     (german,) = told_by_the_page("cost", usage, of="de")
     assert "1.234" in german and german.endswith("2,5 s")
+    steps = ("The model replied: read (0.0 s)", "The model is reading 1,024 of 2,048 tokens", "Sub-question 1.2")
+    assert told_by_the_page("translated", *steps, of="de", script="texts.js") == [
+        "Das Modell hat geantwortet: read (0,0 s)",
+        "Das Modell liest 1.024 von 2.048 Tokens",
+        "Teilfrage 1.2",
+    ]
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_a_guess_is_told_once_and_an_export_speaks_the_readers_language() -> None:
+    result = {"question": "q?", "answer": "a", "sentence": "Possibly a: so.", "tree": []}
+    guessed, supported = (
+        {**result, "confidence": {"level": level, "reason": reason}}
+        for level, reason in (("a guess", explain.NOT_SAID), ("well supported", "a passage that was read says so"))
+    )
+    own = {**guessed, "confidence": {"level": "a guess", "reason": explain.OWN_KNOWLEDGE}}
+    bare = {**guessed, "sentence": ""}
+    expected = ["", "", "Geraten: nichts Gelesenes sagt es.", "Gut belegt: eine gelesene Stelle sagt es."]
+    assert told_by_the_page("support", guessed, own, bare, supported, of="de") == expected
+    (saved,) = told_by_the_page("markdown", supported, of="de", script="export.js")
+    assert "*Gut belegt: eine gelesene Stelle sagt es.*" in saved
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")

@@ -175,7 +175,8 @@ def test_a_guess_and_doubts_are_told_in_german_and_once(browser: Browser, server
     page = watched.ask("Wer hat den Lighthouse of Genoa gebaut?", method="oner", model="fickle")
     assert watched.answered() == "Black Girl"
     assert page.locator(".sentence").inner_text() == "Vielleicht Black Girl: nichts Gelesenes sagt es."
-    assert page.locator(".confidence").inner_text() == "Geraten: nichts Gelesenes sagt es."
+    assert page.locator(".answer .label").inner_text().casefold() == "geraten"
+    assert page.locator(".confidence").count() == 0  # the sentence says so already
     assert page.locator(".more .warm").count() == 0  # it says so already
     watched.ask(WRITTEN, method="mind", model="doubting")
     assert watched.answered() == CITY

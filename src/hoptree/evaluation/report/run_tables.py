@@ -11,6 +11,7 @@ from itertools import chain, combinations
 from typing import Any
 
 from hoptree.core.errors import InputError
+from hoptree.core.files import without_sum
 from hoptree.engine.events import Decision, Event, ReplyParsed, Warned
 from hoptree.engine.trace import ModelCalled
 from hoptree.evaluation.boundary import BOUNDARY, LEAST_GAP, LEAST_RIGHT
@@ -212,7 +213,7 @@ def _read(run: Run, data: str) -> Awareness:
     path = run.folder / BOUNDARY
     invalid = InputError(f"{path} is not a measurement.", "Measure it again: hoptree eval boundary")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = without_sum(json.loads(path.read_text(encoding="utf-8")))
         by_name = {name: _number(content.get(name)) for name in (*_COUNTS, *_SHARES, *_MISTAKES, *_OTHER_SHARES)}
         probability = content.get("probability") or {}
         curve = [(_number(at["coverage"]), _number(at["precision"])) for at in probability.get("curve") or ()]

@@ -60,7 +60,8 @@ class TantivyErrors:
                 raise CorpusError("A file of the index may not be used by you.", ALLOW) from error
             if _DISK_FULL.search(str(error)):
                 raise IndexUnavailable(f"{self.what}: {error}.", FREE_SPACE) from error
-            raise self.kind(f"{self.what}: {error}.", self.remedy) from error
+            reason = "the disk is full, or a thread failed" if "writer was killed" in str(error) else str(error)
+            raise self.kind(f"{self.what}: {reason}.", self.remedy) from error
 
 
 class KeyedWriter:

@@ -217,7 +217,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+    return value if type(value) is int else 0
 
 
 class _BulkLoad:

@@ -212,12 +212,15 @@ class Milvus:
         return await asyncio.to_thread(self._do_now, work)
 
     def _do_now(self, work: Callable[[Any], T]) -> T:
+        import grpc  # type: ignore[import-not-found,import-untyped,unused-ignore]
         from pymilvus.exceptions import MilvusException  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         try:
             return work(self._open())
         except MilvusException as error:
             raise self._failure(error.code, " ".join(str(error.message).split())) from error
+        except grpc.RpcError as error:  # a search that takes too long, which pymilvus passes on
+            raise self._failure(_UNAVAILABLE, f"{error.code().name}: {error.details()}") from error
 
     def _open(self) -> Any:
         if self._client is None:
@@ -246,7 +249,7 @@ class Milvus:
             cause = f"{self._uri} does not let this user in ({message[:200]})."
             return EndpointError(cause, "Write USER:PASSWORD@ before the host.", exit_code=2)
         cause = f"{self._uri} refused the request ({message[:300]})."
-        return EndpointError(cause, "Look at what it says.", exit_code=2)
+        return EndpointError(cause, "Look at what it says; Milvus has BM25 from version 2.5 on.", exit_code=2)
 
     async def aclose(self) -> None:
         if self._client is not None:

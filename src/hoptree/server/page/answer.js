@@ -9,7 +9,7 @@ import { read, write } from "./route.js";
 import { openSource } from "./source.js";
 import { decimal, t, translated } from "./texts.js";
 import { TreeView, withReferences } from "./tree.js";
-import { cost, knowing, noAnswer, origin, verdict } from "./words.js";
+import { capital, cost, guesses, knowing, noAnswer, origin, support, verdict } from "./words.js";
 import { WritingView } from "./writing.js";
 
 const STEPS_SHOWN = 5;
@@ -233,13 +233,13 @@ export class AnswerView extends EventTarget {
   }
 
   #showAnswer(result, state) {
-    const label = result.answer && state === "stopped" ? t("Best answer so far") : t("Answer");
-    const { level, reason } = result.confidence ?? {};
+    const label = result.answer && state === "stopped" ? t("Best answer so far") : guesses(result) ? capital(t("a guess")) : t("Answer");
+    const supported = support(result);
     this.answer.replaceChildren(result.asked ? make("p", { class: "note read-as", text: t("Read as: {question}", { question: result.question }), dir: "auto" }) : "",
       make("p", { class: "label", text: label }),
       result.answer && result.sentence ? make("p", { class: "sentence", dir: "auto" }, ...this.#cited(result)) : "",
       result.answer ? make("p", { class: "answer-text", text: result.answer, dir: "auto" }) : make("p", { class: "answer-text none", text: noAnswer(result) }),
-      level ? make("p", { class: "note confidence", text: t("{level}: {reason}.", { level: capital(t(level)), reason: translated(reason) }), dir: "auto" }) : "",
+      supported ? make("p", { class: "note confidence", text: supported, dir: "auto" }) : "",
       result.why && result.answer ? make("p", { class: "note why", text: t("Why this one: {why}", { why: translated(result.why) }), dir: "auto" }) : "");
     if (result.error) this.trouble.replaceChildren(problemBox(result.error));
   }
@@ -435,8 +435,6 @@ export class AnswerView extends EventTarget {
     return t("It cites no passage.");
   }
 }
-
-const capital = (words) => words[0].toUpperCase() + words.slice(1);
 
 function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;

@@ -5,7 +5,7 @@ import { call, connection, remembering } from "./api.js";
 import { announce, button, count, link, make, problemBox } from "./dom.js";
 import { Contender, Shared } from "./form.js";
 import { note, write } from "./route.js";
-import { choices, forgetHistory, history, keepChoices, remember } from "./storage.js";
+import { choices, forgetHistory, history, keepChoices, keepTurns, remember, turns } from "./storage.js";
 import { digits, language, t } from "./texts.js";
 import { folded } from "./words.js";
 
@@ -36,7 +36,7 @@ function asked({ title, mentions, document, kind, language }) {
 
 export class AskPage {
   #answers = new Map();
-  #turns = [];
+  #turns = turns();
   #offer = null;
   #loading = null;
   #shown = "";
@@ -49,7 +49,7 @@ export class AskPage {
     this.button = make("button", { type: "submit", class: "main" }, t("Ask"));
     this.compare = make("input", { type: "checkbox", id: "compare" });
     this.goesOn = make("input", { type: "checkbox", id: "goes-on", checked: true });
-    this.talk = make("label", { class: "check", for: "goes-on", hidden: true }, this.goesOn, t("A follow-up: read it with the questions before it"));
+    this.talk = make("label", { class: "check", for: "goes-on", hidden: !this.#turns.length }, this.goesOn, t("A follow-up: read it with the questions before it"));
     this.first = make("div", { class: "contender" });
     this.second = make("div", { class: "contender second", hidden: true });
     this.shared = make("div", { class: "contender" });
@@ -200,6 +200,8 @@ export class AskPage {
       rest.length ? make("details", {}, make("summary", { text: t("{n} more", { n: digits(rest.length) }) }), make("ul", {}, rest.map(entry))) : "",
       button(t("Forget these"), () => {
         forgetHistory();
+        this.#turns = [];
+        this.talk.hidden = true;
         this.#showPast(true);
       }, { class: "quiet" }));
   }
@@ -303,6 +305,7 @@ export class AskPage {
     this.#judge(views);
     if (view.result?.answer && view === views[0]) {
       this.#turns.push({ question: view.result.question, answer: view.result.answer });
+      keepTurns(this.#turns);
       this.talk.hidden = false;
       this.goesOn.checked = true;
     }

@@ -2,7 +2,7 @@
 
 import { announce, button, link, make } from "./dom.js";
 import { t } from "./texts.js";
-import { origin } from "./words.js";
+import { origin, support } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const ROW = 26;
@@ -69,7 +69,7 @@ const escaped = (text) => String(text ?? "").replace(/[\\`*_{}[\]()#+!|<>&~]/g, 
 export function markdown(result, options = {}) {
   const lines = [`# ${escaped(result.question)}`, "", `**${escaped(result.answer || t("No answer."))}**`, ""];
   if (result.answer && result.sentence) lines.push(escaped(result.sentence), "");
-  if (result.confidence) lines.push(`*${escaped(result.confidence.level)}: ${escaped(result.confidence.reason)}*`, "");
+  if (support(result)) lines.push(`*${escaped(support(result))}*`, "");
   if (result.tree?.length) lines.push(`## ${t("Sub-questions")}`, "", ...result.tree.flatMap((node) => listed(node, 0, options)), "");
   if (sources(result).length) {
     lines.push(`## ${t("Evidence")}`, "");

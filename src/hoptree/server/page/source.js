@@ -22,5 +22,6 @@ export async function openSource(corpus, passage) {
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
-  mark.scrollIntoView({ block: "center" });
+  const box = mark.parentElement; // a passage that is longer than the box is shown from its beginning
+  mark.scrollIntoView({ block: mark.offsetHeight > box.clientHeight ? "start" : "center" });
 }

@@ -2,19 +2,20 @@
 
 const CHOICES = "hoptree.choices";
 const HISTORY = "hoptree.history";
+const TURNS = "hoptree.turns";
 const MOST = 50;
 
-function read(name, otherwise) {
+function read(name, otherwise, storage = "localStorage") {
   try {
-    return JSON.parse(localStorage.getItem(name)) ?? otherwise;
+    return JSON.parse(globalThis[storage].getItem(name)) ?? otherwise;
   } catch { // no storage here, or not of our making
     return otherwise;
   }
 }
 
-function write(name, value) {
+function write(name, value, storage = "localStorage") {
   try {
-    localStorage.setItem(name, JSON.stringify(value));
+    globalThis[storage].setItem(name, JSON.stringify(value));
   } catch { // full or forbidden: the page works without
   }
 }
@@ -36,4 +37,15 @@ export function remember(entry) {
   write(HISTORY, [entry, ...history().filter((one) => one.question !== entry.question)].slice(0, MOST));
 }
 
-export const forgetHistory = () => write(HISTORY, []);
+export function forgetHistory() {
+  write(HISTORY, []);
+  keepTurns([]);
+}
+
+/** The conversation of this tab, which outlasts loading the page again, as {question, answer}. */
+export function turns() {
+  const kept = read(TURNS, [], "sessionStorage");
+  return (Array.isArray(kept) ? kept : []).filter((one) => typeof one?.question === "string" && typeof one.answer === "string");
+}
+
+export const keepTurns = (list) => write(TURNS, list.slice(-MOST), "sessionStorage");

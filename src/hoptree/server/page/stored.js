@@ -28,7 +28,7 @@ export class StoredPage {
       document.title = `${result.answer || result.question} – Hoptree`;
       this.#view = new AnswerView({ question: result.question, corpus, id, wantedNode: query.has("node") ? Number(query.get("node")) : null, onNode: (node) => note("node", node) });
       const asked = { q: result.question, method: result.method, model: result.model, corpus };
-      this.body.replaceChildren(make("h1", { class: "as-question", text: result.question, dir: "auto" }),
+      this.body.replaceChildren(make("h1", { class: "as-question", text: result.asked || result.question, dir: "auto" }),
         make("p", { class: "note" }, `${t("Answered before, and shown as it was.")} `, link(write(["ask"], asked), t("Ask it again"))), this.#view.element);
       this.#view.show(result);
     } catch (problem) {

@@ -37,13 +37,19 @@ export function learn(rows) {
   for (const row of rows) fixed.set(row[0], row[column]);
 }
 
+/** A value of the server as the reader's language writes it: thousands, and the parts of seconds; 1.2 may be a node. */
+function written(name, value) {
+  if (/^\d{1,3}(,\d{3})+$/.test(value)) return digits(Number(value.replaceAll(",", "")));
+  return name === "seconds" && /^\d+\.\d$/.test(value) ? decimal(Number(value)) : value;
+}
+
 /** What the server said, in the reader's language where there are words for it. */
 export function translated(text) {
   if (!column || typeof text !== "string" || !text) return text;
   if (fixed.has(text)) return fixed.get(text);
   for (const [english, own] of varied) {
     const match = english.exec(text);
-    if (match) return filled(own, Object.fromEntries(Object.entries(match.groups).map(([name, value]) => [name, name === name.toUpperCase() ? translated(value) : value])));
+    if (match) return filled(own, Object.fromEntries(Object.entries(match.groups).map(([name, value]) => [name, name === name.toUpperCase() ? translated(value) : written(name, value)])));
   }
   const mark = ["; ", ", "].find((each) => text.includes(each) && text.split(each).every((part) => translated(part) !== part));
   return mark ? text.split(mark).map(translated).join(language === "zh" ? (mark === "; " ? "；" : "，") : mark) : text;

@@ -68,6 +68,20 @@ export function noAnswer(result) {
   return translated(result.sentence) || t("None: no answer was found.");
 }
 
+/** The reasons for a guess that its sentence gives. */
+const IN_SENTENCE = ["nothing that was read says so", "the model answered from its own knowledge, and nothing that was read says so"];
+
+/** Whether the sentence of an answer says that it is a guess, and why. */
+export const guesses = (result) => Boolean(result.sentence && result.answer) && IN_SENTENCE.includes(result.confidence?.reason);
+
+/** How well an answer is supported, with the reason; "" where its sentence says that. */
+export function support(result) {
+  const { level, reason } = result.confidence ?? {};
+  return level && !guesses(result) ? t("{level}: {reason}.", { level: capital(t(level)), reason: translated(reason) }) : "";
+}
+
+export const capital = (words) => words[0].toUpperCase() + words.slice(1);
+
 /** Two answers are the same whatever their capitals, articles and marks. */
 export const folded = (answer) =>
   String(answer ?? "").normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/\b(the|a|an)\b/g, " ").replace(/[^\p{L}\p{N}]+/gu, " ").trim();
