@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -298,33 +298,6 @@ def test_a_broken_file_that_has_not_changed_is_told_once(home: Path) -> None:
     broken.write_text("This is another one.", encoding="utf-8")
     os.utime(broken, ns=(0, 0))
     assert "broken.docx is damaged" in hoptree(home, "index", "update", "--out", "idx").stderr
-
-
-def test_changes_are_taken_in_while_it_watches(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    extra = home / "docs" / "watched.txt"
-    steps: list[Callable[[], object]] = [
-        lambda: None,
-        lambda: extra.write_text("Zebras are striped.", encoding="utf-8"),
-        lambda: (home / "docs").rename(home / "gone"),
-        lambda: (home / "gone").rename(home / "docs"),
-        lambda: extra.unlink(),
-    ]
-
-    def pause(seconds: float) -> None:
-        if not steps:
-            raise KeyboardInterrupt
-        steps.pop(0)()
-
-    monkeypatch.setattr("hoptree.cli.index.sleep", pause)
-    done = hoptree(home, "index", "docs", "--out", "new", "--watch")
-    assert done.returncode == 0
-    changes = [line.rpartition(": ")[2] for line in done.stdout.splitlines()]
-    assert changes[1:] == ["1 added, 50 unchanged", "1 removed, 50 unchanged"] or changes[1:] == [
-        "1 added",
-        "1 removed",
-    ]
-    assert "is gone. Still watching." in done.stderr
-    assert len(hoptree(home, "index", "update", "--out", "new", "--watch").stdout.splitlines()) == 1
 
 
 def test_the_questions_of_a_beir_folder_are_passed_over_and_named(home: Path) -> None:

@@ -199,3 +199,23 @@ def test_a_large_page_that_is_closed_properly_keeps_its_tables() -> None:
     table = "<table><tr><th>Keeper</th><th>Kept</th></tr><tr><td>Ada</td><td>bees</td></tr></table>"
     text = html_document(f"<div>{table}</div>" * 300, "a.html").text
     assert text.count("Keeper: Ada") == 300
+
+
+def test_a_cell_that_spans_rows_stands_in_each_and_has_its_visible_words_only() -> None:
+    rows = '<tr><td rowspan="2" colspan="2">Latvia<td>Riga<tr><td>H<sub>2</sub>O<style>td{}</style>'
+    page = f"<table><tr><th>Country<th>Of<th>City{rows}<tr><td>Norway<td>x<td>Oslo</table>"
+    assert passages(page)[0][1] == (
+        "Country: Latvia; City: Riga\n\nCountry: Latvia; City: H2O\n\nCountry: Norway; Of: x; City: Oslo"
+    )
+
+
+def test_years_name_columns() -> None:
+    page = "<table><tr><th>Region<th>2019<th>Q1 2020<th>7<tr><td>North<td>1<td>2<td>3</table>"
+    assert passages(page)[0][1] == "Region: North; 2019: 1; Q1 2020: 2; 7: 3"
+
+
+def test_spans_without_end_take_no_time() -> None:
+    cells = "<td rowspan=999 colspan=999>x" * 20_000
+    with patience(10):
+        text = html_document(f"<table><tr><th>a<th>b<tr>{cells}{'<tr><td>y' * 20_000}</table>", "a.html").text
+    assert len(text) < 5_000_000

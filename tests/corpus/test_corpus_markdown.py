@@ -119,3 +119,8 @@ def test_every_word_outside_of_marks_is_kept(pieces: list[str]) -> None:
 def test_long_texts_are_read_in_time(piece: str) -> None:
     with patience(5):
         list(chunk(markdown_document(piece * (100_000 // len(piece)), "a.md"), Chunking()))
+
+
+def test_links_with_brackets_and_entities_are_read_as_text() -> None:
+    text = "See [Foo](https://a.org/Foo_(bar)), [a](<b c.md>) and [x](a.md 'T'): AT&amp;T &lt;b&gt; &#xE000;`&amp;` &x;"
+    assert passages(text)[0][1] == "See Foo, a and x: AT&T <b>  &amp; &x;"

@@ -84,7 +84,8 @@ def xlsx(rows: str, strings: str = "", **sheets: str) -> bytes:
     listed = "".join(f'<sheet name="{name}" sheetId="{n}" r:id="r{n}"/>' for n, name in enumerate(names))
     targets = {f"r{n}": f"worksheet worksheets/sheet{n}.xml" for n in range(len(names))}
     formats = '<numFmt numFmtId="164" formatCode="[Red]yyyy\\-mm"/><numFmt numFmtId="165" formatCode="0&quot;d&quot;"/>'
-    cells = "".join(f'<xf numFmtId="{number}"/>' for number in (0, 14, 164, 165))
+    formats += '<numFmt numFmtId="166" formatCode="[h]:mm:ss"/>'
+    cells = "".join(f'<xf numFmtId="{number}"/>' for number in (0, 14, 164, 165, 166, 46))
     styles = f"<numFmts>{formats}</numFmts><cellXfs>{cells}</cellXfs>"
     return packed(
         {
@@ -175,6 +176,36 @@ def test_a_presentation_is_a_document_for_each_slide_with_its_notes(tmp_path: Pa
         ("deck.pptx#slide=2#1", "deck", "Name: Kite; Year: 2014"),
     ]
     assert next(read_passages(path)).metadata == (("slide", "1"),)
+
+
+def test_a_table_behind_the_number_of_a_slide_is_read(tmp_path: Path) -> None:
+    cell = "<a:tc><a:p><a:r><a:t>{}</a:t></a:r></a:p></a:tc>"
+    frame = f"<p:graphicFrame><a:tbl><a:tr>{cell.format('Ada')}</a:tr></a:tbl></p:graphicFrame>"
+    content = pptx(shape("title", "Start") + shape("sldNum", "7") + frame)
+    assert read(tmp_path / "deck.pptx", content)[0] == [("deck.pptx#slide=1#1", "deck › Start", "Ada")]
+
+
+def test_a_slide_of_few_words_has_the_language_of_the_one_before(tmp_path: Path) -> None:
+    (path := tmp_path / "deck.pptx").write_bytes(
+        pptx(shape("body", "Die Lage der Firma ist gut und wir sind mit dem Jahr zufrieden"), shape("body", "Umsatz"))
+    )
+    assert [dict(passage.metadata)["language"] for passage in read_passages(path)] == ["german"] * 2
+
+
+def test_cells_that_span_columns_and_rows_keep_the_names_of_their_columns(tmp_path: Path) -> None:
+    def cell(text: str, properties: str = "") -> str:
+        return f"<w:tc><w:tcPr>{properties}</w:tcPr>{p(text)}</w:tc>"
+
+    rows = (
+        cell("Name") + cell("East") + cell("West"),
+        cell("Both", '<w:gridSpan w:val="2"/>') + cell("five"),
+        cell("Bo", '<w:vMerge w:val="restart"/>') + cell("one") + cell("two"),
+        cell("", "<w:vMerge/>") + cell("three") + cell("four"),
+    )
+    content = docx(f"<w:tbl>{''.join(f'<w:tr>{row}</w:tr>' for row in rows)}</w:tbl>")
+    assert read(tmp_path / "a.docx", content)[0][0][2] == (
+        "Name: Both; West: five\n\nName: Bo; East: one; West: two\n\nName: Bo; East: three; West: four"
+    )
 
 
 def test_a_workbook_is_a_document_for_each_sheet_and_dates_are_dates(tmp_path: Path) -> None:
@@ -304,3 +335,9 @@ def test_any_damage_is_reported_and_raises_nothing(
     damaged = content[:at] + data.draw(st.binary(max_size=9)) + content[at + data.draw(st.integers(0, 40)) :]
     for _, _, text in read(tmp_path_factory.getbasetemp() / name, damaged)[0]:
         text.encode()
+
+
+def test_a_duration_is_no_date(tmp_path: Path) -> None:
+    cells = "".join(f'<c s="{style}"><v>1.5</v></c>' for style in (4, 5, 1))
+    shown = "36:00:00 | 36:00:00 | 1900-01-01 12:00:00"
+    assert read(tmp_path / "a.xlsx", xlsx(f"<row>{cells}</row>"))[0][0][2] == shown

@@ -144,3 +144,25 @@ def test_without_the_library_pdf_is_passed_over_and_the_extra_named(
     (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7\n")
     assert [passage.text for passage in read_passages(tmp_path, problems=problems)] == ["Words."]
     assert problems.sentences == ["a.pdf was not read: PDF needs pip install 'hoptree[docs]'."]
+
+
+@pytest.mark.parametrize("heading", ["CHAPTER {}. {}", "Article {}"])
+def test_the_heading_of_a_chapter_is_no_running_header(tmp_path: Path, heading: str) -> None:
+    words = ("Ada came.", "Bo sailed to Oslo by ship.", "Cy is the keeper.", "Dee left.")
+    headings = [heading.format(n, name) for n, name in ((1, "CATS"), (2, "DOGS"), (3, "BIRDS"), (3, "BIRDS"))]
+    pages = [f"{above}\n{text}" for above, text in zip(headings, words, strict=True)]
+    passages, _ = lenient(tmp_path / "a.pdf", pdf(*pages))
+    assert [passage.text.split() for passage in passages] == [*map(str.split, pages[:3]), ["Dee", "left."]]
+
+
+def test_a_number_is_neither_an_item_nor_that_of_an_only_page(tmp_path: Path) -> None:
+    lines = "The committee of the city met for the first time in\n1999 and the sum of what its members gave was\n42"
+    passages, _ = lenient(tmp_path / "a.pdf", pdf(lines))
+    assert [passage.text for passage in passages] == [lines.replace("\n", " ")]
+
+
+def test_a_title_that_cannot_be_used_costs_no_text(tmp_path: Path) -> None:
+    broken = "\\376\\377\\330\\000\\000a"  # half a character
+    for title in (broken, "Microsoft Word - a.doc"):
+        passages, problems = lenient(tmp_path / "a.pdf", pdf("Words.", title=title, outline=((broken, 0),)))
+        assert [(p.title, p.text) for p in passages] == [("a", "Words.")] and problems.broken == 0

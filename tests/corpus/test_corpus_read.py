@@ -378,3 +378,20 @@ def test_what_is_wrong_with_json_is_a_whole_sentence(tmp_path: Path, suffix: str
     assert list(read_passages(tmp_path / f"a{suffix}", problems=problems)) == []
     (said,) = problems.sentences
     assert why in said and " at." not in said and " at;" not in said and "starting" not in said
+
+
+def test_a_damaged_character_does_not_change_the_encoding_of_a_text(tmp_path: Path) -> None:
+    text = "Die Größe ist schön und für alle müde Bären gemütlich.\n"
+    for damaged in (text.encode() * 3 + b"\xc3", text.encode() + b"\xff" + text.encode() * 2):
+        passages, problems = lenient(write(tmp_path / "a.txt", damaged))
+        assert passages[0].text.startswith(text) and "\ufffd" in passages[0].text
+        assert problems.notes == ["a.txt is no UTF-8 text and was read as UTF-8 with damaged characters."]
+
+
+def test_a_file_of_questions_without_passages_refuses_no_folder(tmp_path: Path) -> None:
+    write(tmp_path / "dev.jsonl", '{"id": "q", "question": "Who?", "answers": ["Ada"]}\n' * 150)
+    write(tmp_path / "dev.json", json.dumps([{"question": "Who?"}] * 150))
+    write(tmp_path / "a.txt", "Words.")
+    passages, problems = lenient(tmp_path)
+    assert [passage.text for passage in passages] == ["Words."] and problems.counts == {"files of questions": 2}
+    assert problems.notes[1] == "dev.jsonl holds questions without passages and is not read."

@@ -66,7 +66,9 @@ def test_restructured_text_has_titles_by_their_underlines_and_words_without_role
 
 
 @given(
-    st.lists(st.sampled_from(["===", "---", "\n", "ab", ".. ", "::", "`", "*", ":a:", " ", "   "])).map("".join)
+    st.lists(
+        st.sampled_from(["===", "= =\n", "+-+\n", "|", "---", "\n", "ab", ".. ", "::", "`", "*", ":a:", " ", "   "])
+    ).map("".join)
     | st.text()
 )
 def test_any_text_is_restructured_text(text: str) -> None:
@@ -75,7 +77,9 @@ def test_any_text_is_restructured_text(text: str) -> None:
         assert passage.text == document.text[passage.start : passage.end]
 
 
-@pytest.mark.parametrize("piece", ["`", "*", ":a:`", "= ", "\n", "a\n===\n", ".. a::\n", "_"])
+@pytest.mark.parametrize(
+    "piece", ["`", "*", ":a:`", "= ", "\n", "a\n===\n", ".. a::\n", "_", "= =\n", "= =\n\nx\n", "+-+\n|x|\n", "+--+\n"]
+)
 def test_long_texts_are_read_in_time(piece: str) -> None:
     with patience(5):
         rst_document(piece * (100_000 // len(piece)), "a.rst")
@@ -340,3 +344,114 @@ def test_json_that_holds_no_passages_is_read_as_it_is(tmp_path: Path) -> None:
     assert read(tmp_path / "events.jsonl", events)[0][2] == events
     table = '[{"country": "Latvia"}, {"country": "Norway"}]'
     assert read(tmp_path / "table.json", table)[0][2] == table
+
+
+def test_many_rows_without_passages_refuse_no_folder(tmp_path: Path) -> None:
+    people = json.dumps([{"id": number, "name": "Ada"} for number in range(150)])
+    assert read(tmp_path / "people.json", people)[0][2].startswith('[{"id": 0, "name"')
+    assert read(tmp_path / "people.jsonl", people[1:-1].replace("}, ", "}\n"))[0][2].startswith('{"id": 0, "name"')
+    assert read(tmp_path / "words.json", json.dumps(["kite"] * 150))[0][2].startswith('["kite"')
+    answers = "question,answer\n" + "How do I fly?,With wings.\n" * 150
+    assert read(tmp_path / "faq.csv", answers)[0][2].startswith("question: How do I fly?; answer: With wings.\n")
+
+
+def test_years_in_a_row_name_columns_and_other_numbers_do_not(tmp_path: Path) -> None:
+    assert read(tmp_path / "a.csv", "Region,2019,2020\nNorth,5,7\n")[0][2] == "Region: North; 2019: 5; 2020: 7"
+    assert read(tmp_path / "a.csv", "Ada,1815,1852\nBo,1879,1955\n")[0][2] == "Ada | 1815 | 1852\n\nBo | 1879 | 1955"
+
+
+def test_a_message_without_a_known_encoding_is_decoded_as_a_file_is(tmp_path: Path) -> None:
+    for head in ("", "Content-Type: text/plain; charset=unknown-8bit\n"):
+        for encoding in ("utf-8", "latin-1"):
+            content = f"From: a@b.c\nSubject: S\n{head}\nDie Größe passt.\n".encode(encoding)
+            assert read(tmp_path / "a.eml", content)[0][2].endswith("Die Größe passt.")
+
+
+def test_a_message_in_html_keeps_its_headings(tmp_path: Path) -> None:
+    html = "<p>Hello</p><h1>Your flight</h1><h2>is cancelled</h2><p>Sorry.</p>"
+    content = f"From: a@b.c\nSubject: S\nContent-Type: text/html\n\n{html}\n"
+    assert read(tmp_path / "a.eml", content)[0][2].split("\n\n")[1:] == [
+        "Hello",
+        "Your flight",
+        "is cancelled",
+        "Sorry.",
+    ]
+
+
+def test_a_line_that_begins_with_from_begins_no_message(tmp_path: Path) -> None:
+    head = "From a@b.c Mon Jan  1 00:00:00 2020\nFrom: a@b.c\nSubject: S\n\n"
+    content = f"{head}We saw Riga.\n\nFrom there we went to Oslo.\n\n{head}Two.\n"
+    texts = [row[2].partition("\n\n")[2] for row in read(tmp_path / "a.mbox", content)]
+    assert texts == ["We saw Riga.\n\nFrom there we went to Oslo.", "Two."]
+
+
+def test_restructured_text_keeps_footnotes_and_fields_of_descriptions(tmp_path: Path) -> None:
+    text = """Sums
+====
+
+.. function:: add(a, b)
+   :noindex:
+
+   Add two.
+
+   :param a: the first
+   :returns: the sum
+
+.. deprecated:: 3.8
+
+See [Mil02]_.
+
+.. [Mil02] Miller wrote
+   of cats.
+.. [1] And of *dogs*.
+.. a comment
+"""
+    assert read(tmp_path / "a.rst", text)[0][2] == (
+        "add(a, b)\n\n   Add two.\n\n   :param a: the first\n   :returns: the sum\n\n"
+        "deprecated: 3.8\n\nSee [Mil02]_.\n\n[Mil02] Miller wrote\n   of cats.\n\n[1] And of dogs."
+    )
+
+
+def test_passages_of_a_table_in_latin_1_are_read(tmp_path: Path) -> None:
+    for name, separator in (("a.csv", ","), ("a.tsv", "\t")):
+        table = separator.join(("id", "text\n7")) + f"{separator}Die Größe passt.\n"
+        assert read(tmp_path / name, table.encode("latin-1")) == [("7", "", "Die Größe passt.")]
+
+
+SIMPLE = """
+=====  ======
+Name   Born
+       in
+=====  ======
+Ada    *Riga*
+李 白  Oslo
+       too
+Bo
+=====  ======
+"""
+GRID = """
++------+--------+
+| Name | Born   |
+|      | in     |
++======+========+
+| Ada  | *Riga* |
++------+--------+
+| 李白 | Oslo   |
+|      | too    |
++------+--------+
+| Bo            |
++------+--------+
+"""
+
+
+@pytest.mark.parametrize("table", [SIMPLE, GRID])
+def test_tables_of_restructured_text_are_rows_with_the_names_of_their_columns(tmp_path: Path, table: str) -> None:
+    text = read(tmp_path / "a.rst", f"Above.\n{table}\nBelow.\n")[0][2].replace("李 白", "李白")
+    rows = ["Name: Ada; Born in: Riga", "Name: 李白; Born in: Oslo too", "Name: Bo"]
+    assert text.split("\n\n") == ["Above.", *rows, "Below."]
+
+
+def test_a_table_of_restructured_text_without_names_or_end_keeps_its_words(tmp_path: Path) -> None:
+    for table in ("=== ===\nAda 5\nBo  7\n=== ===\n", "+---+-+\n|Ada|5|\n+---+-+\n|Bo |7|\n+---+-+\n"):
+        assert read(tmp_path / "a.rst", table)[0][2] == "Ada | 5\n\nBo | 7"
+    assert read(tmp_path / "a.rst", "=== ===\nAda 5\n\nBo  7\n")[0][2] == "=== ===\nAda 5\n\nBo  7"

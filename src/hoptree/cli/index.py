@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 from hoptree.cli.console import clean, counted, echo, print_json, stoppable, warn
 from hoptree.cli.options import AsJson
 from hoptree.cli.progress import shown_indexing
-from hoptree.core.errors import ConfigError, CorpusError, InputError, closest
+from hoptree.core.errors import ConfigError, CorpusError, InputError, ModelError, closest
 from hoptree.corpus.chunk import Chunking
 from hoptree.corpus.files import suffix_of
 from hoptree.retrieval import indexing
@@ -146,7 +146,7 @@ def build(
         outcome = indexing.build_index(sources, out, settings=settings, reading=reading, on_progress=progress)
     _report(outcome, out, as_json)
     if watch:
-        _keep_current(out, as_json)
+        _keep_current(out, None, as_json)
 
 
 @app.command()
@@ -180,20 +180,24 @@ def update(
         outcome = indexing.update_index(out, reread=reread, skip_broken=skip_broken, on_progress=progress)
     _report(outcome, out, as_json)
     if watch:
-        _keep_current(out, as_json)
+        _keep_current(out, skip_broken, as_json)
 
 
-def _keep_current(out: Path, as_json: bool) -> None:
+def _keep_current(out: Path, skip_broken: int | None, as_json: bool) -> None:
     """Update the index whenever its sources have changed."""
     typer.echo("Watching for changes; Ctrl-C ends it.", err=True)
+    failure = ""
     with suppress(KeyboardInterrupt):
         while True:
             sleep(_WATCH_INTERVAL_S)
             try:
                 if not checking.is_current(out):
-                    _report(indexing.update_index(out), out, as_json)
-            except CorpusError as error:  # a folder that is gone, say, may come back
-                warn(f"{error.cause} Still watching.")
+                    _report(indexing.update_index(out, skip_broken=skip_broken), out, as_json)
+                failure = ""
+            except (CorpusError, ModelError) as error:  # a folder that is gone, or an endpoint, may come back
+                if error.cause != failure:
+                    warn(f"{error.cause} Still watching.")
+                failure = error.cause
 
 
 @app.command()

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -154,21 +154,25 @@ def short(heading: str) -> str:
 
 
 _NUMBER = re.compile(r"[^\w]*\d[\d\s.,:/%()€$£+-]*$")
+_YEAR, _MAX_YEARS_APART = re.compile(r"(?:1[5-9]|20)\d\d$"), 10
 _MAX_COLUMN_CHARS = 100
 
 
-def table_lines(rows: Iterable[Mapping[int, str]]) -> Iterator[str]:
+def table_lines(rows: Iterable[Mapping[int, str]], *, named: bool = False) -> Iterator[str]:
     """Yield a line for each table row, with its column names.
 
-    The first row of two cells or more names the columns, unless a cell of it is a number, long or repeated.
+    The first row of two cells or more names the columns, unless a cell of it is long, repeated or a number. Years in
+    a row ("2019", "2020") are names; if the columns are `named` for certain, every number is.
     """
     names: Mapping[int, str] | None = None
     unused: dict[int, str] = {}
     for row in rows:
         cells = {at: words for at, cell in row.items() if (words := " ".join(cell.split()))}
         if names is None and len(cells) > 1:
-            values = cells.values()
-            are_names = not any(len(cell) > _MAX_COLUMN_CHARS or _NUMBER.match(cell) for cell in values)
+            values = list(cells.values())
+            numbers = [] if named else [cell for cell in values if _NUMBER.match(cell)]
+            are_names = not any(len(cell) > _MAX_COLUMN_CHARS for cell in values)
+            are_names = are_names and (not numbers or (len(numbers) < len(values) and _are_years(numbers)))
             names = cells if are_names and len(set(values)) == len(cells) else {}
             unused = dict(names)
             if names:
@@ -176,10 +180,18 @@ def table_lines(rows: Iterable[Mapping[int, str]]) -> Iterator[str]:
         if cells:
             for at in cells.keys() & unused.keys():
                 del unused[at]
-            named = (f"{names[at]}: {cell}" if names and at in names else cell for at, cell in cells.items())
-            yield ("; " if names else " | ").join(named)
+            with_names = (f"{names[at]}: {cell}" if names and at in names else cell for at, cell in cells.items())
+            yield ("; " if names else " | ").join(with_names)
     if unused:  # columns without a cell
         yield " | ".join(unused.values())
+
+
+def _are_years(cells: Sequence[str]) -> bool:
+    """Tell whether cells are two or more years at equal, short distances."""
+    if len(cells) < 2 or not all(map(_YEAR.match, cells)):
+        return False
+    steps = {int(year) - int(before) for before, year in pairwise(cells)}
+    return len(steps) == 1 and abs(steps.pop()) <= _MAX_YEARS_APART
 
 
 _LONG_TABLE_ROWS = 100

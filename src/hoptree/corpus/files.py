@@ -201,7 +201,15 @@ _GZIP_READ_BYTES = 2**11  # small, as the block in which a file turns out to be 
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_BYTES = 8192
 LATIN = "Latin-1"
-GUESSES = (LATIN, "gb18030", "euc_jp", "euc_kr")  # encodings that a text is read in because it is nothing else
+DAMAGED_UTF8 = "UTF-8 with damaged characters"
+GUESSES = (
+    LATIN,
+    DAMAGED_UTF8,
+    "gb18030",
+    "euc_jp",
+    "euc_kr",
+)  # encodings that a text is read in because it is nothing else
+_REPLACEMENT, _MIN_SOUND = "\ufffd", 5  # of so many characters beyond ASCII one may be damaged
 _HIGH_BYTES = re.compile(rb"[\x80-\xff]+")
 _MIN_HIGH_BYTES, _MIN_HIGH_SHARE = 16, 0.1
 _MIN_PAIRED_SHARE, _MIN_KANA_SHARE, _MIN_HANGUL_SHARE = 0.9, 0.2, 0.9
@@ -296,8 +304,8 @@ def bom_encoding(head: bytes) -> str:
 def decode(content: bytes) -> tuple[str, str]:
     """Return a text and its encoding; "" twice if it is none.
 
-    What is neither and has no control characters is Chinese, Japanese or Korean where bytes above 127 come in pairs,
-    and else Latin-1, read as Windows means it.
+    A text that is UTF-8 but for a few bytes is read as that. What is neither and has no control characters is Chinese,
+    Japanese or Korean where bytes above 127 come in pairs, and else Latin-1, read as Windows means it.
     """
     head = content[:_HEAD_BYTES]
     encoding = bom_encoding(head) or _utf16_without_mark(head) or "utf-8"
@@ -309,6 +317,10 @@ def decode(content: bytes) -> tuple[str, str]:
         controls = len(head) - len(head.translate(None, _CONTROLS)) + head.count(0)
         if encoding != "utf-8" or controls > len(head) * _MAX_CONTROL_SHARE:
             return "", ""
+    if encoding == "utf-8":
+        text = content.decode(encoding, "replace")
+        if text.count(_REPLACEMENT) * _MIN_SOUND < len(text) - len(text.encode("ascii", "ignore")):
+            return text, DAMAGED_UTF8
     if guess := _paired_encoding(head):
         with suppress(UnicodeDecodeError):
             return content.decode(guess), guess

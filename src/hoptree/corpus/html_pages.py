@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 
@@ -44,6 +44,7 @@ _TURNING = word_set("next prev previous up home top zurück weiter nach-oben 上
 """The words of links that turn the pages of a manual."""
 _PERMALINK, _HEADING_LINKS = "¶", frozenset(("#", "§", "🔗", "¶"))
 """The words of links that show the address of a heading."""
+_MAX_SPANNING, _MAX_REPEATED_CHARS = 50, 1_000  # cells that span rows, and what each of them comes to
 _MAX_DEPTH = 512  # as in browsers
 _MAX_COPIES = 1_000_000
 _FORMATTING = word_set("a b big code em font i nobr s small strike strong tt u")
@@ -229,7 +230,7 @@ class _Page:
                     continue
                 if tag == "table" and (rows := _named_rows(node)):
                     self._widen("\n\n")
-                    for line in table_lines(rows):
+                    for line in table_lines(rows, named=True):
                         self._put(line)
                         self._widen("\n\n")
                     continue
@@ -315,22 +316,37 @@ class _Page:
 
 def _named_rows(table: LexborNode) -> list[dict[int, str]]:
     """Return the cells of a table with a heading row; else none."""
-    if any(node.tag in ("table", "h1", "h2", "h3", "h4", "pre") for node in islice(table.traverse(), 1, None)):
+    if any(node.tag in ("table", "pre", *_HEADINGS) for node in islice(table.traverse(), 1, None)):
         return []
     rows = table.css("tr")
     names = [cell.tag for cell in rows[0].iter()] if rows else []
     if len(rows) < 2 or len(names) < 2 or set(names) != {"th"}:
         return []
     caption = table.css_first("caption")
-    return [*([{0: caption.text()}] if caption else []), *map(_cells, rows)]
+    return [*([{0: _Page(caption, "").text}] if caption else []), *_cells(rows)]
 
 
-def _cells(row: LexborNode) -> dict[int, str]:
-    cells: dict[int, str] = {}
-    at = 0
-    for cell in row.iter():
-        if cell.tag in _CELLS:
-            cells[at] = cell.text(separator=" ")
-            span = cell.attributes.get("colspan") or "1"
-            at += int(span) if span.isdecimal() and len(span) < 4 else 1
-    return cells
+def _cells(rows: Iterable[LexborNode]) -> Iterator[dict[int, str]]:
+    """Yield the cells of rows; a short one that spans rows stands in each."""
+    below: dict[int, tuple[int, str]] = {}
+    for row in rows:
+        cells = {at: words for at, (_, words) in below.items()}
+        below = {at: (left - 1, words) for at, (left, words) in below.items() if left > 1}
+        at = 0
+        for cell in row.iter():
+            if cell.tag not in _CELLS:
+                continue
+            while at in cells:
+                at += 1
+            cells[at] = _Page(cell, "").text
+            columns, lines = _span(cell, "colspan"), _span(cell, "rowspan")
+            if lines > 1 and len(below) < _MAX_SPANNING:
+                below[at] = lines - 1, cells[at] if len(cells[at]) * lines <= _MAX_REPEATED_CHARS else ""
+                below |= dict.fromkeys(range(at + 1, at + min(columns, _MAX_SPANNING)), (lines - 1, ""))
+            at += columns
+        yield dict(sorted(cells.items()))
+
+
+def _span(cell: LexborNode, direction: str) -> int:
+    span = cell.attributes.get(direction) or "1"
+    return max(int(span), 1) if span.isdecimal() and len(span) < 4 else 1

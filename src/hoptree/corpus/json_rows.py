@@ -23,8 +23,13 @@ _SPACE = re.compile(r"[\s,]*")
 _decode = json.JSONDecoder().raw_decode
 
 
-def read_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[tuple[int, str]]:
-    """Yield non-blank lines with numbers; skip broken ones."""
+def read_lines(
+    stream: io.BufferedReader, name: str, problems: Problems, *, guess: bool = False
+) -> Iterator[tuple[int, str]]:
+    """Yield non-blank lines with numbers; skip broken ones.
+
+    `guess` the encoding of lines that are no UTF-8.
+    """
     head = stream.peek(8192)[:8192]
     if is_binary(head, name, problems):
         return
@@ -33,7 +38,7 @@ def read_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iter
         stream.read(3)
     try:
         if encoding in ("", "utf-8-sig"):
-            yield from _utf8_lines(stream, name, problems)
+            yield from _utf8_lines(stream, name, problems, guess)
         else:
             with io.TextIOWrapper(stream, encoding, newline="\n") as text:
                 yield from ((number, line) for number, line in enumerate(text, 1) if not line.isspace())
@@ -43,8 +48,8 @@ def read_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iter
         problems.add("files that are no text", f"{name} is no {encoding} text: {error}.", cuts=True)
 
 
-def _utf8_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[tuple[int, str]]:
-    number = 0
+def _utf8_lines(stream: io.BufferedReader, name: str, problems: Problems, guess: bool) -> Iterator[tuple[int, str]]:
+    number, noted = 0, False
     readline = stream.readline
     while raw := readline(MAX_LINE_BYTES):
         number += 1
@@ -57,6 +62,13 @@ def _utf8_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Ite
         try:
             line = raw.decode()
         except UnicodeDecodeError:
+            line, encoding = decode(raw) if guess else ("", "")
+            if encoding and not line.isspace():
+                if not noted:
+                    problems.note("texts that are no UTF-8", f"{name} is no UTF-8 text; lines were read as {encoding}.")
+                noted = True
+                yield number, line
+                continue
             problems.add("broken lines", f"Line {number} of {name} is no UTF-8 text.")
             continue
         if not line.isspace():
@@ -241,26 +253,50 @@ class _Reader:
 _DEFAULT_COLUMNS = ["id", "text", "title"]
 _SYNONYMS = {"pid": "id", "passage": "text"}
 _HEADER_COLUMNS = frozenset(("text", "contents", "question"))
-"""A first line with one of these names the columns of passages."""
+"""A first line with one of these names the columns of passages or questions."""
 _SEPARATORS = ",;\t|"
 _MAX_CELL_CHARS = 2**20
 
 
-_ROW_KEYS = re.compile(rb'"(?:text|contents|question|paragraphs|context|_?id)"\s*:')
+_ROW_KEYS = re.compile(rb'"(?:text|contents|question|paragraphs|context)"\s*:')
+_PASSAGE_FIELDS = frozenset(("text", "contents", "paragraphs", "context"))
+_ID_KEYS = re.compile(rb'"_?id"\s*:')
 _OBJECT = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[?\s*\{\s*(?:\}|\"[^\"]*\"\s*:)")
 
 
 def holds_other_json(stream: io.BufferedReader) -> bool:
     """Return whether a JSON file holds other things than passages."""
     head = stream.peek(_BLOCK_BYTES)[:_BLOCK_BYTES]
-    return bool(_OBJECT.match(head)) and not _ROW_KEYS.search(head)
+    if _ROW_KEYS.search(head):
+        return False
+    if _first_value(head) is None:  # broken, or ending beyond the head
+        return bool(_OBJECT.match(head)) and not _ID_KEYS.search(head)
+    return True
+
+
+def holds_questions(stream: io.BufferedReader) -> bool:
+    """Return whether the first row of a JSON file is a question without passages."""
+    row = _first_value(stream.peek(_BLOCK_BYTES)[:_BLOCK_BYTES])
+    return isinstance(row, dict) and isinstance(row.get("question"), str) and _PASSAGE_FIELDS.isdisjoint(row)
+
+
+def _first_value(head: bytes) -> Any:
+    """Return a JSON text's first value or item; None if it may go on."""
+    text = head.decode("utf-8-sig", "replace").lstrip()
+    try:
+        value, end = _decode(text, len(text) - len(text.removeprefix("[").lstrip()))
+    except (ValueError, RecursionError):
+        return None
+    return value if end < len(text) or isinstance(value, dict | list) else None
 
 
 def holds_passages(stream: io.BufferedReader, separator: str) -> bool:
     """Return whether a CSV or TSV file has a passage a line."""
     head = stream.peek(_BLOCK_BYTES)[:_BLOCK_BYTES]
     first = next((line for line in decode(head)[0].lstrip("\ufeff").splitlines() if line.strip()), "")
-    return bool(_passage_columns(first.split(separator)))
+    columns = set(_passage_columns(first.split(separator)))
+    # Questions without passages, such as those with answers, are a table.
+    return not columns.isdisjoint(_PASSAGE_FIELDS)
 
 
 def _passage_columns(fields: list[str]) -> list[str]:
@@ -276,7 +312,7 @@ def _passage_columns(fields: list[str]) -> list[str]:
 
 def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
     """Yield rows by the first line's names, or of id, text and title; skip others."""
-    lines = read_lines(stream, name, problems)
+    lines = read_lines(stream, name, problems, guess=True)
     cells = ((number, [unquoted(field) for field in line.rstrip("\r\n").split("\t")]) for number, line in lines)
     for number, names, fields in _passage_rows(cells):
         if len(fields) < min(2, len(names)) or len(fields) > len(names):
@@ -287,7 +323,7 @@ def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
 
 def read_csv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
     """Yield the passage rows of a CSV file with their end lines."""
-    lines = (line for _, line in read_lines(stream, name, problems))
+    lines = (line for _, line in read_lines(stream, name, problems, guess=True))
     for number, names, fields in _passage_rows(_cells(lines, ",", name, problems)):
         yield number, dict(zip(names, fields, strict=False))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import re
@@ -18,13 +19,16 @@ from hoptree.corpus.contents import is_entry
 from hoptree.corpus.document import Document, Problems, TextBuilder, short, table_lines
 from hoptree.corpus.files import read_text, stem, text_document, text_reader
 from hoptree.corpus.references import heading_anchor, place_name, resolve_link
+from hoptree.corpus.rst_tables import with_rows
 from hoptree.text.names import word_set
 
 _FRONT_LINES = 500
 _QUOTED = re.compile(r"^([\"'])(.*)\1$", re.DOTALL)
 _KEY = re.compile(r"([A-Za-z_][\w -]*):(?:[ \t]+(.*))?$")
-_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\[\]]*\])")
-_TARGET = re.compile(r"(?<!\!)\[([^\[\]]*)\]\(<?([^()<>\s]+)>?(?:\s+\"[^\"]*\")?\)")
+_LINKED = r"\((?:<([^<>\n]{0,500})>|([^()<>\s]*(?:\([^()<>\s]*\)[^()<>\s]*)*))(?:\s+(?:\"[^\"]*\"|'[^']*'))?\)"
+_LINK = re.compile(rf"!?\[([^\[\]]*)\](?:{_LINKED}|\[[^\[\]]*\])")
+_TARGET = re.compile(rf"(?<!\!)\[([^\[\]]*)\]{_LINKED}")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _CODE = re.compile(r"\\([!-/:-@\[-`{-~])|(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.DOTALL)
 _STARS = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])")
 _UNDERSCORES = re.compile(r"(?<!\w)(_{1,3})(?=[^\s_])([^_\n]*[^\s_])\1(?!\w)")
@@ -77,7 +81,7 @@ class _Blocks:
     def _inline(self, token: Token, words: str) -> None:
         linked: list[str] = []
         for match in _TARGET.finditer(token.content[:_MAX_INLINE_CHARS]):
-            if place := resolve_link(match[2], self._name):
+            if place := resolve_link(match[2] or match[3] or "", self._name):
                 self._builder.refer(place)
                 linked.append(_plain(match[1]))
         if self._opening in ("th_open", "td_open") and self._rows:
@@ -104,6 +108,7 @@ def _plain(text: str) -> str:
     text = _TAG.sub(lambda tag: tag[1] or "", text)
     for _ in range(2):  # emphasis in emphasis
         text = _UNDERSCORES.sub(r"\2", _STARS.sub(r"\2", text))
+    text = _ENTITY.sub(lambda entity: html.unescape(entity[0]).replace(_KEPT, " "), text)
     pieces = iter(kept)
     return re.sub(_KEPT, lambda _: next(pieces), text) if kept else text
 
@@ -154,6 +159,9 @@ def _front_values(text: str) -> list[str]:
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}\s*$")
 _DIRECTIVE = re.compile(r"(\s*)\.\.(?: ([\w:-]+)::)?(?: (.*))?$")
+_FOOTNOTE = re.compile(r"(\s*)\.\. (\[[^\[\]]{1,100}\]\s.*)$")
+_OPTION = re.compile(r"\s+:[\w-]+:(\s|$)")
+_VERSIONS = word_set("versionadded versionchanged versionremoved deprecated")
 _WITHOUT_ARGUMENT = word_set(
     "code-block code sourcecode highlight image figure include literalinclude index toctree raw"
 )
@@ -170,8 +178,10 @@ def rst_document(text: str, name: str) -> Document:
     levels: list[str] = []  # the adornments of titles, from the highest level on
     paragraph: list[str] = []
     dropped = -1  # the indentation of a comment or a list of files, which ends where a line is indented no more than it
-    lines = text.split("\n")
+    options = False  # whether the line above is a directive, or an option of one
+    lines = list(with_rows(text.split("\n")))
     for at, line in enumerate(lines):
+        may_be_option, options = options, False
         indent = len(line) - len(line.lstrip())
         below = lines[at + 1] if at + 1 < len(lines) else ""
         above = lines[at - 1] if at else ""
@@ -185,18 +195,23 @@ def rst_document(text: str, name: str) -> Document:
             paragraph.clear()
         elif label := _LABEL.match(line):
             builder.anchor(f"{_LABELLED}{' '.join(label[1].casefold().split())}")
+        elif footnote := _FOOTNOTE.match(line):
+            builder.add(["\n".join(paragraph)])
+            paragraph[:] = [_plain_rst(footnote[2])]
         elif (match := _DIRECTIVE.match(line)) and not _ADORNMENT.match(below):
-            kind, argument = match[2], match[3] or ""
+            kind, argument, options = match[2], match[3] or "", True
             if kind is None or kind in ("toctree", "index", "raw"):
                 dropped = indent
             elif kind not in _WITHOUT_ARGUMENT:
-                paragraph.append(_plain_rst(argument))
+                paragraph.append(f"{kind}: {argument}" if kind in _VERSIONS else _plain_rst(argument))
         elif _ADORNMENT.match(below) and len(below.rstrip()) >= len(line.strip()) * 0.9 and not paragraph:
             style = below[0] * (2 if above[:1] == below[0] and _ADORNMENT.match(above) else 1)
             if style not in levels:
                 levels.append(style)
             builder.heading(levels.index(style) + 1, _plain_rst(line.strip()))
-        elif not (indent and re.match(r"\s+:[\w-]+:(\s|$)", line)):  # an option of a directive
+        elif may_be_option and _OPTION.match(line):
+            options = True
+        else:
             for role, target in _REFERENCE.findall(line):
                 builder.refer(_rst_place(role, target, name))
             paragraph.append(_plain_rst(line))

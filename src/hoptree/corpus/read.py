@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,6 +46,7 @@ from hoptree.corpus.json_rows import (
     Row,
     holds_other_json,
     holds_passages,
+    holds_questions,
     read_csv,
     read_json_lines,
     read_json_values,
@@ -54,6 +56,7 @@ from hoptree.corpus.json_rows import (
 from hoptree.corpus.markup import read_markdown, read_notebook, read_plain, read_rst
 from hoptree.corpus.office import read_docx, read_epub, read_pptx, read_xlsx
 from hoptree.corpus.records import read_mail, read_records
+from hoptree.corpus.zipped_xml import GIVEN_TITLE
 from hoptree.text.tokens import is_unspaced, language_of
 
 _PDFIUM = threading.Lock()  # PDFium may be used by one thread at a time
@@ -61,9 +64,18 @@ _EDGE_LINES, _MIN_REPEATS = 2, 3
 """Lines at the top and the bottom of pages, and how many pages a line begins alike on that is a header or footer."""
 _FORM_CHARS, _CAPITALS_CHARS = 20, 8
 _MAX_NUMBER_CHARS = 20  # of a chapter, before its heading
-_PAGE_NUMBER = re.compile(r"\W*(?:(?:page|seite|p\.)\s*)?(?:\d+|[ivxlc]+)(?:\s*(?:/|of|von)\s*\d+)?\W*$", re.IGNORECASE)
+_PAGE_NUMBER = re.compile(
+    r"\W*(?:(?:page|seite|p\.)\s*)?(?:\d+|(?=[ivxlc])(?:x[lc]|l?x{0,3})(?:i[xv]|v?i{0,3}))(?:\s*(?:/|of|von)\s*\d+)?\W*$",
+    re.IGNORECASE,
+)
+_NUMBERS = re.compile(r"\d+")
+_PART = re.compile(
+    r"(?:chapter|article|section|part|appendix|annex|kapitel|artikel|abschnitt|teil|anhang|§)\s*(?:\d+|[A-Z]\b|[IVXLC]+\b)",
+    re.IGNORECASE,
+)
+"""Begins a chapter, unless it is the header of a further page of the same one."""
 _LEADERS = re.compile(r"(?:\s{0,9}\.){4,}\s*")
-_ITEM = re.compile(r"(?:[•‣▪◦–*-]\s|\(?\d+(?:\.\d+)*[.)]?\s+\S|[a-z]\)\s)")
+_ITEM = re.compile(r"(?:[•‣▪◦–*-]\s|\(?\d{1,3}(?:\.\d+)*[.)]\s+\S|\d+(?:\.\d+)+\s+[^\W\d_a-z]|[a-z]\)\s)")
 _FULL_LINE = 0.75  # of the width of a page: a line that is shorter may end a paragraph
 
 
@@ -83,11 +95,12 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
     with _PDFIUM:
         try:
             with closing(pdfium.PdfDocument(content)) as pdf:
-                title = short(pdf.get_metadata_dict().get("Title", "")) or stem(name)
+                title = _spelled(partial(pdf.get_metadata_value, "Title"))
+                title = stem(name) if not title or GIVEN_TITLE.match(title) else title
                 for mark in pdf.get_toc():
                     target = mark.get_dest()
                     if target is not None and target.get_index() is not None:
-                        headings.setdefault(target.get_index(), []).append((mark.level + 1, short(mark.get_title())))
+                        headings.setdefault(target.get_index(), []).append((mark.level + 1, _spelled(mark.get_title)))
                 left = MAX_DOCUMENT_BYTES
                 for number in range(len(pdf)):
                     texts.append(_page_text(pdf, number, name, problems))
@@ -119,6 +132,13 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
         problems.note("empty documents", sentence)
 
 
+def _spelled(read: Callable[[], str]) -> str:
+    """Return a title or heading; "" if it is broken Unicode."""
+    with suppress(UnicodeError):
+        return short(read())
+    return ""
+
+
 def _page_text(pdf: Any, number: int, name: str, problems: Problems) -> str:
     """Return the text of a page with line-end hyphens undone."""
     try:
@@ -139,18 +159,24 @@ def _without_running(texts: Sequence[str]) -> list[list[str]]:
     counts = Counter(form for lines in edges for form in set(map(_form, lines)))
 
     def runs(line: str) -> bool:
-        return bool(_PAGE_NUMBER.match(line)) or counts[_form(line)] >= _MIN_REPEATS
+        return bool(_PAGE_NUMBER.match(line) and len(pages) > 1) or counts[_form(line)] >= _MIN_REPEATS
 
-    for page in pages:
+    heads = [[(m[0].casefold(), line) for line in page[:_EDGE_LINES] if (m := _PART.match(line))] for page in pages]
+    names = Counter(_NUMBERS.sub("#", line) for _, line in {head for on_page in heads for head in on_page})
+    begun: set[str] = set()
+    for page, on_page in zip(pages, heads, strict=True):
+        named = {line: part for part, line in on_page if len(line) == len(part) or names[_NUMBERS.sub("#", line)] == 1}
+        headings = [line for line, part in named.items() if part not in begun]
+        begun.update(part for part, _ in on_page)
         for at in (*[0] * _EDGE_LINES, *[-1] * _EDGE_LINES):
-            if page and runs(page[at]):
+            if page and page[at] not in headings and runs(page[at]):
                 del page[at]
     return pages
 
 
 def _form(line: str) -> str:
     """Return how a line begins, without its numbers."""
-    return re.sub(r"\d+", "#", line)[: _CAPITALS_CHARS if line.isupper() else _FORM_CHARS]
+    return _NUMBERS.sub("#", line)[: _CAPITALS_CHARS if line.isupper() else _FORM_CHARS]
 
 
 def _paragraphs(lines: Sequence[str], headings: list[tuple[int, str]]) -> list[str]:
@@ -282,13 +308,15 @@ def read_documents(
         rows = read_rows(file, problems=problems, on_bytes=on_bytes)
         yield from _in_their_language(read_records(rows, file.name, problems, plain=_document))
         return
+    language = "english"
     try:
         with open_bytes(file.path, on_bytes) as stream:
             for document in reader(stream, file.name, problems):
                 if not document.text or document.text.isspace():
                     problems.note("empty documents", f"{document.id} is empty.")
                 else:
-                    yield _in_language(document, language_of(document.text))
+                    language = language_of(document.text, language)  # else that of the page before
+                    yield _in_language(document, language)
     except Oversized:
         limit = f"{MAX_DOCUMENT_BYTES // 2**20} MiB"
         problems.add("oversized lines or files", f"{file.name} is larger than {limit} when unpacked, too long to read.")
@@ -302,9 +330,16 @@ def _reader_of(file: SourceFile) -> Reader | None:
     with suppress(OSError), open_bytes(file.path) as stream:
         if suffix in _SEPARATORS and holds_passages(stream, _SEPARATORS[suffix]):
             return None
+        if suffix not in _DOCUMENTS and holds_questions(stream):
+            return _pass_over_questions
         if suffix not in _DOCUMENTS and holds_other_json(stream):
             return read_text_file
     return _DOCUMENTS.get(suffix)
+
+
+def _pass_over_questions(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+    problems.note("files of questions", f"{name} holds questions without passages and is not read.", name)
+    yield from ()
 
 
 def read_rows(file: SourceFile, *, problems: Problems, on_bytes: Callable[[int], None] | None = None) -> Iterator[Row]:

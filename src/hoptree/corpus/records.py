@@ -18,13 +18,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
-from email.message import EmailMessage
+from email.message import EmailMessage, MIMEPart
 from hashlib import blake2b
 from typing import Any, TypeVar, cast
 
 from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Oversized, Problems, Section, TextBuilder, short
-from hoptree.corpus.files import read_all, stem
+from hoptree.corpus.files import decode, read_all, stem
 from hoptree.corpus.html_pages import html_document
 from hoptree.corpus.json_rows import Row
 
@@ -303,7 +304,8 @@ class _MailPolicy(email.policy.EmailPolicy):
 
 
 _MAIL_POLICY = _MailPolicy()
-_MESSAGE_START = re.compile(rb"^From [^\n]*\n", re.MULTILINE)
+_MESSAGE_START = re.compile(rb"^From \S[^\n]{0,300}?\d\d:\d\d[^\n]{0,100}\n", re.MULTILINE)
+"""Has a time; a line of a text that begins with "From " has none."""
 
 
 def read_mail(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
@@ -338,7 +340,28 @@ def _mail_document(content: bytes, key: str, name: str) -> Document:
     builder.add(["\n".join(f"{field}: {value}" for field, value in headers)])
     body = message.get_body(("plain", "html"))
     if body is not None:
-        text = str(body.get_content()).replace("\0", " ")
-        builder.add([html_document(text, name).text if body.get_content_type() == "text/html" else text.strip()])
+        text = _body_text(body).replace("\r\n", "\n").replace("\0", " ")
+        builder.add(_html_paragraphs(text, name) if body.get_content_type() == "text/html" else [text.strip()])
     builder.add(f"Attachment: {part.get_filename()}" for part in message.iter_attachments() if part.get_filename())
     return builder.document(key, stem(name), metadata=tuple((field.lower(), value) for field, value in headers))
+
+
+def _body_text(body: MIMEPart) -> str:
+    """Decode as the message says, or, where that is missing or unknown, as a file is."""
+    content = cast(bytes, body.get_payload(decode=True))
+    charset = body.get_content_charset("us-ascii")
+    if charset not in ("us-ascii", "ascii"):
+        with suppress(LookupError, ValueError):
+            return content.decode(charset, "replace")
+    return decode(content)[0]
+
+
+def _html_paragraphs(text: str, name: str) -> Iterator[str]:
+    """Yield the text of a page with its headings, each as a paragraph."""
+    page = html_document(text, name)
+    at = 0
+    for section in page.sections:
+        yield page.text[at : section.start].strip()
+        yield section.title.rpartition(BETWEEN_HEADINGS)[2]
+        at = section.start
+    yield page.text[at:].strip()

@@ -1,0 +1,110 @@
+"""Read the tables of reStructuredText that are drawn with lines."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from hoptree.corpus.document import table_lines
+
+_SIMPLE = re.compile(r"\s*=+(?: +=+)+\s*$")
+_GRID = re.compile(r"\s*\+(?:-+\+)+\s*$")
+_RULE = re.compile(r"\s*\+?[=+-][=+ -]*$")
+_MAX_LINES = 10_000
+_WIDE = "\0"  # stands behind a character that is two columns wide
+
+Row = dict[int, str]
+
+
+def with_rows(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a text, in which each row of a table has become a paragraph."""
+    at = 0
+    while at < len(lines):
+        if table := _table_at(lines, at):
+            indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+            for row in table[0]:
+                yield ""
+                yield indent + row
+            yield ""
+            at = table[1]
+        else:
+            yield lines[at]
+            at += 1
+
+
+def _table_at(lines: Sequence[str], at: int) -> tuple[list[str], int] | None:
+    """Return a line for each row of the table here, and where it ends."""
+    if _SIMPLE.match(lines[at]):
+        end, rules = at + 1, [at]
+        while end < min(len(lines), at + _MAX_LINES):
+            if _SIMPLE.match(lines[end]):
+                rules.append(end)
+                if len(rules) > 2 or end + 1 == len(lines) or not lines[end + 1].strip():
+                    break
+            end += 1
+        if len(rules) not in (2, 3) or rules[-1] != end:
+            return None
+        starts = [match.start() for match in re.finditer("=+", lines[at])]
+        header = list(_simple_rows(lines[at + 1 : rules[1]], starts)) if len(rules) == 3 else []
+        body = list(_simple_rows(lines[rules[-2] + 1 : end], starts))
+    elif _GRID.match(lines[at]):
+        end = at
+        while end + 1 < len(lines) and lines[end + 1].strip()[:1] in ("+", "|"):
+            end += 1
+        marks = [match.start() for match in re.finditer(r"\+", lines[at])]
+        rows = list(_grid_rows(lines[at : end + 1], marks))
+        above = next((number for number, row in enumerate(rows) if not row), 0)  # an empty one ends the header
+        header, body = rows[:above], list(filter(None, rows[above:]))
+    else:
+        return None
+    if not header:
+        return [" | ".join(filter(None, (" ".join(cell.split()) for cell in row.values()))) for row in body], end + 1
+    return list(table_lines([_merged(header), *body], named=True)), end + 1
+
+
+def _merged(rows: Sequence[Row]) -> Row:
+    """Return one row with the words of all."""
+    return {at: " ".join(row[at] for row in rows if at in row) for at in sorted({at for row in rows for at in row})}
+
+
+def _simple_rows(lines: Sequence[str], starts: Sequence[int]) -> Iterator[Row]:
+    """Yield rows; a line without a first cell goes on with the row above."""
+    group: list[Row] = []
+    for line in map(_in_columns, lines):
+        if not line.strip() or _RULE.match(line):
+            continue
+        cells = {at: line[a:b].replace(_WIDE, "") for at, (a, b) in enumerate(pairwise((*starts, len(line))))}
+        if group and cells[0].strip():
+            yield _merged(group)
+            group.clear()
+        group.append(cells)
+    if group:
+        yield _merged(group)
+
+
+def _grid_rows(lines: Sequence[str], marks: Sequence[int]) -> Iterator[Row]:
+    """Yield rows; an empty one stands for the line below the header."""
+    group: list[Row] = []
+    for line in map(_in_columns, lines):
+        if _RULE.match(line):
+            if group:
+                yield _merged(group)
+                group.clear()
+            if "=" in line:
+                yield {}
+            continue
+        bounds = [at for at, mark in enumerate(marks) if line[mark : mark + 1] in ("|", "+")]
+        group.append({a: line[marks[a] + 1 : marks[b]].replace(_WIDE, "") for a, b in pairwise(bounds)})
+    if group:
+        yield _merged(group)
+
+
+def _in_columns(line: str) -> str:
+    """Return a line in which every character is where it is seen."""
+    if line.isascii():
+        return line
+    return "".join(
+        f"{character}{_WIDE}" if unicodedata.east_asian_width(character) in "WF" else character for character in line
+    )
