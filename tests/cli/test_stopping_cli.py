@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -55,6 +55,15 @@ class _Engine:
         return None
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT interrupt; a shell has jobs in the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("last", ["", "quit", "exit"])
 def test_ctrl_c_ends_an_answer_of_a_conversation_and_not_all_of_it(
     last: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
