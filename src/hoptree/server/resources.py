@@ -154,10 +154,8 @@ class Graphs:
             known = self._open.get(name)
             if known is None or known[0] != version:  # the files of one in a folder close with its last question
                 # Its replies are cached with those of models.
-                known = self._open[name] = (
-                    version,
-                    await asyncio.to_thread(open_graph, self._places[name], cached=False),
-                )
+                graph = await asyncio.to_thread(open_graph, self._places[name], cached=False)
+                known = self._open[name] = version, graph
             return known[1]
 
     async def aclose(self) -> None:
