@@ -218,7 +218,10 @@ class WorkerPool:
         self._changed.set()
 
     async def _hear(self, worker: _Process) -> None:
-        """Handle a worker's messages and replace it when it ends; what goes wrong in handling them ends the run."""
+        """Handle a worker's messages; replace it when it ends.
+
+        What goes wrong in handling them ends the run.
+        """
         try:
             await self._handle_messages(worker)
         except Exception as error:

@@ -82,7 +82,10 @@ async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *
 
 
 class _Ahead(NamedTuple):
-    """What can be read from a place on: gaps and a brace, the rest of an address and these, or all behind SERVICE."""
+    """What can be read from a place on.
+
+    Gaps and a brace, the rest of an address and these, or all that follows SERVICE.
+    """
 
     brace: bool = False
     local_name: bool = False
@@ -94,10 +97,11 @@ class _Ahead(NamedTuple):
 
 
 def _asks_elsewhere(query: str) -> bool:
-    """Tell whether SERVICE stands there with its address and brace, even inside of texts and names.
+    """Tell whether SERVICE stands there with its address and brace.
 
-    The store's parser needs no space between words, and whatever is blanked here and read there would be a way out to
-    other servers. The query is read once, from its end: a pattern would read on from every "service".
+    Even inside of texts and names: the store's parser needs no space between words, and whatever is blanked here and
+    read there would be a way out to other servers. The query is read once, from its end: a pattern would read on from
+    every "service".
     """
     services = {word.end() for word in _SERVICE.finditer(query)}
     silents = {word.end(): word.start() for word in _SILENT.finditer(query)}
