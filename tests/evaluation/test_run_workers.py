@@ -18,11 +18,13 @@ import pytest
 from tests.e2e.endpoint import FILM_STEPS, Endpoint, Seen, film_experiment, number_of, script_films
 
 import hoptree
-from hoptree.core.errors import ConfigError, HoptreeError
+from hoptree.core.errors import ConfigError, HoptreeError, InternalError
+from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.experiment import EngineAsker, Experiment
 from hoptree.evaluation.run_folder import Row, read_rows, trace_of
 from hoptree.evaluation.running import RunOptions, run_experiment
-from hoptree.evaluation.workers import Worker, WorkerPool, in_processes, read_outcome
+from hoptree.evaluation.shared_replies import SharedReplies
+from hoptree.evaluation.workers import Worker, WorkerPool, _Process, in_processes, read_outcome
 
 FILMS = 7
 
@@ -145,3 +147,67 @@ def test_a_worker_whose_run_was_killed_ends_without_a_word() -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(hoptree.__file__).parent.parent)}
     ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=False)
     assert (ended.returncode, ended.stderr) == (1, b"")
+
+
+class _Held:
+    """A process that has ended, with what it wrote."""
+
+    def __init__(self, written: bytes) -> None:
+        self.stdin, self.stdout = self, asyncio.StreamReader()
+        self.stdout.feed_data(written)
+        self.stdout.feed_eof()
+
+    def is_closing(self) -> bool:
+        return True
+
+    def kill(self) -> None:
+        raise ProcessLookupError
+
+
+@pytest.mark.parametrize(
+    "message", [b"{garbled}", b'{"id": 1}', b'{"id": 9, "outcome": {}}', b'{"id": 1, "outcome": []}', b"put one f0 {}"]
+)
+def test_a_message_that_cannot_be_read_ends_the_run(message: bytes) -> None:
+    async def ask() -> None:
+        pool = WorkerPool({}, None, lambda _: None, 1)
+        worker = pool._usable[1] = _Process(1, _Held(message + b"\n"))  # type: ignore[arg-type]
+        asking = asyncio.create_task(pool.ask(Example("q", "Q?", ("a",))))
+        while not worker.under_way:
+            await asyncio.sleep(0)
+        await pool._hear(worker)
+        await asking
+
+    with pytest.raises(InternalError):
+        asyncio.run(ask())
+
+
+def test_a_message_that_a_dying_worker_did_not_finish_is_no_error() -> None:
+    async def hear() -> WorkerPool:
+        pool = WorkerPool({}, None, lambda _: None, 1)
+        await pool._hear(_Process(1, _Held(b'{"id": 1, "outc')))  # type: ignore[arg-type]
+        return pool
+
+    assert asyncio.run(hear())._failure is None
+
+
+def test_a_run_that_fails_in_handling_a_message_keeps_what_it_has(
+    endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_soon, puts = SharedReplies.put_soon, list[bytes]()
+
+    def put(self: SharedReplies, key: bytes, text: str, worker: int) -> asyncio.Future[None]:
+        puts.append(key)
+        if len(puts) == 5:
+            raise ZeroDivisionError("by zero")
+        return put_soon(self, key, text, worker)
+
+    wanted = film_experiment(tmp_path, endpoint, FILMS)
+    run(wanted, tmp_path, "run", workers=2, only=3)
+    finished = read_rows(tmp_path / "run")
+    monkeypatch.setattr(SharedReplies, "put_soon", put)
+    with pytest.raises(InternalError, match="by zero"):
+        run(wanted, tmp_path, "run", workers=2)
+    assert read_rows(tmp_path / "run")[:3] == finished and len(finished) == 3
+    summary = run(wanted, tmp_path, "run", workers=2)
+    assert (summary["finished"], summary["failed"], summary["metrics"]["em"]["mean"]) == (2 * FILMS, 0, 1.0)
+    assert read_rows(tmp_path / "run")[:3] == finished

@@ -11,8 +11,8 @@ from tests.graph.graph_files import TRUTHY, jsonl, written
 from tests.small_indexes import hoptree
 
 from hoptree.core.errors import GraphError
+from hoptree.graph import MANIFEST
 from hoptree.graph.embedded import EmbeddedGraph
-from hoptree.graph.folder import MANIFEST
 from hoptree.graph.loading import load_graph
 
 # Names so long that half of a few rows is more than the reader of an archive holds at once: what it holds is lost.

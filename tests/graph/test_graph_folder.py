@@ -15,8 +15,9 @@ from tests.graph.graph_files import ENTITY, TRUTHY, jsonl, written
 
 from hoptree.core.errors import GraphError, GraphUnavailable
 from hoptree.core.files import Checksums, FolderLock
+from hoptree.graph import MANIFEST
 from hoptree.graph.embedded import EmbeddedGraph
-from hoptree.graph.folder import FORMAT, MANIFEST, changing
+from hoptree.graph.folder import FORMAT, changing
 from hoptree.graph.loading import load_graph, remove_source
 
 KILLED = """

@@ -15,9 +15,8 @@ from tests.graph.sparql_server import Answer, serving, sparql_server
 from tests.small_indexes import hoptree
 
 from hoptree.core.errors import GraphError
-from hoptree.graph import open_graph
+from hoptree.graph import MANIFEST, open_graph
 from hoptree.graph.embedded import EmbeddedGraph
-from hoptree.graph.folder import MANIFEST
 from hoptree.graph.loading import load_graph
 
 

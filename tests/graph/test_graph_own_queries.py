@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.graph.graph_files import TRUTHY, written
 from tests.graph.sparql_server import serving, sparql_server
+from tests.patience import patience
 from tests.small_indexes import hoptree
 
 from hoptree.core.errors import EndpointError, GraphError
@@ -143,3 +144,12 @@ def test_service_may_be_a_word_of_a_text_or_a_name(tmp_path: Path) -> None:
     load_graph(tmp_path / "kg", [written(tmp_path / "truthy.nt", TRUTHY)])
     query = "PREFIX service: <http://e.org/service#> SELECT * { ?s service:of ?service FILTER(?o = 'service: <it>') }"
     assert asyncio.run(open_graph(str(tmp_path / "kg")).query(query)).rows == ()
+
+
+@pytest.mark.parametrize("text", ["service# ", "service:a\\(", "service?", "service:#", "service<", "service silent# "])
+def test_service_is_looked_for_in_a_time_that_grows_with_the_query(text: str, tmp_path: Path) -> None:
+    load_graph(tmp_path / "kg", [written(tmp_path / "truthy.nt", TRUTHY)])
+    graph = open_graph(str(tmp_path / "kg"))
+    query = f"SELECT * {{ ?s ?p '{text * (50_000 // len(text))}' "
+    with patience(), pytest.raises(GraphError, match="is no SPARQL"):
+        asyncio.run(graph.query(query))

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.endpoint import Endpoint, Response, said
 
 from hoptree.core.errors import EndpointError, ModelError, UnusableReply
-from hoptree.models.model import Message, Reply, Request
+from hoptree.models.model import Message, Reply, Request, TokenUsage, read_usage
 from hoptree.models.openai import OpenAIModel
 
 
@@ -93,3 +93,12 @@ def test_what_is_a_completion_is_read(response: Response, text: str) -> None:
 def test_thought_that_is_no_text_is_left_out() -> None:
     reply = reply_to(completion({"message": {"content": "Ada", "reasoning": {"summary": []}}}))
     assert (reply.text, reply.choices[0].reasoning) == ("Ada", "")
+
+
+def test_true_is_no_count_of_tokens() -> None:
+    details = {
+        "prompt_tokens_details": {"cached_tokens": True},
+        "completion_tokens_details": {"reasoning_tokens": True},
+    }
+    assert read_usage({"prompt_tokens": True, "completion_tokens": True, **details}) == TokenUsage()
+    assert read_usage({"prompt_tokens": 7, "completion_tokens": 5}) == TokenUsage(7, 0, 5, 0)

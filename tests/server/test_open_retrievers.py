@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.graph.graph_files import TRUTHY, jsonl, written
 
 pytest.importorskip("fastapi")
 
@@ -17,7 +18,7 @@ from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
 from hoptree.server import resources
 from hoptree.server.error_responses import Refusal
-from hoptree.server.resources import Corpora, Retrievers
+from hoptree.server.resources import Corpora, Graphs, Retrievers
 
 
 class _Opened:
@@ -89,3 +90,21 @@ def test_an_index_is_opened_once_to_show_its_passages_and_again_once_it_has_chan
     assert corpora.passage("mine", "bee")[1].text == "Bees hum." and opened == [index, index]
     corpora.forget("mine")
     assert not corpora._open
+
+
+def test_a_graph_is_opened_once_and_again_once_it_has_changed(tmp_path: Path) -> None:
+    loading = pytest.importorskip("hoptree.graph.loading")
+    kg = tmp_path / "kg"
+    loading.load_graph(kg, [written(tmp_path / "truthy.nt", TRUTHY)])
+
+    async def facts() -> None:
+        graphs = Graphs({"kg": str(kg)})
+        before = await graphs.find("kg")
+        assert await graphs.find("kg") is before
+        loading.load_graph(kg, [jsonl(tmp_path / "more.jsonl", [{"s_id": "Q1615", "p": "spouse", "o": "Janet"}])])
+        after = await graphs.find("kg")
+        assert len((await after.facts("Q1615")).facts) == len((await before.facts("Q1615")).facts) + 1
+        assert await graphs.find("kg") is after
+        await graphs.aclose()
+
+    asyncio.run(facts())

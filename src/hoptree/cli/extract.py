@@ -131,7 +131,8 @@ def describe(progress: Progress) -> str:
 
 def _check_graph(into: Path) -> None:
     """Fail before anything is paid for if facts cannot be loaded there."""
-    from hoptree.graph.folder import MANIFEST, check_place, read_manifest
+    from hoptree.graph import MANIFEST
+    from hoptree.graph.folder import check_place, read_manifest
     from hoptree.graph.oxigraph import ox  # noqa: F401 - says so if its library is missing
 
     check_place(into)

@@ -55,7 +55,7 @@ NoCache = Annotated[bool, Option("--no-cache", help="Ask an endpoint anew, and r
 
 
 def _what_stays(options: Mapping[str, Any]) -> str:
-    from hoptree.graph.folder import MANIFEST
+    from hoptree.graph import MANIFEST
 
     was = "The graph is as it was. " if (options["out"] / MANIFEST).exists() else ""
     return f"{was}The same command begins again."

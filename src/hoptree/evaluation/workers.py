@@ -209,24 +209,26 @@ class WorkerPool:
         worker.reader = asyncio.create_task(self._hear(worker))
         opened = await self._send(worker, open=self._opening)
         if opened is None:
-            raise WorkerLost("A worker died before it could answer.", "Leave out --workers to see why.")
+            raise self._failure or WorkerLost(
+                "A worker died before it could answer.", "Leave out --workers to see why."
+            )
         if failure := opened.get("failure"):
             raise read_error(failure)
         self._usable[worker.number] = worker
         self._changed.set()
 
     async def _hear(self, worker: _Process) -> None:
-        """Handle a worker's messages; replace it when it ends."""
-        assert worker.process.stdout is not None
-        async for line in worker.process.stdout:
-            if not line.startswith(b"{"):
-                self._serve(worker, line)
-                continue
-            message = json.loads(line)
-            trace = await _read_trace(worker.process.stdout, message)
-            if trace is None:
-                break
-            _end(worker.under_way.pop(message["id"]), message["outcome"] | {"trace": trace})
+        """Handle a worker's messages; replace it when it ends.
+
+        What goes wrong in handling them ends the run.
+        """
+        try:
+            await self._handle_messages(worker)
+        except Exception as error:
+            self._usable.clear()
+            self._fail(error)
+            with contextlib.suppress(ProcessLookupError):
+                worker.process.kill()
         for cache_task in [*worker.cache_tasks.values()]:
             cache_task.cancel()
         if self._shared is not None:
@@ -234,11 +236,30 @@ class WorkerPool:
         if self._usable.pop(worker.number, None):
             try:
                 await self._add()
-            except HoptreeError as error:
-                self._failure = error
-                self._changed.set()
+            except Exception as error:
+                self._fail(error)
         for outcome in worker.under_way.values():
             _end(outcome, None)
+
+    def _fail(self, error: Exception) -> None:
+        """Raise the error for questions once no worker is left."""
+        self._failure = error if isinstance(error, HoptreeError) else InternalError(error)
+        self._changed.set()
+
+    async def _handle_messages(self, worker: _Process) -> None:
+        assert worker.process.stdout is not None
+        async for line in worker.process.stdout:
+            if not line.startswith(b"{"):
+                self._serve(worker, line)
+                continue
+            if line[-1:] != b"\n":  # it died while it wrote
+                return
+            message = json.loads(line)
+            trace = await _read_trace(worker.process.stdout, message)
+            if trace is None:
+                return
+            outcome = message["outcome"] | {"trace": trace}
+            _end(worker.under_way.pop(message["id"]), outcome)
 
     def _serve(self, worker: _Process, line: bytes) -> None:
         """Do what a worker wants of the cache; only a claim may have to wait."""
@@ -274,8 +295,8 @@ class WorkerPool:
         assert self._shared is not None
         try:
             worker.tell_reply(number, await self._shared.claim(key, worker.number))
-        except CacheError as error:
-            worker.tell(id=number, failure=error.cause)
+        except Exception as error:
+            worker.tell(id=number, failure=_cause(error))
 
     async def aclose(self) -> None:
         self._usable.clear()
@@ -299,9 +320,14 @@ async def _read_trace(stdout: asyncio.StreamReader, message: Message) -> bytes |
 
 def _tell_stored(worker: _Process, number: int, stored: asyncio.Future[None]) -> None:
     if error := stored.exception():
-        worker.tell(id=number, failure=error.cause if isinstance(error, CacheError) else str(error))
+        worker.tell(id=number, failure=_cause(error))
     else:
         worker.tell_reply(number, None)
+
+
+def _cause(error: BaseException) -> str:
+    """Return the failure that a worker is told; an empty one would be a reply."""
+    return error.cause if isinstance(error, CacheError) else str(error) or type(error).__name__
 
 
 def _end(outcome: asyncio.Future[Message | None], value: Message | None) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from hoptree.core.errors import GraphError
 from hoptree.graph.facts import DEFAULT_TIMEOUT_S, KnowledgeGraph
 
+MANIFEST = "hoptree-graph.json"
+
 
 def open_graph(
     where: str, *, languages: tuple[str, ...] = (), cached: bool = True, seconds: float = DEFAULT_TIMEOUT_S

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from hoptree.core.errors import GraphError, HoptreeError, QueryTooLong
 from hoptree.core.values import DEFAULT_MAX_FACTS
@@ -49,15 +49,7 @@ _PREFIXES = {
     "entity": "urn:hoptree:entity:",
     "property": "urn:hoptree:property:",
 }
-_GAP = r"(?:\s|#[^\r\n]*[\r\n])*"
-_SERVICE = re.compile(
-    rf"service{_GAP}(?:silent{_GAP})?"
-    r"(?:<[^<>\x00-\x20]*>|[?$][^\s{]*|(?:\\.|[^\s{}()<>?$\\:#])*:(?:\\.|[^\s{}()\\])*)"
-    rf"{_GAP}\{{",
-    re.IGNORECASE,
-)
-"""SERVICE with its address and brace, even inside of texts and names: the store's parser needs no space between words,
-and whatever is blanked here and read there would be a way out to other servers."""
+_SERVICE, _SILENT = (re.compile(word, re.IGNORECASE) for word in ("service", "silent"))
 _MAX_CELL_CHARS = 10_000
 _BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
 _PLACE = re.compile(r"error at (\d{1,9}):(\d{1,9})")
@@ -66,7 +58,7 @@ _PLACE = re.compile(r"error at (\d{1,9}):(\d{1,9})")
 async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *, limit: int, seconds: float) -> Table:
     """Return the first `limit` rows of a SELECT or ASK query."""
     check_query(sparql)
-    if _SERVICE.search(sparql):
+    if _asks_elsewhere(sparql):
         cause = "The query asks another server (SERVICE)."
         raise GraphError(cause, "Ask that server by itself: hoptree graph query … --graph URL")
     child = await asyncio.create_subprocess_exec(
@@ -87,6 +79,62 @@ async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *
             child.kill()
             await child.wait()
     return _table(stdout if child.returncode == 0 else b"", stderr, limit, generation.parent)
+
+
+class _Ahead(NamedTuple):
+    """What can be read from a place on.
+
+    Gaps and a brace, the rest of an address and these, or all that follows SERVICE.
+    """
+
+    brace: bool = False
+    local_name: bool = False
+    prefixed_name: bool = False
+    variable: bool = False
+    iri: bool = False
+    address: bool = False
+    service: bool = False
+
+
+def _asks_elsewhere(query: str) -> bool:
+    """Tell whether SERVICE stands there with its address and brace.
+
+    Even inside of texts and names: the store's parser needs no space between words, and whatever is blanked here and
+    read there would be a way out to other servers. The query is read once, from its end: a pattern would read on from
+    every "service".
+    """
+    services = {word.end() for word in _SERVICE.finditer(query)}
+    silents = {word.end(): word.start() for word in _SILENT.finditer(query)}
+    silent: set[int] = set()  # where a SILENT with an address behind it begins
+    behind_line = after = second = nothing = _Ahead()
+    for at in range(len(query) - 1 if services else -1, -1, -1):
+        letter = query[at]
+        space = letter.isspace()
+        if letter in "\r\n":
+            behind_line = after
+        gap = after if space else behind_line if letter == "#" else nothing
+        escaped = second if letter == "\\" and query[at + 1 : at + 2] != "\n" else nothing
+        plain = nothing if space or letter in "{}()\\" else after
+        brace = letter == "{" or gap.brace
+        prefixed = letter == ":" and after.local_name
+        prefixed = prefixed or escaped.prefixed_name or (plain.prefixed_name and letter not in "<>?$:#")
+        opened = (letter == "<" and after.iri) or (letter in "?$" and after.variable)
+        address = gap.address or prefixed or opened
+        here = _Ahead(
+            brace,
+            brace or escaped.local_name or plain.local_name,
+            prefixed,
+            brace or (after.variable and not space and letter != "{"),
+            (letter == ">" and after.brace) or (after.iri and letter > " " and letter not in "<>"),
+            address,
+            address or gap.service or at in silent,
+        )
+        if here.service and at in services:
+            return True
+        if here.address and at in silents:
+            silent.add(silents[at])
+        after, second = here, after
+    return False
 
 
 def _table(stdout: bytes, stderr: bytes, limit: int, folder: Path) -> Table:

@@ -23,12 +23,12 @@ from uuid import uuid4
 
 from hoptree.core.errors import GraphError, GraphUnavailable
 from hoptree.core.files import Checksums, FolderLock, VersionedFolder, batched, manifest_fields
+from hoptree.graph import MANIFEST
 from hoptree.graph.oxigraph import GraphName, counts_graph, graph_names_of, ox
 from hoptree.graph.vocabulary import KEY, USES, predicate_role
 from hoptree.text.names import LANGUAGES
 
 FORMAT = 2
-MANIFEST = "hoptree-graph.json"
 BATCH = 100_000
 """Triples written at once: a million would take 1.1 GB of memory, this takes 0.15 GB and a tenth more time."""
 _COMPACT_FROM_TRIPLES = 3 * BATCH

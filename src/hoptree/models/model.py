@@ -275,11 +275,12 @@ def read_finish(reason: object) -> Literal["stop", "length", "other"]:
 
 
 def read_usage(usage: dict[str, Any]) -> TokenUsage:
-    """Read the tokens that an endpoint with OpenAI's interface counted."""
-    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    reasoning = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
-    prompt, completion = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
-    return TokenUsage(int(prompt), int(cached), int(completion), int(reasoning))
+    """Read the tokens that an endpoint with OpenAI's interface counted; true is no count."""
+    read, written = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+    counts = usage.get("prompt_tokens"), read.get("cached_tokens"), usage.get("completion_tokens")
+    return TokenUsage(
+        *(0 if isinstance(count, bool) else int(count or 0) for count in (*counts, written.get("reasoning_tokens")))
+    )
 
 
 _SPACES = lazy_re(r"\s*")

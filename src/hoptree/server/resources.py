@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from hoptree.core.errors import ConfigError, CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
+from hoptree.graph import MANIFEST as GRAPH_MANIFEST
 from hoptree.graph import open_graph
 from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models import open_model
@@ -48,12 +49,12 @@ def opening_error(error: CorpusError, corpus: str, where: str) -> CorpusError | 
     return CorpusError(paths.sub(lambda _: f"'{corpus}'", error.cause), error.remedy)
 
 
-def _version(where: str) -> tuple[int, ...]:
-    """Return what differs once an index has changed: its manifest is replaced at every change."""
+def _version(where: str, manifest: str = MANIFEST) -> tuple[int, ...]:
+    """Return what differs once an index or graph has changed: its manifest is replaced at every change."""
     if is_remote(where):
         return ()
     try:
-        stat = os.stat(os.path.join(where, MANIFEST))  # noqa: PTH116, PTH118 - for every question
+        stat = os.stat(os.path.join(where, manifest))  # noqa: PTH116, PTH118 - for every question
     except OSError:
         return ()  # opening it says what is wrong
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
@@ -134,11 +135,11 @@ class Retrievers:
 
 
 class Graphs:
-    """Knowledge graphs by name, each opened when it is first used."""
+    """Knowledge graphs by name, each opened when it is first used; one that changed is opened anew."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         self._places = places
-        self._open: dict[str, KnowledgeGraph] = {}
+        self._open: dict[str, tuple[tuple[int, ...], KnowledgeGraph]] = {}
         self._opening = asyncio.Lock()
 
     @property
@@ -149,13 +150,16 @@ class Graphs:
         if name not in self._places:
             raise unknown("graph", name, self._places)
         async with self._opening:
-            if name not in self._open:
+            version = _version(self._places[name], GRAPH_MANIFEST)
+            known = self._open.get(name)
+            if known is None or known[0] != version:  # the files of one in a folder close with its last question
                 # Its replies are cached with those of models.
-                self._open[name] = await asyncio.to_thread(open_graph, self._places[name], cached=False)
-            return self._open[name]
+                graph = await asyncio.to_thread(open_graph, self._places[name], cached=False)
+                known = self._open[name] = version, graph
+            return known[1]
 
     async def aclose(self) -> None:
-        for graph in self._open.values():
+        for _, graph in self._open.values():
             await graph.aclose()
 
 

@@ -12,10 +12,12 @@ import pytest
 from tests.retrieval.index.numbered_people import PASSAGES
 from tests.small_indexes import found, graph, hoptree, rows, write_rows
 
-from hoptree.core.errors import CorpusError
+from hoptree.core.errors import CorpusError, IndexUnavailable
+from hoptree.core.files import Checksums
 from hoptree.retrieval.index.folder import MANIFEST, Index, read_manifest
 from hoptree.retrieval.indexing import add_to_index, build_index, index_passages, update_index
 from hoptree.retrieval.linked import BM25, Linked
+from hoptree.retrieval.retriever import open_retriever
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -146,3 +148,27 @@ def test_an_index_that_lost_its_manifest_is_told_from_a_folder_of_documents(out:
         Index(out)
     assert failure.value.remedy == f"Build it again: hoptree index … --out {out}"
     assert build_index(tmp_path / "docs", out).manifest.passages == 20
+
+
+def test_parts_that_a_writer_has_swept_are_not_called_damaged(out: Path, tmp_path: Path) -> None:
+    index = Index(out)
+    add_to_index([write_rows(tmp_path / "more.jsonl", rows(3, 50))], out)
+    for opens in (index.open_links, index.ledger):
+        with pytest.raises(IndexUnavailable, match="was changed while"):
+            opens()
+
+
+@pytest.mark.parametrize("part", ["text/", "links/"])
+def test_an_index_that_is_swept_while_it_is_opened_is_opened_anew(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    check_file, swept = Checksums.check_file, list[str]()
+
+    def sweep_before(self: Checksums, name: str) -> None:
+        if name.startswith(part) and not swept:
+            swept.append(name)
+            add_to_index([write_rows(tmp_path / "more.jsonl", rows(3, 50))], out)
+        check_file(self, name)
+
+    monkeypatch.setattr(Checksums, "check_file", sweep_before)
+    assert open_retriever(out, "linked").identity == Linked(Index(out)).identity and swept

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from hoptree.core.errors import CorpusError
+from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.files import Checksums, VersionedFolder, cache_dir, is_busy, manifest_fields
 from hoptree.retrieval.index.links import LINK_AGAIN, Links
 from hoptree.retrieval.index.tantivy_files import ALLOW, BUILD_AGAIN, TantivyErrors
@@ -143,7 +144,7 @@ class Index:
 
     def verify(self, part: str) -> None:
         """Raise an error if a part is not what was written; what is big is read in the background."""
-        with self.errors(part):
+        with self._opening(), self.errors(part):
             later = self.checksums.check(part, at_once=_CHECKED_AT_ONCE_BYTES)
         if later:
             Thread(target=self._verify_later, args=(part, later), daemon=True).start()
@@ -174,20 +175,34 @@ class Index:
 
     def open_links(self) -> Links:
         self.verify("links/")
-        return Links(self.links)
+        with self._opening():
+            return Links(self.links)
 
     def open_vectors(self) -> Vectors:
         self.verify("vectors/")
-        return open_vectors(self.vectors, self.folder, self.manifest.settings.encoder)
+        with self._opening():
+            return open_vectors(self.vectors, self.folder, self.manifest.settings.encoder)
 
     def ledger(self) -> Ledger:
         from hoptree.retrieval.index.ledger import Ledger
 
-        with self.errors(""):
-            self.checksums.check("ledger.sqlite")
-        ledger = Ledger(self.generation / "ledger.sqlite")
-        check_fit(ledger, self.manifest, self.folder)
-        return ledger
+        with self._opening():
+            with self.errors(""):
+                self.checksums.check("ledger.sqlite")
+            ledger = Ledger(self.generation / "ledger.sqlite")
+            check_fit(ledger, self.manifest, self.folder)
+            return ledger
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        """Tell what a writer has swept from what is damaged."""
+        try:
+            yield
+        except (CorpusError, FileNotFoundError) as error:
+            if read_manifest(self.folder).generation == self.manifest.generation:
+                raise
+            cause = f"The index {self.folder} was changed while it was being opened."
+            raise IndexUnavailable(cause, "Give the same command again.") from error
 
 
 def open_vectors(vectors: Path, index: Path, encoder: str) -> Vectors:
