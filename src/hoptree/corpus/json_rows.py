@@ -361,7 +361,7 @@ def read_table(stream: io.BufferedReader, name: str, problems: Problems) -> Iter
 
 
 def _separator_of(text: str) -> str:
-    """Return what separates the cells of a table: what the first two lines with the same separator have most of."""
+    """Return the separator that the first two lines with one in common have most."""
     lines = [line for line in text[:_BLOCK_BYTES].splitlines() if line.strip()]
     for line, below in pairwise(lines[:_HEAD_LINES]):
         counts = {each: (min(line.count(each), below.count(each)), line.count(each)) for each in _SEPARATORS}
@@ -371,7 +371,7 @@ def _separator_of(text: str) -> str:
 
 
 def _is_sentence(fields: list[str]) -> bool:
-    """Tell whether the cells of a row are a sentence that has a comma, and a space behind it."""
+    """Tell whether the commas of a row have spaces behind them, as in a sentence."""
     return len(fields) > 1 and all(field.startswith(" ") for field in fields[1:])
 
 
