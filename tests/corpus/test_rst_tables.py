@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,13 @@ def test_a_list_in_a_cell_and_a_table_without_names() -> None:
     assert rst_document(table, "a.rst").text == "Oil | - heavy - light\n\nTar | 4"
     odd = ".. csv-table:: Odd\n   :delim: none\n\n   Tar; 4\n"
     assert rst_document(odd, "a.rst").text.split() == ["Odd", "Tar;", "4"]
+
+
+def test_tables_in_tables_take_no_longer_the_deeper_they_are() -> None:
+    deep = "".join(f"{' ' * depth}.. csv-table::\n" for depth in range(600))
+    began = time.process_time()
+    rst_document(deep, "a.rst")
+    assert time.process_time() - began < 3.0
 
 
 def test_sources_of_pages_are_read_by_their_own_suffix(tmp_path: Path) -> None:

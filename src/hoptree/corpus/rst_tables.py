@@ -14,7 +14,9 @@ from hoptree.corpus.document import table_lines
 _SIMPLE = re.compile(r"\s*=+(?: +=+)+\s*$")
 _GRID = re.compile(r"\s*\+(?:-+\+)+\s*$")
 _RULE = re.compile(r"\s*\+?[=+-][=+ -]*$")
-_DIRECTIVE = re.compile(r"(\s*)\.\. (list|csv)-table::\s*(.*)$")
+_DIRECTIVE = re.compile(
+    r"(\s{0,20})\.\. (list|csv)-table::\s*(.*)$"
+)  # deeper ones would be read again for each that they are in
 _OPTION = re.compile(r"^:([\w-]+):[ \t]*(.*)$", re.MULTILINE)
 _FIRST_CELL = re.compile(r"[*+-] +([*+-])(?: |$)")
 _SEPARATORS = {"": ",", "tab": "\t", "space": " "}
