@@ -267,6 +267,21 @@ def test_a_table_without_passages_is_read_row_by_row(tmp_path: Path, first: str,
     assert passage.text.endswith(row) and passage.title == "a"
 
 
+@pytest.mark.parametrize(
+    ("title", "columns", "row"),
+    [
+        ("Prices", "Item,Price,Unit", "Oil,3,l"),
+        ("Prices, Europe", "Item,Price,Unit", "Oil,3,l"),
+        ("Prices, 2024", "Item;Price;Unit", "Oil;3;l"),
+        ("Prices", "Item\tPrice\tUnit", "Oil\t3\tl"),
+    ],
+)
+def test_a_title_above_the_names_of_the_columns_hides_none(tmp_path: Path, title: str, columns: str, row: str) -> None:
+    (tmp_path / "a.csv").write_text(f"{title}\n\n{columns}\n{row}\n{row}\n")
+    (passage,) = read_passages(tmp_path / "a.csv", problems=Problems(limit=0))
+    assert passage.text == "\n\n".join((title, *["Item: Oil; Price: 3; Unit: l"] * 2))
+
+
 def test_rows_of_a_comma_separated_file_with_texts_are_passages(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('id,title,text\n7,Riga,"A city, on\nthe Daugava."\n8,Oslo,A city.\n')
     rows = [(passage.id, passage.title, passage.text) for passage in read_passages(tmp_path / "a.csv")]

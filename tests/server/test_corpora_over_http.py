@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
+import random
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,7 @@ from tests.server.held_worker import HeldWorker
 from tests.server.running import Running, eventually, limits, running, settings
 
 from hoptree.retrieval.indexing import build_index
+from hoptree.server import corpus_routes
 from hoptree.server.keys import Key
 
 
@@ -244,3 +247,27 @@ def test_a_citation_opens_its_source_and_no_other_file(tmp_path: Path) -> None:
         assert server.client.get("/v1/corpora/docs/files/page.html", headers=asked).status_code == 404
         told = server.client.get("/v1/corpora/docs/passages/page.html%231", headers=asked).json()
         assert told["text"] == "Bees live in a hive." and told["file"] is None
+
+
+def test_a_packed_text_is_opened_and_never_as_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    page = b"<script>alert(1)</script><p>Bees live in a hive.</p>"
+    plain = "Größe zählt.\n".encode("cp1252")
+    contents = {"page.html.gz": page, "old.txt.gz": plain, "long.txt.gz": b"Bees. " * 1000}
+    for name, content in contents.items():
+        (docs / name).write_bytes(gzip.compress(content))
+    damaged = gzip.compress(random.Random(7).randbytes(9000).hex().encode())
+    (docs / "cut.txt.gz").write_bytes(damaged[:-100])
+    build_index(docs, tmp_path / "docs.idx")
+    monkeypatch.setattr(corpus_routes, "MAX_DOCUMENT_BYTES", 1000)
+    with running(settings(tmp_path, corpora={"docs": str(tmp_path / "docs.idx")})) as server:
+        told = {name: server.client.get(f"/v1/corpora/docs/files/{name}") for name in (*contents, "cut.txt.gz")}
+        html = told["page.html.gz"]
+        assert html.content == page and html.headers["content-type"] == "text/plain; charset=utf-8"
+        assert html.headers["content-security-policy"].endswith("sandbox")
+        assert html.headers["content-disposition"] == "inline; filename*=utf-8''page.html"
+        assert told["old.txt.gz"].text == "Größe zählt.\n"
+        for name in ("long.txt.gz", "cut.txt.gz"):  # too long, and broken in what is looked at first
+            assert told[name].headers["content-disposition"].startswith("attachment")
+            assert told[name].content == (docs / name).read_bytes()

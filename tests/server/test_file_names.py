@@ -86,7 +86,9 @@ def test_what_a_packer_adds_of_its_own_is_passed_over_and_told(tmp_path: Path) -
     assert set(documents(tmp_path / "own")) == {"docs/a.txt"}
 
 
-@pytest.mark.parametrize("name", ["1/2/3/4/5/6/7/8/9.txt", "b /c.txt", f"{'x' * 210}.txt", "link.txt"])
+@pytest.mark.parametrize(
+    "name", ["1/2/3/4/5/6/7/8/9.txt", "b /c.txt", f"{'x' * 210}.txt", "link.txt", "docs\\b.txt", "docs\\"]
+)
 def test_one_file_of_an_archive_that_cannot_be_stored_is_no_reason_to_refuse_the_rest(
     tmp_path: Path, name: str
 ) -> None:
@@ -110,7 +112,18 @@ def test_one_file_of_an_archive_that_cannot_be_stored_is_no_reason_to_refuse_the
 
 
 @pytest.mark.parametrize(
-    "name", ["../.evil", "a/../../.b", "__MACOSX/../../evil.txt", "/.etc", "./.a", "..\\\\.up.txt"]
+    "name",
+    [
+        "../.evil",
+        "a/../../.b",
+        "__MACOSX/../../evil.txt",
+        "/.etc",
+        "./.a",
+        "..\\\\.up.txt",
+        "a\\..\\b.txt",
+        "\\b.txt",
+        "a/..\\b.txt",
+    ],
 )
 def test_what_leads_elsewhere_is_refused_however_hidden(tmp_path: Path, name: str) -> None:
     (tmp_path / "up").mkdir()

@@ -65,6 +65,8 @@ def suffix_of(name: str) -> str:
     A name without a suffix, or with a mere number for one, is that of a text.
     """
     base, suffix = os.path.splitext(name.lower().removesuffix(".gz"))  # noqa: PTH122 - a name, not a path
+    if suffix == ".txt" and base.endswith((".rst", ".md")):  # the sources of pages, as Sphinx names them
+        return os.path.splitext(base)[1]  # noqa: PTH122
     if suffix in SUFFIXES:
         return suffix
     is_text = suffix.strip(".0123456789") == "" or _TEXT_NAME.match(base.rpartition("/")[2])

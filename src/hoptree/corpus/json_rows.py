@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice, pairwise
 from typing import Any
 
 from hoptree.corpus.document import Document, Problems, TextBuilder
@@ -255,6 +256,7 @@ _SYNONYMS = {"pid": "id", "passage": "text"}
 _HEADER_COLUMNS = frozenset(("text", "contents", "question"))
 """A first line with one of these names the columns of passages or questions."""
 _SEPARATORS = ",;\t|"
+_HEAD_LINES = 10  # of a table, in which its separator is looked for
 _MAX_CELL_CHARS = 2**20
 
 
@@ -343,12 +345,34 @@ def read_table(stream: io.BufferedReader, name: str, problems: Problems) -> Iter
     if text is None:
         return
     text = text.removeprefix("\ufeff")
-    first = text.lstrip()[:_BLOCK_BYTES].partition("\n")[0]
-    separator = "\t" if suffix_of(name) == ".tsv" else max(_SEPARATORS, key=first.count)
-    rows = _cells(io.StringIO(text, newline=""), separator, name, problems)
+    separator = "\t" if suffix_of(name) == ".tsv" else _separator_of(text)
+    rows = (fields for _, fields in _cells(io.StringIO(text, newline=""), separator, name, problems))
+    first = [fields for fields in islice(rows, 4) if fields]
+    if (
+        len(first) > 2
+        and separator == ","
+        and _is_sentence(first[0])
+        and len(first[0]) < len(first[1]) == len(first[2])
+    ):
+        first[0] = [",".join(first[0])]  # a title with a comma, above the names of the columns
     builder = TextBuilder(stem(name))
-    builder.add_table(dict(enumerate(fields)) for _, fields in rows)
+    builder.add_table(dict(enumerate(fields)) for fields in chain(first, rows))
     yield builder.document(name, stem(name))
+
+
+def _separator_of(text: str) -> str:
+    """Return the separator that the first two lines with one in common have most."""
+    lines = [line for line in text[:_BLOCK_BYTES].splitlines() if line.strip()]
+    for line, below in pairwise(lines[:_HEAD_LINES]):
+        counts = {each: (min(line.count(each), below.count(each)), line.count(each)) for each in _SEPARATORS}
+        if max(counts.values())[0]:
+            return max(counts, key=counts.__getitem__)
+    return max(_SEPARATORS, key="".join(lines[:1]).count)
+
+
+def _is_sentence(fields: list[str]) -> bool:
+    """Tell whether the commas of a row have spaces behind them, as in a sentence."""
+    return len(fields) > 1 and all(field.startswith(" ") for field in fields[1:])
 
 
 def _cells(lines: Iterable[str], separator: str, name: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:

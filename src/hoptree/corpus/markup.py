@@ -227,7 +227,8 @@ def _rst_place(role: str, target: str, name: str) -> str:
     if role != "doc":
         return f"{_LABELLED}{' '.join(target.casefold().split())}"
     place = resolve_link(target.lstrip("/"), "" if target.startswith("/") else name)
-    return f"{place}{PurePosixPath(name).suffix}" if place else ""
+    suffix = ".rst.txt" if name.endswith(".rst.txt") else PurePosixPath(name).suffix
+    return f"{place}{suffix}" if place else ""
 
 
 def _plain_rst(line: str) -> str:

@@ -1,17 +1,25 @@
-"""Read the tables of reStructuredText that are drawn with lines."""
+"""Read the tables of reStructuredText, drawn with lines or as directives."""
 
 from __future__ import annotations
 
+import csv
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
+from textwrap import dedent
 
 from hoptree.corpus.document import table_lines
 
 _SIMPLE = re.compile(r"\s*=+(?: +=+)+\s*$")
 _GRID = re.compile(r"\s*\+(?:-+\+)+\s*$")
 _RULE = re.compile(r"\s*\+?[=+-][=+ -]*$")
+_DIRECTIVE = re.compile(
+    r"(\s{0,20})\.\. (list|csv)-table::\s*(.*)$"
+)  # deeper ones would be read again for each that they are in
+_OPTION = re.compile(r"^:([\w-]+):[ \t]*(.*)$", re.MULTILINE)
+_FIRST_CELL = re.compile(r"[*+-] +([*+-])(?: |$)")
+_SEPARATORS = {"": ",", "tab": "\t", "space": " "}
 _MAX_LINES = 10_000
 _WIDE = "\0"  # stands behind a character that is two columns wide
 
@@ -58,10 +66,64 @@ def _table_at(lines: Sequence[str], at: int) -> tuple[list[str], int] | None:
         above = next((number for number, row in enumerate(rows) if not row), 0)  # an empty one ends the header
         header, body = rows[:above], list(filter(None, rows[above:]))
     else:
-        return None
+        return _directive_at(lines, at)
+    return _row_lines(header, body), end + 1
+
+
+def _row_lines(header: Sequence[Row], body: Sequence[Row]) -> list[str]:
     if not header:
-        return [" | ".join(filter(None, (" ".join(cell.split()) for cell in row.values()))) for row in body], end + 1
-    return list(table_lines([_merged(header), *body], named=True)), end + 1
+        return [" | ".join(filter(None, (" ".join(cell.split()) for cell in row.values()))) for row in body]
+    return list(table_lines([_merged(header), *body], named=True))
+
+
+def _directive_at(lines: Sequence[str], at: int) -> tuple[list[str], int] | None:
+    """Return the title and the rows of a list-table or csv-table, and where it ends."""
+    match = _DIRECTIVE.match(lines[at])
+    if not match:
+        return None
+    inside = takewhile(
+        lambda line: not line.strip() or line[: len(match[1]) + 1].isspace(), lines[at + 1 : at + 1 + _MAX_LINES]
+    )
+    block = [line.rstrip() for line in dedent("\n".join(inside)).split("\n")]
+    head = list(takewhile(bool, block))
+    title = " ".join((match[3], *takewhile(lambda line: not line.startswith(":"), head)))
+    options = dict(_OPTION.findall("\n".join(head)))
+    body, above = dedent("\n".join(block[len(head) :])).split("\n"), options.get("header-rows", "")
+    header: list[Row] = []
+    if match[2] == "list":
+        rows = list(_list_rows(body))
+    else:
+        separator: str = options.get("delim", "")
+        separator = _SEPARATORS.get(separator, separator)
+        try:
+            header, rows = (
+                [dict(enumerate(row)) for row in csv.reader(part, delimiter=separator, skipinitialspace=True) if row]
+                for part in ([options.get("header", "")], [f"{line}\n" for line in body])
+            )
+        except (csv.Error, TypeError, ValueError):  # the separator may be none
+            return None
+    if not rows:
+        return None
+    count = int(above) if above.isdecimal() else 0
+    return [*filter(None, [title.strip()]), *_row_lines([*header, *rows[:count]], rows[count:])], at + 1 + len(block)
+
+
+def _list_rows(lines: Sequence[str]) -> Iterator[Row]:
+    """Yield rows: "* -" begins one, and "-" below that a cell."""
+    cells: list[str] = []
+    column = 0
+    for line in lines:
+        if match := _FIRST_CELL.match(line):
+            if cells:
+                yield dict(enumerate(cells))
+            column = match.start(1)
+            cells = [line[column + 1 :]]
+        elif cells and line[:column].isspace() and f"{line} "[column : column + 2] in ("* ", "+ ", "- "):
+            cells.append(line[column + 1 :])
+        elif cells:
+            cells[-1] += f" {line.strip()}"
+    if cells:
+        yield dict(enumerate(cells))
 
 
 def _merged(rows: Sequence[Row]) -> Row:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from html import escape
 from pathlib import Path as FilePath
 from typing import Annotated, Any
@@ -13,11 +14,12 @@ from fastapi import APIRouter, File, Form, Path, Query, UploadFile
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 from typing_extensions import TypedDict
 
 from hoptree.core.http_server import is_loopback
-from hoptree.corpus.files import LATIN, bom_encoding, decode
+from hoptree.corpus.document import MAX_DOCUMENT_BYTES
+from hoptree.corpus.files import LATIN, Damaged, bom_encoding, decode, open_bytes
 from hoptree.server.corpus_service import CorpusService
 from hoptree.server.error_responses import Refusal, refuse_when_disk_full
 from hoptree.server.jobs import Job, JobReply, Jobs
@@ -237,7 +239,7 @@ _TEXT_POLICY = "default-src 'none'; sandbox"
 
 
 def _file_response(path: FilePath) -> Response:
-    """Send a file so that nothing in it runs: PDF as such, texts as plain text, anything else to be saved."""
+    """Send a file so that nothing in it runs: PDF as such, texts unpacked as plain text, anything else to be saved."""
     if path.suffix.lower() == ".pdf":
         kind, policy, disposition = "application/pdf", _PDF_POLICY, "inline"
     elif charset := _charset_of(path):
@@ -245,16 +247,42 @@ def _file_response(path: FilePath) -> Response:
     else:
         kind, policy, disposition = "application/octet-stream", _TEXT_POLICY, "attachment"
     headers = {"Content-Security-Policy": policy}
+    if disposition == "inline" and _is_packed(path):
+        if kind.startswith("text/") and _is_short_unpacked(path):
+            headers["Content-Disposition"] = f"inline; filename*=utf-8''{quote(path.name.removesuffix('.gz'))}"
+            return StreamingResponse(_unpacked(path), 200, headers, kind)
+        kind, disposition = "application/octet-stream", "attachment"
     return FileResponse(path, 200, headers, kind, filename=path.name, content_disposition_type=disposition)
 
 
 def _charset_of(path: FilePath) -> str:
     """Return the encoding of a text as browsers name it; "" for a file that is none."""
-    with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
+    try:
+        with open_bytes(path) as file:
+            head = file.read(_HEAD_BYTES)
+    except Damaged:
+        return ""
     complete = len(head) < _HEAD_BYTES
     encoding = bom_encoding(head) or decode(head if complete else head[: head.rfind(b"\n") + 1])[1]
     return "windows-1252" if encoding == LATIN else encoding.replace("utf-16-", "utf-16").replace("_", "-")
+
+
+def _is_packed(path: FilePath) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def _is_short_unpacked(path: FilePath) -> bool:
+    """Tell whether a packed file would be read as one document: nothing longer is unpacked for a client."""
+    size = 0
+    return all((size := size + len(block)) <= MAX_DOCUMENT_BYTES for block in _unpacked(path))
+
+
+def _unpacked(path: FilePath) -> Iterator[bytes]:
+    """Yield the content of a packed file up to where it is damaged."""
+    with suppress(Damaged), open_bytes(path) as file:
+        while block := file.read1(_HEAD_BYTES):
+            yield block
 
 
 def _passage_page(passage: CitedPassage, base: str) -> str:

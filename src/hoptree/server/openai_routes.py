@@ -6,7 +6,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote
@@ -25,21 +25,21 @@ from hoptree.server import streaming
 from hoptree.server.error_responses import Refusal, error_body, note_refusal, refusal_of
 from hoptree.server.question_service import AskRequest, PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import replies, reply
-from hoptree.server.request_schemas import ChatBody, ChatMessage, Choices, ResponsesBody, ignored_fields, require_json
+from hoptree.server.request_schemas import (
+    NO_LEVEL,
+    ChatBody,
+    ChatMessage,
+    Choices,
+    ResponsesBody,
+    ignored_fields,
+    read_answer_format,
+    require_json,
+)
 from hoptree.server.settings import unknown
 from hoptree.server.views import Json, result_view, to_json
 
 _NO_ANSWER = "No answer was found."
-_MAX_FIELD_CHARS = 40
 _NUMBER = re.compile(r"\[(\d+)\]")
-_FIELD_TYPES = {
-    **dict.fromkeys(("answer", "sentence", "level", "reason", "question"), "string"),
-    "probability": "number",
-    **dict.fromkeys(("citations", "sub_questions"), "array"),
-}
-"""What `response_format` may ask for: the properties of a JSON answer, and their types."""
-_NULLABLE = ("probability",)
-_ITEM_FIELDS = {"citations": ("id", "title"), "sub_questions": ("question", "answer")}
 
 
 _CHAT_REPLIES = replies(None, schemas.CHAT_ERRORS, openai=True) | {
@@ -70,7 +70,7 @@ def openai_routes(questions: QuestionService) -> APIRouter:
             raise _unsupported("n", "A question has one answer.")
         if body.logprobs:
             raise _unsupported("logprobs", "An answer has no log-probabilities.")
-        form = _read_format("response_format", body.response_format)
+        form = read_answer_format("response_format", body.response_format)
         chat = await open_chat("chatcmpl-", body, "messages", form, request)
         if body.stream:
             usage = bool(body.stream_options and body.stream_options.include_usage)
@@ -83,7 +83,7 @@ def openai_routes(questions: QuestionService) -> APIRouter:
         if body.previous_response_id:
             raise _unsupported("previous_response_id", "Nothing is stored here; send the conversation as input.")
         given = (body.text or {}).get("format")
-        form = _read_format("text.format", given if isinstance(given, dict) else None)
+        form = read_answer_format("text.format", given if isinstance(given, dict) else None)
         chat = await open_chat("resp_", body, "input", form, request)
         if body.stream:
             return streaming.EventStream(_stream_response(questions, chat, request))
@@ -132,60 +132,6 @@ def _unsupported(field: str, why: str) -> Refusal:
     return Refusal(400, "Unsupported", f"{field}: {why}", remedy, param=field)
 
 
-def _read_format(field: str, given: Mapping[str, Any] | None) -> tuple[str, ...] | None:
-    """Return the properties of the JSON that a client wants; None for text."""
-    kind = (given or {}).get("type", "text")
-    if kind == "text":
-        return None
-    if kind == "json_object":
-        return tuple(_FIELD_TYPES)
-    outer = (given or {}).get("json_schema", given) if kind == "json_schema" else None
-    schema = outer.get("schema") if isinstance(outer, dict) else None
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(schema, dict) or not isinstance(properties, dict) or not properties:
-        raise _unsupported(field, "Answers are text, a json_object, or a json_schema with properties.")
-    for name, about in properties.items():
-        if name not in _FIELD_TYPES or not _can_hold(name, about, schema):
-            known = ", ".join(f"{each} ({_told_type(each)})" for each in _FIELD_TYPES)
-            shown = str(name)[:_MAX_FIELD_CHARS]
-            cause = f"{field}: the property '{shown}' is none that an answer has, or of another type."
-            raise Refusal(400, "Unsupported", cause, f"There are: {known}.", param=field)
-    return tuple(properties)
-
-
-def _told_type(name: str) -> str:
-    of_items = f" of objects with {' and '.join(_ITEM_FIELDS[name])}" if name in _ITEM_FIELDS else ""
-    return f"{_FIELD_TYPES[name]}{' or null' if name in _NULLABLE else of_items}"
-
-
-def _can_hold(name: str, about: Any, schema: Mapping[str, Any]) -> bool:
-    """Tell whether a property of a schema takes all that an answer may have in its place."""
-    types = _types(about, schema)
-    if types and (_FIELD_TYPES[name] not in types or (name in _NULLABLE and "null" not in types)):
-        return False
-    items = _resolved(about.get("items"), schema) if name in _ITEM_FIELDS else {}
-    item_fields = items.get("properties")
-    known = not isinstance(item_fields, dict) or set(item_fields) <= set(_ITEM_FIELDS[name])
-    return known and "object" in (_types(items, schema) or ["object"])
-
-
-def _types(about: Any, schema: Mapping[str, Any]) -> list[Any]:
-    """Return the types that a schema names, also those of its alternatives; [] where one names none."""
-    about = _resolved(about, schema)
-    options = about.get("anyOf")
-    parts = [_resolved(option, schema) for option in options] if isinstance(options, list) else [about]
-    kinds = [part.get("type") for part in parts]
-    return [kind for given in kinds for kind in (given if isinstance(given, list) else [given])] if all(kinds) else []
-
-
-def _resolved(about: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a schema is, or what it refers to among the definitions beside it."""
-    name = str(about.get("$ref", "")).rpartition("/")[2] if isinstance(about, dict) else ""
-    definitions = schema.get("$defs")
-    target = definitions.get(name, about) if name and isinstance(definitions, dict) else about
-    return target if isinstance(target, dict) else {}
-
-
 @dataclass(frozen=True, slots=True)
 class _Chat:
     """A reply that is being made: what all of its parts share."""
@@ -207,7 +153,7 @@ class _Chat:
             "question": result.question,
             "answer": result.answer,
             "sentence": result.sentence,
-            "level": confidence.level if confidence else "no answer",
+            "level": confidence.level if confidence else NO_LEVEL,
             "reason": confidence.reason if confidence else "",
             "probability": confidence.probability if confidence else None,
             "citations": [{"id": passage.id, "title": passage.title} for passage in result.evidence],

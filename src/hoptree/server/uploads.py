@@ -40,7 +40,8 @@ def is_packer_artifact(name: str) -> bool:
 
 
 def _leads_elsewhere(name: str) -> bool:
-    return "\\" in name or any(part in ("", ".", "..") for part in name.split("/"))
+    parts = name.removesuffix("\\").replace("\\", "/").split("/")  # old packers of Windows end folders with one
+    return any(part in ("", ".", "..") for part in parts)
 
 
 def printable_name(name: str) -> str:

@@ -110,6 +110,15 @@ def test_what_to_do_about_a_file_is_said_in_all_languages() -> None:
     assert fitting("2 of 3 pages of a.pdf hold no text; scanned pages need OCR.")
 
 
+def test_steps_of_the_methods_have_words_in_all_languages() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (Path(hoptree.__file__).parent / "methods").rglob("*.py")]
+    call = r'\b(?:generate|write|ask|ask_twice|reply)\(\s*(?:[\w.]+,\s*)?"([a-z_]+)"|\bstep ?= ?"([a-z_]+)"'
+    steps = {"".join(names).replace("_", " ") for source in sources for names in re.findall(call, source)}
+    rows = {row[0] for row in server_rows()}
+    assert {"read", "decompose", "go on"} <= steps and sorted(steps - rows) == []
+    assert "{STEP}" in "".join(row for row in rows if row.startswith("The model replied"))
+
+
 def test_what_a_comparison_can_detect_is_said_in_all_languages() -> None:
     notes = [flipped(*counts).power_note(scale=100, unit=" points") for counts in ((1, 0), (5, 0), (0, 0, 5), (3, 2))]
     assert len(set(notes)) == 4 and all(map(fitting, notes))
@@ -266,7 +275,7 @@ def test_seconds_are_written_as_the_language_writes_numbers() -> None:
     assert "1.234" in german and german.endswith("2,5 s")
     steps = ("The model replied: read (0.0 s)", "The model is reading 1,024 of 2,048 tokens", "Sub-question 1.2")
     assert told_by_the_page("translated", *steps, of="de", script="texts.js") == [
-        "Das Modell hat geantwortet: read (0,0 s)",
+        "Das Modell hat geantwortet: lesen (0,0 s)",
         "Das Modell liest 1.024 von 2.048 Tokens",
         "Teilfrage 1.2",
     ]
