@@ -180,13 +180,12 @@ def tell_answer(
 
 def _holding(question: str, answer: str, evidence: Sequence[Passage]) -> tuple[list[int], bool]:
     """Return the places of the passages that hold an answer, and whether some hold a name of the question too."""
-    from hoptree.text.grounding import holding, parts_of, supports_answer  # not before there is an answer
+    from hoptree.text.grounding import held_parts, holding  # not before there is an answer
 
     stating = holding(answer, question, evidence)
     ids = stating or holding(answer, "", evidence)
-    if not ids and supports_answer(answer, evidence):  # its names stand in several passages
-        ids = {passage_id for part in parts_of(answer) for passage_id in holding(part, "", evidence)}
-        stating = ids
+    if not ids:  # its parts stand in several passages
+        stating = ids = {found for part in held_parts(answer, evidence) for found in holding(part, "", evidence)}
     return [place for place, passage in enumerate(evidence) if passage.id in ids], bool(stating)
 
 
