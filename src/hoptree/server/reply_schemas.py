@@ -220,8 +220,9 @@ class PassagesEvent(TypedDict):
 
 
 class TreeEvent(TypedDict):
-    """The tree so far, with the state of each node, and what was spent."""
+    """The tree so far, with the state of each node, and what was spent; `question` is as it was rewritten."""
 
+    question: str
     tree: list[Node]
     usage: UsageReply
     state: Literal["running"]
