@@ -220,7 +220,7 @@ class PassagesEvent(TypedDict):
 
 
 class TreeEvent(TypedDict):
-    """The tree so far, with the state of each node, and what was spent; `question` is as it was rewritten."""
+    """The tree so far, with the state of each node, and what was spent."""
 
     question: str
     tree: list[Node]
