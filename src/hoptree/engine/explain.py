@@ -185,7 +185,7 @@ def _holding(question: str, answer: str, evidence: Sequence[Passage]) -> tuple[l
     stating = holding(answer, question, evidence)
     ids = stating or holding(answer, "", evidence)
     if not ids:  # its parts stand in several passages
-        stating = ids = {found for part in held_parts(answer, evidence) for found in holding(part, "", evidence)}
+        stating = ids = {name for part in held_parts(answer, evidence) for name in holding(part, "", evidence)}
     return [place for place, passage in enumerate(evidence) if passage.id in ids], bool(stating)
 
 

@@ -90,7 +90,7 @@ def suggest_topics(passages: Iterable[Passage]) -> list[Topic]:
     stride = max(1, len(in_order) // _MAX_TOPICS)  # from all over the corpus
     read = [passage for start in range(stride) for passage in in_order[start::stride]]
     kinds = (_questions(read), _links(read), _definitions(read), _headings(read))
-    in_turn = [found for row in zip_longest(*kinds) for found in row if found is not None]
+    in_turn = [pair for row in zip_longest(*kinds) for pair in row if pair is not None]
     chosen: dict[str, Topic] = {}
     per_file: Counter[str] = Counter()
     for most in range(1, _MAX_TOPICS + 1):
@@ -143,8 +143,8 @@ def _questions(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
             and len(asked) <= _MAX_QUESTION_CHARS
             and asked.count("?") < 2
         ):
-            found = Topic(title=asked, mentions=None, document=None, kind="question", language=_language(passage))
-            yield _file(passage), found
+            topic = Topic(title=asked, mentions=None, document=None, kind="question", language=_language(passage))
+            yield _file(passage), topic
 
 
 def _is_name(title: str) -> bool:
@@ -166,8 +166,8 @@ def _links(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
         own = set(title.casefold().split())
         others = (other for other in by_title if other in passage.text and not own & set(other.casefold().split()))
         if other := max(others, key=len, default=""):
-            found = Topic(title=title, mentions=other, document=None, kind="link", language=_language(passage))
-            yield _file(passage), found
+            topic = Topic(title=title, mentions=other, document=None, kind="link", language=_language(passage))
+            yield _file(passage), topic
 
 
 def _definitions(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
@@ -195,8 +195,8 @@ def _headings(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
         several = " " in heading or "-" in heading or not heading.isascii()
         if several and heading[-1] not in "?？" and heading not in document and len(passage.text.split()) > 1:
             of = document if document and document not in heading else None
-            found = Topic(title=heading, mentions=None, document=of, kind="heading", language=_language(passage))
-            yield _file(passage), found
+            topic = Topic(title=heading, mentions=None, document=of, kind="heading", language=_language(passage))
+            yield _file(passage), topic
 
 
 def _names(passages: Sequence[Passage]) -> Iterator[Topic]:

@@ -102,9 +102,10 @@ def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
 
 
 def held_parts(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
-    """Return what passages hold: the answer's names and dates, all it lists, or itself; () where a part is missing.
+    """Return what passages hold of an answer, or () where a part is missing.
 
-    What is listed must stand there to the letter, but for capitals: a path is more than its words.
+    Its names and dates, all that it lists, or itself. What is listed must stand there to the letter, but for capitals:
+    a path is more than its words.
     """
     texts = [(passage.title, plain_numbers(passage.text)) for passage in passages]
     folded = [_held(*text) for text in texts]
