@@ -6,10 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.retrieval.small_models import save_static
+from tests.retrieval.test_hippo import write
 
 from hoptree.core.values import Passage
 from hoptree.corpus.read import read_passages
-from hoptree.retrieval.indexing import index_passages
+from hoptree.retrieval.indexing import add_facts, encode_index, index_passages
 from hoptree.retrieval.retriever import open_retriever, without_copies
 
 ORPHAN = "To orphan a package, set its maintainer to the QA group and file a bug against the pseudo package wnpp."
@@ -53,14 +55,22 @@ def test_a_copy_that_the_question_names_stays() -> None:
     assert kept(*found, query="Is it free?", most=2) == ["gzip/copyright", "other.txt"]
 
 
-@pytest.mark.parametrize("kind", ["bm25", "linked"])
+@pytest.mark.parametrize("kind", ["bm25", "linked", "dense", "hybrid", "hippo"])
 def test_a_manual_in_four_formats_takes_one_place(tmp_path: Path, kind: str) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
+    copied = f"{ORPHAN} river"  # a word that the encoder knows
     for name in ("a.txt", "b.md", "c.html", "d.rst"):
-        (docs / name).write_text(f"<p>{ORPHAN}</p>" if name == "c.html" else ORPHAN)
+        (docs / name).write_text(f"<p>{copied}</p>" if name == "c.html" else copied)
     for number, text in enumerate(OTHERS):
-        (docs / f"other-{number}.txt").write_text(text)
-    index_passages(read_passages(docs), tmp_path / "idx")
-    found = asyncio.run(open_retriever(tmp_path / "idx", kind).search("How is a package orphaned?", k=5))
-    assert len(found) == 5 and sum(each.text == ORPHAN for each in found) == 1
+        (docs / f"other-{number}.txt").write_text(f"{text} water")
+    passages = list(read_passages(docs))
+    index_passages(passages, tmp_path / "idx")
+    if kind in ("dense", "hybrid"):
+        encode_index(tmp_path / "idx", f"static/{save_static(tmp_path / 'encoder')}")
+    elif kind == "hippo":
+        pytest.importorskip("rustworkx")
+        write(tmp_path / "facts", [("package", "is", "orphaned", each.id) for each in passages])
+        add_facts(tmp_path / "facts", tmp_path / "idx")
+    found = asyncio.run(open_retriever(tmp_path / "idx", kind).search("How is a package orphaned? river", k=5))
+    assert len(found) == 5 and sum(each.text == copied for each in found) == 1

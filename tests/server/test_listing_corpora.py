@@ -15,7 +15,7 @@ from tests.server.corpora_made import made
 from tests.server.running import running, settings
 
 from hoptree.core.values import Passage
-from hoptree.retrieval.indexing import index_passages
+from hoptree.retrieval.indexing import build_index, index_passages
 from hoptree.server.resources import Corpora, ManagedCorpus
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -83,3 +83,14 @@ def test_titles_are_looked_for_in_the_beginning_of_passages_alone(tmp_path: Path
         "Ada Lovelace": "Mary Somerville",
         "Mary Somerville": None,
     }
+
+
+def test_topics_are_of_small_files_beside_a_large_table(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "people.csv").write_text("Name,Work\n" + "".join(f"Arne Holt{n},none\n" for n in range(2_000)))
+    (docs / "pumps.md").write_text("# Pumps\n\n## Oil the gears well\n\nDo it once a week.\n")
+    (docs / "tanks.md").write_text("# Tanks\n\n## Rinse the lids well\n\nDo it once a year.\n")
+    build_index(docs, tmp_path / "index")
+    topics = [topic["title"] for topic in Corpora({"mixed": str(tmp_path / "index")}, None).topics("mixed")]
+    assert {"Oil the gears well", "Rinse the lids well"} < set(topics)

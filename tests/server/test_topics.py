@@ -76,6 +76,24 @@ def test_names_take_the_place_of_file_names() -> None:
     assert [(topic["kind"], topic["title"]) for topic in told] == [("name", "Ada Moor"), ("name", "Bo Ek")], told
 
 
+def test_follow_ups_are_no_questions_of_their_own() -> None:
+    for heading in (
+        "And how about the valves here?",
+        "But why is it so?",
+        "What about the old pumps?",
+        "Und wie geht das?",
+    ):
+        assert suggest_topics([passage(f"FAQ › {heading}", "It is so.")]) == []
+
+
+def test_files_share_what_is_offered() -> None:
+    rows = [passage(f"people › Arne Holt{n}", f"Name: Arne Holt{n}; Work: none", "people.csv") for n in range(200)]
+    manual = [passage(f"Pumps › Oil the {part} well", "So it is.", "pumps.md") for part in ("gears", "valves", "pipes")]
+    for passages in ([*rows, *manual], [*manual, *rows]):
+        told = [topic["title"] for topic in suggest_topics(passages)]
+        assert len(told) == 6 and sum(title.startswith("Oil") for title in told) == 3
+
+
 def test_kinds_are_offered_in_turn_and_none_twice() -> None:
     passages = [passage(f"Manual › {n}. Shelf number {n}x", "Words of it.") for n in range(1, 9)]
     passages += [passage("Manual › How is a shelf made there?", "So.")] * 3

@@ -180,13 +180,12 @@ def tell_answer(
 
 def _holding(question: str, answer: str, evidence: Sequence[Passage]) -> tuple[list[int], bool]:
     """Return the places of the passages that hold an answer, and whether some hold a name of the question too."""
-    from hoptree.text.grounding import holding, parts_of, supports_answer  # not before there is an answer
+    from hoptree.text.grounding import held_parts, holding  # not before there is an answer
 
     stating = holding(answer, question, evidence)
     ids = stating or holding(answer, "", evidence)
-    if not ids and supports_answer(answer, evidence):  # its names stand in several passages
-        ids = {passage_id for part in parts_of(answer) for passage_id in holding(part, "", evidence)}
-        stating = ids
+    if not ids:  # its parts stand in several passages
+        stating = ids = {name for part in held_parts(answer, evidence) for name in holding(part, "", evidence)}
     return [place for place, passage in enumerate(evidence) if passage.id in ids], bool(stating)
 
 
@@ -369,20 +368,20 @@ def cite_answer(
 ) -> str:
     """Return the sentence for an answer that rests on passages, with their numbers in brackets.
 
-    `places`, from 0, are those of the passages to cite. The sentence that states the answer is quoted, with the number
-    of its passage behind it: the one nearest to `asked`, the last sub-question.
+    `places`, from 0, are those of the passages to cite, in ascending order. The sentence that states the answer is
+    quoted, with the number of its passage first behind it: the one nearest to `asked`, the last sub-question.
     """
     from hoptree.text.grounding import find_quote
 
-    stated, cited = state_answer(question, answer), list(places[:_MAX_CITATIONS])
+    stated, cited = state_answer(question, answer), sorted(places[:_MAX_CITATIONS])
     frame = _frame_of(question)
     quote = find_quote(answer, asked or question, [passages[place] for place in places])
     if quote is None:
         return f"{stated}{_marks(cited)}{frame.stop}"
     place = next(place for place in places if passages[place].id == quote.passage)
-    others = [other for other in cited if other != place]
+    before, after = [other for other in cited if other < place], [other for other in cited if other > place]
     quoted = cut_around(CITATIONS.sub("[…]", quote.text), answer, _MAX_QUOTE_CHARS)  # they are of another list
-    return f"{frame.quote.format(f'{stated}{_marks(others)}', quoted)}{_marks([place])}"
+    return f"{frame.quote.format(f'{stated}{_marks(before)}', quoted)}{_marks([place, *after])}"
 
 
 def tree_lines(tree: Iterable[TreeNode], depth: int = 0) -> Iterator[str]:

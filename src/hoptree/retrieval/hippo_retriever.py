@@ -21,7 +21,7 @@ from hoptree.retrieval.hippo_store import FOLDER, FactStore, current, fact_key, 
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.tantivy_files import inverse_document_frequency, key_of
 from hoptree.retrieval.rerank import normalise_scores
-from hoptree.retrieval.retriever import PassageStore, Retriever, fits
+from hoptree.retrieval.retriever import PassageStore, Retriever, fits, search_distinct
 from hoptree.retrieval.vectors import Vectors
 
 rustworkx = lazy_import("rustworkx", "Retrieval along facts", "graph")
@@ -256,7 +256,9 @@ class Hippo:
         ranked = await self._first.search(query, k=self._walk.passages)
         if where:  # a walk may start from what does not fit, but should visit what fits
             ranked += await self._first.search(query, k=self._walk.passages, where=where)
-        return await asyncio.to_thread(self._search, starts, ranked, k, where or {})
+        visits = await asyncio.to_thread(self._walk_from, starts, ranked)
+        own = {key_of(passage.id): passage for passage in ranked}
+        return await self._best_distinct(query, visits, own, k, where or {})
 
     async def search_from_names(
         self, query: str, names: Sequence[str], *, k: int, where: Mapping[str, str] | None = None
@@ -268,9 +270,8 @@ class Hippo:
         starts = {phrase: 1 / self._graph.spread_of(phrase) for phrase in linked if self._graph.spread_of(phrase)}
         if not starts:
             return await self._first.search(query, k=k, where=where)
-
         visits = await asyncio.to_thread(self._graph.walk_phrases, starts, damping=self._walk.damping)
-        return await asyncio.to_thread(self._best, visits, {}, k, where or {})
+        return await self._best_distinct(query, visits, {}, k, where or {})
 
     async def aclose(self) -> None:
         await self._nearest.aclose()
@@ -288,14 +289,16 @@ class Hippo:
         kept = sorted(weights, key=lambda name: (-weights[name], name))[: self._walk.phrases]
         return {name: weights[name] for name in kept}
 
-    def _search(
-        self, starts: Mapping[str, float], ranked: Sequence[Passage], k: int, where: Mapping[str, str]
-    ) -> tuple[Passage, ...]:
+    def _walk_from(self, starts: Mapping[str, float], ranked: Sequence[Passage]) -> dict[int, float]:
         shares = normalise_scores([passage.score for passage in ranked])
         weight = self._walk.passage_weight
         texts = {key_of(hit.id): max(share, _MIN_SHARE) * weight for hit, share in zip(ranked, shares, strict=True)}
-        visits = self._graph.walk(starts, texts, damping=self._walk.damping)
-        return self._best(visits, {key_of(passage.id): passage for passage in ranked}, k, where)
+        return self._graph.walk(starts, texts, damping=self._walk.damping)
+
+    async def _best_distinct(
+        self, query: str, visits: Mapping[int, float], own: Mapping[int, Passage], k: int, where: Mapping[str, str]
+    ) -> tuple[Passage, ...]:
+        return await asyncio.to_thread(search_distinct, lambda wanted: self._best(visits, own, wanted, where), query, k)
 
     def _best(
         self, visits: Mapping[int, float], own: Mapping[int, Passage], k: int, where: Mapping[str, str]

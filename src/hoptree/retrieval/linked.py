@@ -25,7 +25,7 @@ from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links, folded, names_of
 from hoptree.retrieval.index.tantivy_files import composed
 from hoptree.retrieval.index.text_index import Hit
-from hoptree.retrieval.retriever import find_copies, fits, without_copies
+from hoptree.retrieval.retriever import fits, search_distinct
 
 _WORTH_A_THREAD = 50_000  # passages of an index: below that a search takes less time than handing it to a thread
 _MAX_NAME_WORDS = 12
@@ -39,7 +39,6 @@ _COUNT_TOLERANCE = 4
 """Counts of mentions include removed passages; up to so many times the limit the true number is looked up."""
 _TIE_BREAK = 0.001
 """Share of a link's worth that counts beyond its cap: of two capped passages the better linked is first."""
-_DEPTH_OF_COPIES = 4  # times as many passages are searched where files repeat each other
 _PASSAGES_KEPT, _NAMES_KEPT, _SEARCHES_KEPT = 2_000, 10_000, 256
 """Cache sizes: the ways of passages, titles with their names, and searches."""
 _WORD = re.compile(r"\w+")
@@ -75,11 +74,7 @@ class BM25:
         return None
 
     def _search_distinct(self, query: str, k: int, where: Mapping[str, str] | None) -> tuple[Passage, ...]:
-        """Search once more, for more, where copies take places."""
-        hits = self.search_now(query, k, where)
-        if find_copies(hits, query, k):
-            return without_copies(self.search_now(query, k * _DEPTH_OF_COPIES, where), query, k)
-        return hits
+        return search_distinct(lambda wanted: self.search_now(query, wanted, where), query, k)
 
     def search_now(self, query: str, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         """Search in this thread."""

@@ -18,7 +18,7 @@ from hoptree.core.http_client import HttpClient
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
 from hoptree.retrieval.encoder import Encoder, FloatArray, QueryWindow, open_encoder, weights_digest
-from hoptree.retrieval.retriever import Retriever, cache_lifetime
+from hoptree.retrieval.retriever import Retriever, cache_lifetime, without_copies
 
 _WORD = re.compile(r"\w+")
 _DEPTH = 100  # passages of each ranking that is fused or reranked, unless more are asked for
@@ -48,7 +48,7 @@ class Fused:
             return ()
         depth = max(k, _DEPTH)
         searches = (retriever.search(query, k=depth, where=where) for retriever in self._retrievers)
-        return self._merge(await asyncio.gather(*searches))[:k]
+        return without_copies(self._merge(await asyncio.gather(*searches)), query, k)
 
     async def aclose(self) -> None:
         for retriever in self._retrievers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from unicodedata import normalize
@@ -267,6 +267,7 @@ def _dense(index: Index) -> Retriever:
 
 _WORD = lazy_re(r"\w+")
 _RUN_WORDS = 3
+_DEPTH_OF_COPIES = 4  # times as many passages are searched where files repeat each other
 _MIN_SAID = 0.9  # share of the runs of words of a copy that an earlier passage has
 
 
@@ -281,6 +282,12 @@ def without_copies(ranked: Sequence[Passage], query: str, most: int) -> tuple[Pa
     places = [place for place in range(len(ranked)) if place not in copies][:most]
     places += sorted(copies)[: most - len(places)]
     return tuple(ranked[place] for place in sorted(places))
+
+
+def search_distinct(search: Callable[[int], tuple[Passage, ...]], query: str, k: int) -> tuple[Passage, ...]:
+    """Search for k, and once more, for more, where copies take places."""
+    hits = search(k)
+    return without_copies(search(k * _DEPTH_OF_COPIES), query, k) if find_copies(hits, query, k) else hits
 
 
 def find_copies(ranked: Sequence[Passage], query: str, most: int) -> set[int]:

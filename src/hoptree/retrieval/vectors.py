@@ -22,7 +22,7 @@ from hoptree.core.files import atomic_write, batched
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
 from hoptree.retrieval.encoder import Encoder, FloatArray, QueryWindow, np
-from hoptree.retrieval.retriever import PassageStore, fits
+from hoptree.retrieval.retriever import PassageStore, fits, search_distinct
 
 Dtype = Literal["f32", "i8"]
 
@@ -384,7 +384,9 @@ class Dense:
         if k <= 0 or not query.strip() or not len(self._vectors):
             return ()
         vector = await self._encode(query)
-        return await asyncio.to_thread(self._search, vector, k, where or {})
+        return await asyncio.to_thread(
+            search_distinct, lambda wanted: self._search(vector, wanted, where or {}), query, k
+        )
 
     async def aclose(self) -> None:
         await self._encoder.aclose()

@@ -222,6 +222,7 @@ class PassagesEvent(TypedDict):
 class TreeEvent(TypedDict):
     """The tree so far, with the state of each node, and what was spent."""
 
+    question: str
     tree: list[Node]
     usage: UsageReply
     state: Literal["running"]

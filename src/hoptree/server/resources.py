@@ -347,14 +347,17 @@ class Corpora:
         raise Refusal(404, "NotFound", "The file of that document cannot be opened here.", "Its passages can be read.")
 
     def topics(self, name: str) -> list[Topic]:
-        """Return what questions could be about, by passages from all over the corpus."""
+        """Return what questions could be about, by passages from all over the corpus, of each file about as many."""
         where = self.place(name)
         if is_remote(where):
             return []
-        texts = self._index(where).texts
-        step = max(1, len(texts) // _TOPIC_PASSAGES)
-        numbers = range(0, len(texts), step)
-        return suggest_topics(passage for number in numbers for _, _, passage in texts.scan(number, number + 1))
+        index = self._index(where)
+        with closing(index.ledger()) as ledger:
+            spans = ledger.spans()
+        spans = spans[:: max(1, len(spans) // _TOPIC_PASSAGES)]
+        share = _TOPIC_PASSAGES // max(1, len(spans)) or 1
+        numbers = {at for low, high in spans for at in range(low, high + 1, max(1, (high - low + 1) // share))}
+        return suggest_topics(row[2] for number in sorted(numbers) for row in index.texts.scan(number, number + 1))
 
     def forget(self, name: str) -> None:
         """Close the index of a corpus that is to be removed."""

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from typing import Literal
 
 from typing_extensions import TypedDict
@@ -58,6 +58,7 @@ _PART = "part|chapter|section|appendix|kapitel|abschnitt|anhang"
 _NUMBERED = lazy_re(
     rf"(?:(?:{_PART})\s)?(?:[A-Z](?:\.\d+)*[.:]|[IVX]+\.|\d+(?:\.\d+)*[.:]?)\s+|第\s?[\d.]+\s?[章节]\s*", re.IGNORECASE
 )
+_FOLLOW_UP = lazy_re(r"(?:and|but|or|so|und|aber|oder)\b|(?:how|what) about\b|那么?", re.IGNORECASE)
 _PREPOSITION = lazy_re(r" (?:in|on|for|at) (?:the )?")
 _FILE_LIKE = lazy_re(r"[/\\_]|\.\w{1,5}\Z|\A[\W\d]+\Z")
 _POINTING = word_set(
@@ -83,20 +84,30 @@ _USUAL = word_set(
 
 
 def suggest_topics(passages: Iterable[Passage]) -> list[Topic]:
-    """Return what could be asked, of each kind in turn: questions, links, definitions, headings, else names."""
+    """Return what could be asked, of files and kinds in turn: questions, links, definitions, headings, else names."""
     texts = (passage for passage in passages if CONTENTS not in passage.metadata)
     in_order = [replace(passage, text=passage.text[:_TEXT_CHARS]) for passage in texts]
     stride = max(1, len(in_order) // _MAX_TOPICS)  # from all over the corpus
     read = [passage for start in range(stride) for passage in in_order[start::stride]]
-    kinds = (list(_questions(read)), list(_links(read)), list(_definitions(read)), list(_headings(read)))
-    in_turn = (topic for row in zip_longest(*kinds) for topic in row if topic is not None)
+    kinds = (_questions(read), _links(read), _definitions(read), _headings(read))
+    in_turn = [pair for row in zip_longest(*kinds) for pair in row if pair is not None]
     chosen: dict[str, Topic] = {}
-    for topic in chain(in_turn, _names(read)):
-        if (topic["kind"] == "name" and len(chosen) >= _ENOUGH) or len(chosen) == _MAX_TOPICS:
-            break
-        if topic["title"].casefold() not in " ".join(chosen):
+    per_file: Counter[str] = Counter()
+    for most in range(1, _MAX_TOPICS + 1):
+        for file, topic in in_turn:
+            title = topic["title"].casefold()
+            if len(chosen) < _MAX_TOPICS and per_file[file] < most and title not in " ".join(chosen):
+                chosen[title] = topic
+                per_file[file] += 1
+    for topic in _names(read):
+        if len(chosen) < _ENOUGH and topic["title"].casefold() not in " ".join(chosen):
             chosen[topic["title"].casefold()] = topic
     return list(chosen.values())
+
+
+def _file(passage: Passage) -> str:
+    """Return the file of a passage; rows of passage files, which are documents of their own, are of one."""
+    return "" if passage.id == passage.document else passage.document.partition("#")[0]
 
 
 def _language(passage: Passage) -> Language:
@@ -119,14 +130,21 @@ def _path(passage: Passage) -> tuple[str, str]:
     return _readable(first, passage), _readable(rest.rpartition(BETWEEN_HEADINGS)[2], passage) if rest else ""
 
 
-def _questions(passages: Sequence[Passage]) -> Iterator[Topic]:
-    """Yield headings that are questions, as in lists of frequent ones."""
+def _questions(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
+    """Yield headings that are questions and stand for themselves, as in lists of frequent ones, with their files."""
     for passage in passages:
         heading = " ".join(passage.title.rpartition(BETWEEN_HEADINGS)[2].split())
         asked = (_NUMBERED.sub("", heading, 1) if _NUMBERED.match(heading) else heading).rpartition(" -- ")[2]
         long_enough = len(asked.split()) >= _MIN_QUESTION_WORDS or not asked.isascii()
-        if asked.endswith(("?", "？")) and long_enough and len(asked) <= _MAX_QUESTION_CHARS and asked.count("?") < 2:
-            yield Topic(title=asked, mentions=None, document=None, kind="question", language=_language(passage))
+        if (
+            asked.endswith(("?", "？"))
+            and not _FOLLOW_UP.match(asked)
+            and long_enough
+            and len(asked) <= _MAX_QUESTION_CHARS
+            and asked.count("?") < 2
+        ):
+            topic = Topic(title=asked, mentions=None, document=None, kind="question", language=_language(passage))
+            yield _file(passage), topic
 
 
 def _is_name(title: str) -> bool:
@@ -137,7 +155,7 @@ def _is_name(title: str) -> bool:
     )
 
 
-def _links(passages: Sequence[Passage]) -> Iterator[Topic]:
+def _links(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
     """Yield titles whose passage mentions another title, the longest of them; only what is written as a name."""
     by_title: dict[str, Passage] = {}
     for passage in passages:
@@ -148,32 +166,37 @@ def _links(passages: Sequence[Passage]) -> Iterator[Topic]:
         own = set(title.casefold().split())
         others = (other for other in by_title if other in passage.text and not own & set(other.casefold().split()))
         if other := max(others, key=len, default=""):
-            yield Topic(title=title, mentions=other, document=None, kind="link", language=_language(passage))
+            topic = Topic(title=title, mentions=other, document=None, kind="link", language=_language(passage))
+            yield _file(passage), topic
 
 
-def _definitions(passages: Sequence[Passage]) -> Iterator[Topic]:
+def _definitions(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
     """Yield names of which a passage says at its beginning who or what they are."""
     for passage in passages:
         language = _language(passage)
         command = _COMMAND.fullmatch(passage.text.strip())
         if command and command["name"] in passage.title:  # a page of a manual begins so
-            yield Topic(title=command["name"], mentions=None, document=None, kind="what", language=language)
+            yield (
+                _file(passage),
+                Topic(title=command["name"], mentions=None, document=None, kind="what", language=language),
+            )
         match = _DEFINED[language].match(passage.text)
         name = match["name"] if match else ""
         known = name and (name[0].isupper() or language == "zh") and _readable(name, passage)
         if match and known and not any(word in _POINTING for word in name.casefold().split()):
             kind: Kind = "who" if _PERSON.search(match[0]) else "what"
-            yield Topic(title=name, mentions=None, document=None, kind=kind, language=language)
+            yield _file(passage), Topic(title=name, mentions=None, document=None, kind=kind, language=language)
 
 
-def _headings(passages: Sequence[Passage]) -> Iterator[Topic]:
+def _headings(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
     """Yield headings with the title of their document."""
     for passage in passages:
         document, heading = _path(passage)
         several = " " in heading or "-" in heading or not heading.isascii()
         if several and heading[-1] not in "?？" and heading not in document and len(passage.text.split()) > 1:
             of = document if document and document not in heading else None
-            yield Topic(title=heading, mentions=None, document=of, kind="heading", language=_language(passage))
+            topic = Topic(title=heading, mentions=None, document=of, kind="heading", language=_language(passage))
+            yield _file(passage), topic
 
 
 def _names(passages: Sequence[Passage]) -> Iterator[Topic]:

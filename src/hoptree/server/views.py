@@ -66,7 +66,8 @@ def passage_view(passage: Passage) -> PassageReply:
 def tree_view(events: Sequence[Event]) -> TreeEvent:
     """Return the tree as it is now, with the state of every node, and what was spent so far."""
     result = read_result(events)
-    view = TreeEvent(tree=[_node_view(node) for node in result.tree], usage=result.usage.as_dict(), state="running")
+    tree = [_node_view(node) for node in result.tree]
+    view = TreeEvent(question=result.question, tree=tree, usage=result.usage.as_dict(), state="running")
     if result.writing:
         view["writing"] = result.as_dict()["writing"]
     return view

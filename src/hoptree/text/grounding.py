@@ -22,6 +22,7 @@ _NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b")
 _WORD = lazy_re(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 # Letters that Unicode does not take apart into a base and an accent.
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ı": "i"})
+_BETWEEN = lazy_re(r"[,;]\s+(?:(?:and|und)\s+)?|\s+(?:and|und|&)\s+")
 _POSSESSIVE = lazy_re(r"['’]s\b")
 _POSSESSIVE_END = lazy_re(r"['’]s\Z")
 _ARTICLES = r"(?:(?:[Tt]he|[Aa]n?|in|at|on|by|from) ){0,2}"
@@ -97,6 +98,15 @@ def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
     """Whether passages hold an answer or all its names; yes and no need no passage."""
     if read_yes_no(answer) is not None:
         return True
+    return bool(held_parts(answer, passages))
+
+
+def held_parts(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
+    """Return what passages hold of an answer, or () where a part is missing.
+
+    Its names and dates, all that it lists, or itself. What is listed must stand there to the letter, but for capitals:
+    a path is more than its words.
+    """
     texts = [(passage.title, plain_numbers(passage.text)) for passage in passages]
     folded = [_held(*text) for text in texts]
 
@@ -107,10 +117,20 @@ def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
             return True
         return any(_dates_within(words, (f"{title}. {text}" for title, text in texts)))
 
-    if holds(answer):
-        return True
-    parts = parts_of(answer)
-    return bool(parts) and all(map(holds, parts))
+    def stands(part: str) -> bool:
+        return holds(part) and any(plain_numbers(part).casefold() in text.casefold() for _, text in texts)
+
+    names, listed = parts_of(answer), _listed(answer)
+    if names and all(map(holds, names)):
+        return names
+    if len(listed) > 1 and all(map(stands, listed)):
+        return listed
+    return (answer,) if holds(answer) else ()
+
+
+def _listed(answer: str) -> tuple[str, ...]:
+    """Return what stands between the commas and "and"s of an answer."""
+    return tuple(filter(_WORD.search, (part.strip(" `").rstrip(".") for part in _BETWEEN.split(answer))))
 
 
 def holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]:

@@ -92,12 +92,15 @@ def test_what_the_answer_rests_on_has_the_numbers_of_the_sentence(watched: Watch
     assert page.locator(".detail details.passage").count() == 0, "the fourth is not cited"
 
 
-def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched) -> None:
+def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched, models: dict[str, Gated]) -> None:
     page = watched.ask(FILMS)
     assert watched.answered() == "Touki Bouki"
     assert page.is_checked("#goes-on")
+    models["films"].waits_at |= {"decompose", "confident"}
     page.fill("#question", "And which one is earlier?")
     page.click("button.main")
+    page.wait_for_selector(f'.pane.running .row[data-node="0"] .asked >> text={EARLIER}', timeout=20_000)
+    models["films"].waits_at.clear()
     page.wait_for_selector(".read-as")
     assert page.locator(".read-as").inner_text() == f"Read as: {EARLIER}"
     page.reload()  # the conversation of the tab is still there

@@ -302,6 +302,10 @@ class Ledger(SqliteFile):
         also = self._column("select distinct file from also") if self._has_also() else []
         return {*self._column("select distinct file from passages"), *also}
 
+    def spans(self) -> list[tuple[int, int]]:
+        """Return the lowest and the highest number of each file's passages, in order."""
+        return self._db.execute("select min(number), max(number) from passages group by file order by 1").fetchall()
+
     def _has_also(self) -> bool:
         """Tell whether there is a table of repeated passages, which older ledgers lack."""
         return self._db.execute("select 1 from sqlite_master where name = 'also'").fetchone() is not None

@@ -159,6 +159,7 @@ export class AnswerView extends EventTarget {
 
   #grow(data) {
     this.#usage = data.usage ?? this.#usage;
+    this.question = data.question ?? this.question;
     this.tree.update(this.question, data.tree ?? [], { options: this.#options(), root: this.#root(data.tree, {}) });
     if (data.writing) this.#write(data.writing);
     this.#openWanted();
