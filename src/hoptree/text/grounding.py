@@ -96,36 +96,34 @@ def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answe
 
 def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
     """Whether passages hold an answer or all its names; yes and no need no passage."""
-    if read_yes_no(answer) is not None:
-        return True
-    return bool(held_parts(answer, passages))
+    return read_yes_no(answer) is not None or _is_held(answer, *_read(passages)) or bool(held_parts(answer, passages))
 
 
 def held_parts(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
-    """Return what passages hold of an answer, or () where a part is missing.
+    """Return the names and dates of an answer, or else all that it lists, if passages hold them; () otherwise.
 
-    Its names and dates, all that it lists, or itself. What is listed must stand there to the letter, but for capitals:
-    a path is more than its words.
+    What is listed must stand there to the letter, but for capitals: a path is more than its words.
     """
-    texts = [(passage.title, plain_numbers(passage.text)) for passage in passages]
-    folded = [_held(*text) for text in texts]
-
-    def holds(words: str) -> bool:
-        words = plain_numbers(words)
-        wanted = [f" {' '.join(way)} " for way in _ways(words) if way]
-        if any(way in text for text in folded for way in wanted):
-            return True
-        return any(_dates_within(words, (f"{title}. {text}" for title, text in texts)))
-
-    def stands(part: str) -> bool:
-        return holds(part) and any(plain_numbers(part).casefold() in text.casefold() for _, text in texts)
-
+    texts, folded = _read(passages)
     names, listed = parts_of(answer), _listed(answer)
-    if names and all(map(holds, names)):
+    if names and all(_is_held(name, texts, folded) for name in names):
         return names
-    if len(listed) > 1 and all(map(stands, listed)):
-        return listed
-    return (answer,) if holds(answer) else ()
+    stands = (any(plain_numbers(part).casefold() in text.casefold() for _, text in texts) for part in listed)
+    return listed if len(listed) > 1 and all(stands) and all(_is_held(part, texts, folded) for part in listed) else ()
+
+
+def _read(passages: Sequence[Passage]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return titles and texts, and both in the spelling in which they are compared."""
+    texts = [(passage.title, plain_numbers(passage.text)) for passage in passages]
+    return texts, [_held(*text) for text in texts]
+
+
+def _is_held(words: str, texts: Sequence[tuple[str, str]], folded: Sequence[str]) -> bool:
+    words = plain_numbers(words)
+    wanted = [f" {' '.join(way)} " for way in _ways(words) if way]
+    if any(way in text for text in folded for way in wanted):
+        return True
+    return any(_dates_within(words, (f"{title}. {text}" for title, text in texts)))
 
 
 def _listed(answer: str) -> tuple[str, ...]:
