@@ -22,7 +22,7 @@ pytest: $(VENV)/tests-compiled
 
 # Types are checked while tests wait for servers and processes.
 types: $(VENV)/test-ready
-	nice $(BIN)/mypy --num-workers 2
+	nice $(BIN)/mypy
 
 lint: $(VENV)/test-ready
 	$(BIN)/ruff check .
