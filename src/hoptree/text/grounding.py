@@ -102,7 +102,8 @@ def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
 def held_parts(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
     """Return the parts of an answer if passages hold all of them, else ().
 
-    Parts are its names and dates, or else what it lists. What is listed must stand there to the letter, but for capitals: a path is more than its words.
+    Parts are its names and dates, or else what it lists. What is listed must stand there to the letter, but for
+    capitals: a path is more than its words.
     """
     texts, folded = _read(passages)
     names, listed = parts_of(answer), _listed(answer)
