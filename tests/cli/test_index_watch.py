@@ -1,4 +1,4 @@
-"""`hoptree index --watch`: changes are taken in, and failures are told once."""
+"""`hoptree index --watch`: changes are indexed, and a failure is reported once."""
 
 from __future__ import annotations
 

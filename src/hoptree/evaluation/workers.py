@@ -326,7 +326,7 @@ def _tell_stored(worker: _Process, number: int, stored: asyncio.Future[None]) ->
 
 
 def _cause(error: BaseException) -> str:
-    """Return the failure that a worker is told; an empty one would be a reply."""
+    """Return the failure as a message to a worker; an empty one would be a reply."""
     return error.cause if isinstance(error, CacheError) else str(error) or type(error).__name__
 
 

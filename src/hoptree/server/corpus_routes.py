@@ -233,7 +233,7 @@ def _is_local(request: Request) -> bool:
     return is_loopback(settings.host) and not settings.keys
 
 
-_HEAD_BYTES = 2**20  # by which a text is told, and its encoding
+_HEAD_BYTES = 2**20  # enough to recognise a text and its encoding
 _PDF_POLICY = "default-src 'none'; style-src 'unsafe-inline'; object-src 'self'; frame-ancestors 'none'"
 _TEXT_POLICY = "default-src 'none'; sandbox"
 
