@@ -119,8 +119,8 @@ def test_the_packaged_one_is_shown(home: Path) -> None:
     shown = hoptree(home, "methods", "chooser", "show").stdout
     assert (
         "made from:\n" in shown
-        and "questions of adapter on musique" in shown
-        and "questions of base on musique" in shown
+        and "questions of every move on musique" in shown
+        and shown.count("adapter=") == 7
         and "{" not in shown
     )
     assert "models without log-probabilities" in shown

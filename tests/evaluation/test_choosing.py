@@ -167,8 +167,22 @@ def test_efforts_lose_least_where_they_lose_most_within_their_share_of_calls() -
     assert json.loads(json.dumps(data)) == data and set(data) == {
         "left_out",
         "left_out_without_logprobs",
+        "left_out_by_model",
         "chooser",
     }
+
+
+def test_what_is_left_out_is_told_for_each_model_too() -> None:
+    first = [replace(course, model="first") for course in made("films", "quoted")]
+    second = [replace(course, model="second") for course in [*made("films", "quoted"), *made("towns", "quoted")]]
+    fitted = fit_chooser([*first, *second], made_from={})
+    rows = [(one.model, one.data, one.questions) for one in fitted.by_model]
+    assert rows == [
+        ("first", "films", len(first)),
+        ("second", "films", len(first)),
+        ("second", "towns", len(second) - len(first)),
+    ]
+    assert fitted.left_out["medium"][0].questions == 2 * len(first)
 
 
 def test_questions_that_cost_no_calls_are_no_bad_end() -> None:

@@ -64,6 +64,11 @@ def fit(
     for effort, judged in fitted.left_out.items():
         _report(f"effort {effort}, each data set left out", judged)
     _report("effort medium without log-probabilities, each data set left out", fitted.without_logprobs)
+    by_model: dict[str, list[Judged]] = {}
+    for row in fitted.by_model:
+        by_model.setdefault(row.model, []).append(row)
+    for model, judged in by_model.items() if len(by_model) > 1 else ():
+        _report(f"effort medium, each data set left out, {model}", judged)
     echo(f"written to {out}; use it with --set chooser={out}")
 
 

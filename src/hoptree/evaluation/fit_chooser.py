@@ -64,11 +64,12 @@ class Moment:
 
 @dataclass(frozen=True)
 class Course:
-    """One question of a run that made every move; `data` names its data set."""
+    """One question of a run that made every move; `data` names its data set, `model` identifies who answered."""
 
     id: str
     data: str
     moments: tuple[Moment, ...]
+    model: str = ""
 
     @cached_property
     def guess(self) -> Moment | None:
@@ -88,12 +89,12 @@ def read_courses(folder: Path) -> list[Course]:
     if run["rests_on"].get("options", {}).get("effort") != "high":
         cause = f"The run in {folder} did not make every move."
         raise InputError(cause, "Run it with --set effort=high into another folder.")
-    data = str(run.get("data_name") or run["rests_on"].get("data", ""))
+    data, model = str(run.get("data_name") or run["rests_on"].get("data", "")), str(run["rests_on"].get("model", ""))
     events: dict[str, list[Event]] = defaultdict(list)
     for event in read_events(folder / TRACES):
         events[event.run].append(event)
     courses = [
-        Course(row.id, data, tuple(_moments(row.answers, events.get(row.trace, ()))))
+        Course(row.id, data, tuple(_moments(row.answers, events.get(row.trace, ()))), model)
         for row in read_rows(folder)
         if row.answers
     ]
@@ -212,7 +213,7 @@ def replay(course: Course, weights: Weights, effort: Effort, without: Sequence[s
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What weights come to on one data set, between bounds."""
+    """What weights come to on one data set, between bounds; `model` where only its runs are meant."""
 
     data: str
     questions: int
@@ -227,6 +228,7 @@ class Judged:
     error: float  # the calibration error of the given answers
     kept: float  # the share of answers that are given when abstaining below one half
     lift: float  # by how much that multiplies the share of right ones
+    model: str = ""
 
 
 def judge(courses: Sequence[Course], weights: Weights, effort: Effort = "medium") -> Judged:
@@ -260,11 +262,13 @@ class Fitted:
     chooser: Chooser
     left_out: Mapping[str, tuple[Judged, ...]]
     without_logprobs: tuple[Judged, ...]
+    by_model: tuple[Judged, ...]
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "left_out": {effort: [asdict(figures) for figures in judged] for effort, judged in self.left_out.items()},
             "left_out_without_logprobs": [asdict(figures) for figures in self.without_logprobs],
+            "left_out_by_model": [asdict(figures) for figures in self.by_model],
             "chooser": self.chooser.as_dict(),
         }
 
@@ -282,6 +286,7 @@ def fit_chooser(courses: Sequence[Course], *, made_from: Mapping[str, Any]) -> F
         raise InputError("One data set cannot be left out.", "Give runs of two data sets or more.")
     sets: list[Weights] = []
     judged: dict[bool, dict[str, tuple[Judged, ...]]] = {}
+    by_model: list[Judged] = []
     for logprobs in (True, False):
         folds = {data: fit_weights([c for c in courses if c.data != data], logprobs=logprobs) for data in by_data}
         worth = _choose_worth(by_data, folds)
@@ -290,6 +295,13 @@ def fit_chooser(courses: Sequence[Course], *, made_from: Mapping[str, Any]) -> F
             for effort in EFFORTS
         }
         sets.append(replace(fit_weights(courses, logprobs=logprobs), worth=worth))
+        if logprobs:
+            by_model = [
+                replace(judge(answered, replace(folds[data], worth=worth)), model=model)
+                for model in dict.fromkeys(course.model for course in courses)
+                for data in by_data
+                if (answered := [course for course in by_data[data] if course.model == model])
+            ]
     figures = {
         effort: {
             name: round(_mean([getattr(row, name) for row in rows]), digits)
@@ -298,7 +310,7 @@ def fit_chooser(courses: Sequence[Course], *, made_from: Mapping[str, Any]) -> F
         for effort, rows in judged[True].items()
     }
     made_from = {**made_from, "sets": len(by_data), "efforts": figures}
-    return Fitted(Chooser(sets[0], sets[1], made_from), judged[True], judged[False]["medium"])
+    return Fitted(Chooser(sets[0], sets[1], made_from), judged[True], judged[False]["medium"], tuple(by_model))
 
 
 def _choose_worth(by_data: Mapping[str, Sequence[Course]], folds: Mapping[str, Weights]) -> dict[str, float]:
