@@ -64,7 +64,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Course:
-    """One question of a run that made every move; `data` names its data set, `model` identifies who answered."""
+    """One question of a run that made every move, by data set and model."""
 
     id: str
     data: str
