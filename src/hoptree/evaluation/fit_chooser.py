@@ -213,7 +213,7 @@ def replay(course: Course, weights: Weights, effort: Effort, without: Sequence[s
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What weights come to on one data set, between bounds; `model` where only its runs are meant."""
+    """What weights come to on one data set, between bounds; `model` is empty for all."""
 
     data: str
     questions: int
