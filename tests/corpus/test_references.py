@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.core.values import Passage
+from hoptree.core.values import PLACE, Passage
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.document import Document
 from hoptree.corpus.html_pages import html_document
 from hoptree.corpus.markup import markdown_document, rst_document
-from hoptree.corpus.references import MARK, heading_anchor, places_of, references_of, resolve_link
+from hoptree.corpus.references import heading_anchor, places_of, references_of, resolve_link
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import folded, names_of
 from hoptree.retrieval.index.tantivy_files import key_of
@@ -102,7 +102,7 @@ def passage(text: str, title: str = "Manual", document: str = "m.txt") -> Passag
     ],
 )
 def test_numbers_and_ids_in_a_text_are_references(text: str, place: str) -> None:
-    assert references_of(passage(text)) == {MARK + place}
+    assert references_of(passage(text)) == {PLACE + place}
 
 
 @pytest.mark.parametrize("text", ["in this section", "a[0] = b[x](1)", "section 4.2.", "[1]: https://x.org", "第一章"])
@@ -123,18 +123,18 @@ def test_other_words_are_no_references_of_section_4_2(text: str) -> None:
     ],
 )
 def test_a_passage_under_a_numbered_heading_bears_the_number(heading: str, place: str) -> None:
-    assert places_of(passage("Text.", f"Manual › {heading}")) == {f"{MARK}m.txt", MARK + place}
+    assert places_of(passage("Text.", f"Manual › {heading}")) == {f"{PLACE}m.txt", PLACE + place}
 
 
 @pytest.mark.parametrize("heading", ["7 ways out", "A dog's life", "Package pools", "2001"])
 def test_other_headings_have_no_number(heading: str) -> None:
-    assert places_of(passage("Text.", f"Manual › {heading}")) == {f"{MARK}m.txt"}
+    assert places_of(passage("Text.", f"Manual › {heading}")) == {f"{PLACE}m.txt"}
 
 
 def test_an_entry_bears_its_id_and_pages_of_a_pdf_are_one_file() -> None:
     entry = passage("[RFC2119] S. Bradner: Key words.\n[2] Another.", document="m.pdf#page=9")
-    assert places_of(entry) == {f"{MARK}m.pdf", f"{MARK}m.pdf[rfc2119]", f"{MARK}m.pdf[2]"}
-    assert references_of(passage("as [RFC2119] says", document="m.pdf#page=2")) == {f"{MARK}m.pdf[rfc2119]"}
+    assert places_of(entry) == {f"{PLACE}m.pdf", f"{PLACE}m.pdf[rfc2119]", f"{PLACE}m.pdf[2]"}
+    assert references_of(passage("as [RFC2119] says", document="m.pdf#page=2")) == {f"{PLACE}m.pdf[rfc2119]"}
 
 
 def test_a_place_belongs_to_the_passage_that_holds_it() -> None:
@@ -178,11 +178,11 @@ def test_linked_search_follows_a_link_to_the_passage_it_leads_to(tmp_path: Path)
     found = [hit.id for hit in Linked(index).search_now(asked, 5)]
     assert "keeping.html#2" in found and "keeping.html#1" not in found
     links = index.open_links()
-    assert links.references(key_of("limits.html#1")) == (f"{MARK}keeping.html#q7",)
-    assert all(MARK not in name for name in links.mentions(key_of("limits.html#1")))
+    assert links.references(key_of("limits.html#1")) == (f"{PLACE}keeping.html#q7",)
+    assert all(PLACE not in name for name in links.mentions(key_of("limits.html#1")))
     # A link that leads elsewhere is a change, though the words are the same.
     page = source / "limits.html"
     page.write_text(page.read_text(encoding="utf-8").replace("#q7", "#q8"), encoding="utf-8")
     update_index(tmp_path / "idx")
     later = Index(tmp_path / "idx").open_links()
-    assert later.references(key_of("limits.html#1")) == (f"{MARK}keeping.html#q8",)
+    assert later.references(key_of("limits.html#1")) == (f"{PLACE}keeping.html#q8",)

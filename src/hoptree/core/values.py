@@ -25,6 +25,10 @@ class Question:
     history: tuple[tuple[str, str], ...] = ()
 
 
+PLACE = "\x1e"
+"""The first character of the name of a place that links lead to, which no name in a text has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Passage:
     """A piece of a document, with the score of the search that returned it.

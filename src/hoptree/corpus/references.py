@@ -13,11 +13,9 @@ from posixpath import dirname, join, normpath
 from urllib.parse import unquote
 
 from hoptree.core.lazy import lazy_re
-from hoptree.core.values import Passage
+from hoptree.core.values import PLACE, Passage
 from hoptree.corpus.document import BETWEEN_HEADINGS
 
-MARK = "\x1e"
-"""The first character of the name of a place, which no name in a text has."""
 _MAX_PLACE_CHARS = 300
 _MAX_PER_PASSAGE = 32
 _SCHEME = lazy_re(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
@@ -59,7 +57,7 @@ def heading_anchor(words: str) -> str:
 def places_of(passage: Passage) -> set[str]:
     """Return the names by which other passages point to a passage."""
     file = _file_of(passage)
-    places = {MARK + file, *(MARK + anchor for anchor in passage.anchors)}
+    places = {PLACE + file, *(PLACE + anchor for anchor in passage.anchors)}
     heading = passage.title.rpartition(BETWEEN_HEADINGS)[2]
     if heading and (number := _number_of(heading)):
         places.add(_numbered(file, number))
@@ -71,7 +69,7 @@ def places_of(passage: Passage) -> set[str]:
 def references_of(passage: Passage) -> set[str]:
     """Return the names of the places that a passage points to."""
     file = _file_of(passage)
-    targets = {MARK + target for target in passage.references}
+    targets = {PLACE + target for target in passage.references}
     for pattern in (_NUMBERED, _NUMBERED_ZH):
         targets |= {_numbered(file, match["number"]) for match in _first(pattern.finditer(passage.text))}
     targets |= {_entry(file, match["id"]) for match in _first(_CITED.finditer(passage.text))}
@@ -89,11 +87,11 @@ def _number_of(heading: str) -> str:
 
 
 def _numbered(file: str, number: str) -> str:
-    return f"{MARK}{file}§{number.upper()}"
+    return f"{PLACE}{file}§{number.upper()}"
 
 
 def _entry(file: str, entry_id: str) -> str:
-    return f"{MARK}{file}[{entry_id.casefold()}]"
+    return f"{PLACE}{file}[{entry_id.casefold()}]"
 
 
 def _file_of(passage: Passage) -> str:

@@ -21,8 +21,7 @@ import ahocorasick_rs
 import tantivy
 
 from hoptree.core.lazy import lazy_re
-from hoptree.core.values import Passage
-from hoptree.corpus.references import MARK
+from hoptree.core.values import PLACE, Passage
 from hoptree.retrieval.index.tantivy_files import KeyedWriter, TantivyErrors, composed, key_of, lockable_folder
 from hoptree.retrieval.index.text_index import Texts
 from hoptree.text.names import sentences
@@ -113,8 +112,8 @@ class _Reader:
             for _, address in self._searcher.search(self._term("key", key), records, count=False).hits:
                 names.update(self._searcher.doc(address).get_all("mentions"))
         in_order = sorted(names)
-        places = tuple(name for name in in_order if name.startswith(MARK))
-        return tuple(name for name in in_order if not name.startswith(MARK)) if places else tuple(in_order), places
+        places = tuple(name for name in in_order if name.startswith(PLACE))
+        return tuple(name for name in in_order if not name.startswith(PLACE)) if places else tuple(in_order), places
 
     def count(self, name: str) -> int:
         with _DAMAGED:
