@@ -162,8 +162,8 @@ def generated(folder: Path) -> tuple[Path, Path]:
         stdout=subprocess.DEVNULL,
     )
     items = corpus.questions(2_000)
-    lines = (json.dumps({"id": str(at), "question": item.question, "answers": [""]}) for at, item in enumerate(items))
-    data.write_text("\n".join(lines), encoding="utf-8")
+    rows = [{"id": str(at), "question": item.question, "answers": ["none"]} for at, item in enumerate(items)]
+    data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     return index, data
 
 

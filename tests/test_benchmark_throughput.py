@@ -9,9 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from benchmarks import flashrag_adapter
+from benchmarks import flashrag_adapter, throughput
 from benchmarks.slots import Figures
 from benchmarks.throughput import FLASHRAG_METHODS, Measured, beside_flashrag
+
+from hoptree.evaluation.experiment import Experiment
 
 
 def test_the_start_of_a_run_is_told_from_its_requests() -> None:
@@ -19,6 +21,17 @@ def test_the_start_of_a_run_is_told_from_its_requests() -> None:
     full = Measured("oner", "bm25", 100, Figures(requests=100), cpu=0.4, waited=0.0).after(small)
     assert full.cpu_ms == pytest.approx(2.0) and full.start == pytest.approx(0.2)
     assert small.cpu_ms == pytest.approx(12.0)
+
+
+def test_a_run_over_a_generated_corpus_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throughput, "PASSAGES", 200)
+    index, data = throughput.generated(tmp_path)
+    with throughput.endpoint(slots=4) as url:
+        asked = Experiment(
+            data, "oner", options={}, limit=2, corpus=str(index), base_url=f"{url}/v1", model="openai/slots"
+        )
+        done = throughput.measure(url, tmp_path / "run", asked, slots=4)
+    assert done.questions == done.done.requests == 2 and done.cpu > 0
 
 
 def test_flashrag_is_compared_by_seconds_and_processor_time(tmp_path: Path) -> None:
