@@ -233,7 +233,7 @@ def _weigh_support(
 
 _FROM = {"internal": "own knowledge", "external": "documents", "synthesis": "its sub-questions", "graph": "the graph"}
 _MAX_QUOTE_CHARS, _MAX_WORD_CHARS = 300, 30  # a cut spares no longer word: Chinese has no spaces
-_MAX_CITATIONS = 3
+_MAX_CITATIONS = 4  # two things compared, by two steps each
 _MAX_SPAN_WORDS, _MAX_SPAN_CHARS = 12, 200  # a longer answer is a sentence itself
 _PREPOSITIONS = "in|at|on|from|to|for|with|by|under|of|near|after|about|into|as"
 _VERBS = (
