@@ -70,7 +70,7 @@ def test_the_number_may_be_written_as_the_tree_has_it_and_0_is_the_question(trac
     assert shown(trace, "--node", "2.") == shown(trace, "--node", "2")
     text = shown(trace, "--node", "0")
     assert text.startswith(f"0. {QUESTION}\nabove: 1\n") and "decompose, prompt hop/" in text
-    assert "why: well supported: each of its 2 steps rests on what was read" in text and "settled" not in text
+    assert "why: partly supported: each of its 2 steps rests on what was read" in text and "settled" not in text
 
 
 def test_json_holds_the_node_its_reasons_its_passages_and_its_events(trace: Path) -> None:
