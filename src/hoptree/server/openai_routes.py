@@ -22,17 +22,16 @@ from hoptree.engine.trace import ModelProgress
 from hoptree.retrieval.retriever import is_remote
 from hoptree.server import reply_schemas as schemas
 from hoptree.server import streaming
+from hoptree.server.answer_format import NO_LEVEL, AnswerFormat, read_answer_format
 from hoptree.server.error_responses import Refusal, error_body, note_refusal, refusal_of
 from hoptree.server.question_service import AskRequest, PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import replies, reply
 from hoptree.server.request_schemas import (
-    NO_LEVEL,
     ChatBody,
     ChatMessage,
     Choices,
     ResponsesBody,
     ignored_fields,
-    read_answer_format,
     require_json,
 )
 from hoptree.server.settings import unknown
@@ -55,7 +54,7 @@ def openai_routes(questions: QuestionService) -> APIRouter:
     routes = APIRouter(dependencies=[Depends(require_json)], tags=["openai"])
 
     async def open_chat(
-        prefix: str, body: ChatBody | ResponsesBody, field: str, form: tuple[str, ...] | None, request: Request
+        prefix: str, body: ChatBody | ResponsesBody, field: str, form: AnswerFormat | None, request: Request
     ) -> _Chat:
         prepared = await questions.prepare(_ask_request(body, field, questions.models.names), request.state.key)
         corpus, url = quote(prepared.corpus or "", safe=""), f"{request.base_url}v1/corpora/"
@@ -141,7 +140,7 @@ class _Chat:
     model: str
     prepared: PreparedQuestion
     warnings: list[str]  # about its request
-    form: tuple[str, ...] | None  # the properties of a JSON answer; None for a sentence
+    form: AnswerFormat | None  # None for a sentence
     passages_url: str  # goes before the id of a passage; leads nowhere for those of other engines
 
     def content(self, result: Result) -> str:
@@ -149,7 +148,7 @@ class _Chat:
         if self.form is None:
             return result.sentence or result.answer or _NO_ANSWER
         confidence = result.confidence
-        values = {
+        values: dict[str, Any] = {
             "question": result.question,
             "answer": result.answer,
             "sentence": result.sentence,
@@ -163,6 +162,9 @@ class _Chat:
                 for node in top.walk()
             ],
         }
+        for name, fields in self.form.items():
+            if fields:
+                values[name] = [{field: item[field] for field in fields} for item in values[name]]
         return json.dumps({name: values[name] for name in self.form}, ensure_ascii=False)
 
     def chunk(self, choices: list[dict[str, Any]], **fields: Any) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -11,7 +11,6 @@ from starlette.requests import Request
 
 from hoptree.engine.context import Budget
 from hoptree.engine.engine import MAX_QUESTION
-from hoptree.engine.explain import Level
 from hoptree.server.error_responses import Refusal
 from hoptree.server.question_service import AskRequest
 from hoptree.server.settings import guess
@@ -303,91 +302,3 @@ def _with_hint(name: str, known: Collection[str]) -> str:
     close = guess(name, known)
     hint = f" (did you mean {close}?)" if close and close not in name else ""
     return f"{name[:_MAX_FIELD_CHARS]}{hint}"
-
-
-_FIELD_TYPES = {
-    **dict.fromkeys(("answer", "sentence", "level", "reason", "question"), "string"),
-    "probability": "number",
-    **dict.fromkeys(("citations", "sub_questions"), "array"),
-}
-"""What `response_format` may ask for: the properties of a JSON answer, and their types."""
-_NULLABLE = ("probability",)
-NO_LEVEL = "no answer"
-_LEVELS = (*get_args(Level), NO_LEVEL)
-_ITEM_FIELDS = {"citations": ("id", "title"), "sub_questions": ("question", "answer")}
-
-
-def read_answer_format(field: str, given: Mapping[str, Any] | None) -> tuple[str, ...] | None:
-    """Return the properties of the JSON that a client wants; None for text."""
-    kind = (given or {}).get("type", "text")
-    if kind == "text":
-        return None
-    if kind == "json_object":
-        return tuple(_FIELD_TYPES)
-    outer = (given or {}).get("json_schema", given) if kind == "json_schema" else None
-    schema = outer.get("schema") if isinstance(outer, dict) else None
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(schema, dict) or not isinstance(properties, dict) or not properties:
-        cause = f"{field}: Answers are text, a json_object, or a json_schema with properties."
-        raise Refusal(400, "Unsupported", cause, "Leave it out.", param=field)
-    for name, about in properties.items():
-        if name not in _FIELD_TYPES or not _can_hold(name, about, schema):
-            known = ", ".join(f"{each} ({_told_type(each)})" for each in _FIELD_TYPES)
-            shown = str(name)[:_MAX_FIELD_CHARS]
-            cause = f"{field}: the property '{shown}' is none that an answer has, or of another type."
-            raise Refusal(400, "Unsupported", cause, f"There are: {known}.", param=field)
-        if not _is_free(name, about, schema):
-            cause = (
-                f"{field}: the property '{name}' has an enum or a const that leaves out what an answer may hold there."
-            )
-            remedy = f"Leave that out; level is one of: {', '.join(_LEVELS)}."
-            raise Refusal(400, "Unsupported", cause, remedy, param=field)
-    return tuple(properties)
-
-
-def _told_type(name: str) -> str:
-    of_items = f" of objects with {' and '.join(_ITEM_FIELDS[name])}" if name in _ITEM_FIELDS else ""
-    return f"{_FIELD_TYPES[name]}{' or null' if name in _NULLABLE else of_items}"
-
-
-def _can_hold(name: str, about: Any, schema: Mapping[str, Any]) -> bool:
-    """Tell whether a property of a schema takes all that an answer may have in its place."""
-    types = _types(about, schema)
-    if types and (_FIELD_TYPES[name] not in types or (name in _NULLABLE and "null" not in types)):
-        return False
-    items = _resolved(about.get("items"), schema) if name in _ITEM_FIELDS else {}
-    item_fields = items.get("properties")
-    known = not isinstance(item_fields, dict) or set(item_fields) <= set(_ITEM_FIELDS[name])
-    return known and "object" in (_types(items, schema) or ["object"])
-
-
-def _is_free(name: str, about: Any, schema: Mapping[str, Any]) -> bool:
-    """Tell whether a property takes every value of an answer, and not only those that it lists itself."""
-    fields = (
-        _resolved(_resolved(about, schema).get("items"), schema).get("properties") if name in _ITEM_FIELDS else None
-    )
-    parts = [part for part in _alternatives(about, schema) if part.get("type") != "null"]
-    listed = [part.get("enum", [part["const"]] if "const" in part else None) for part in parts]
-    values = [value for each in listed if isinstance(each, list) for value in each]
-    free = None in listed or (name == "level" and set(_LEVELS) <= {value for value in values if isinstance(value, str)})
-    return free and all(_is_free("", each, schema) for each in (fields.values() if isinstance(fields, dict) else ()))
-
-
-def _types(about: Any, schema: Mapping[str, Any]) -> list[Any]:
-    """Return the types that a schema names, also those of its alternatives; [] where one names none."""
-    kinds = [part.get("type") for part in _alternatives(about, schema)]
-    return [kind for given in kinds for kind in (given if isinstance(given, list) else [given])] if all(kinds) else []
-
-
-def _alternatives(about: Any, schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    about = _resolved(about, schema)
-    options = about.get("anyOf")
-    return [_resolved(option, schema) for option in options] if isinstance(options, list) else [about]
-
-
-def _resolved(about: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a schema is, or what it refers to among the definitions beside it."""
-    name = str(about.get("$ref", "")).rpartition("/")[2] if isinstance(about, dict) else ""
-    definitions = schema.get("$defs")
-    target = definitions.get(name, about) if name and isinstance(definitions, dict) else about
-    return target if isinstance(target, dict) else {}
