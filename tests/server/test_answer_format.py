@@ -38,8 +38,7 @@ def _cited(**fields: Any) -> dict[str, Any]:
 )
 def test_a_schema_that_every_answer_keeps_is_taken(properties: dict[str, Any]) -> None:
     form = _form(properties, additionalProperties=False, **{"$defs": {"Level": {"enum": _LEVELS}}})
-    form = read_answer_format("response_format", form)
-    assert form is not None and list(form) == list(properties)
+    assert list(read_answer_format("response_format", form) or ()) == list(properties)
 
 
 @pytest.mark.parametrize(
