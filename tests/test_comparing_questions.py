@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from benchmarks.comparing import SETS, rows_of, score
 
-from hoptree.text.comparison_questions import Comparison, detect_comparison
+from hoptree.text.comparison_questions import Comparison, answers_half, detect_comparison
 
 CHOICES = [
     ("Who was born first, Ada Lovelace or Grace Hopper?", ("Ada Lovelace", "Grace Hopper"), "earliest", "date"),
@@ -248,3 +248,19 @@ def test_the_benchmark_counts_misses_and_false_alarms(tmp_path: Path) -> None:
     assert len(result.missed) == len(result.alarms) == 1
     assert result.false_alarm_rate == 0.5 and result.failed
     assert list(rows_of(tmp_path, SETS[0], "dev")) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "half"),
+    [
+        ("Wer drehte Das Sanatorium, und wann starb er?", "Wojciech Jerzy Has", True),
+        ("In welchem Jahr starb er und wer drehte Das Sanatorium?", "2000", True),
+        ("Wer drehte Das Sanatorium und wann starb er?", "Wojciech Jerzy Has im Oktober 2000", False),
+        ("Welcher Film zeigt, wie ein Mann stirbt und was er sieht?", "Das Sanatorium", False),
+        ("谁导演了《沙漏疗养院》，他什么时候去世？", "哈斯", True),
+        ("谁导演了《沙漏疗养院》，他什么时候去世？", "哈斯，2000年", False),
+        ("谁导演了《沙漏疗养院》，一部波兰电影？", "哈斯", False),
+    ],
+)
+def test_one_answer_to_two_questions_is_half_an_answer(question: str, answer: str, *, half: bool) -> None:
+    assert answers_half(question, answer) is half

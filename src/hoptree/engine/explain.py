@@ -153,6 +153,8 @@ def tell_answer(
     frame = _frame_of(question)
     if not answer:
         return frame.none if not read else frame.none_in_passage if read == 1 else frame.none_in.format(read), None
+    from hoptree.text.comparison_questions import answers_half
+
     holding, stated = _holding(question, answer, evidence)
     asked_nodes = [node for node in nodes if node.id]
     steps = [node for node in asked_nodes if node.answer]
@@ -164,7 +166,7 @@ def tell_answer(
         return frame.possibly.format(answer, frame.own_knowledge if recalled else frame.not_said), confidence
     contrary = None if computed else _contrary_end(question, answer, nodes, backed)
     against = f", but its last step says “{shorten(contrary.answer, _MAX_VALUE_CHARS)}”" if contrary else ""
-    if not against and _ASKS_TWICE.match(question) and not _SEVERAL.search(answer):
+    if not against and answers_half(question, answer):
         against = ", but the question asks for two things"
     confidence = _weigh_support(answer, len(holding), stated, len(backed), len(steps), against, measured)
     passages = (*evidence, *cited)
@@ -254,13 +256,6 @@ _RIVAL = lazy_re(r"\bor\s(?!\?)")
 _ENGLISH = lazy_re(
     r"\b(?:who|whom|whose|what|which|where|when|why|how|is|are|was|were|did|does|do|has|have|had|can)\b", re.IGNORECASE
 )
-_ASKS_TWICE = lazy_re(  # "Who wrote it, and when was she born?"
-    r"(?i:(?:[a-z]+\s)?wh[a-z]+|how)\b.*?\sand\s(?:[a-z]+\s)?"
-    r"(?:(?:what|when|where|why|how)(?:\s[a-z]+){0,3}?\s(?:is|are|was|were|did|does|do|has|have|had)\b"
-    r"|(?:when|where|why|how|whom)\s*\??\Z)",
-    re.DOTALL,
-)
-_SEVERAL = lazy_re(r"[,;&/]|\b(?:and|in|by)\b")
 _DID = lazy_re(rf"(?P<subject>.+?)\s(?P<verb>{_VERBS})(?P<rest>(?:\s.+)?)", re.DOTALL)
 _WAS = lazy_re(rf"(?P<verb>is|was|are|were)\s(?P<subject>.+)\s(?P<part>{_PARTICIPLES})(?P<rest>(?:\s.+)?)", re.DOTALL)
 _NO_SUBJECT = lazy_re(r"\b(?:the|an?|of|his|her|its|their|this|that|first|last|being)\Z", re.IGNORECASE)
@@ -285,6 +280,8 @@ def state_answer(question: str, answer: str) -> str:
 
     Only forms that code turns round safely; else "The answer is …", in German and Chinese too, or the bare answer.
     """
+    from hoptree.text.comparison_questions import asks_twice
+
     asked, answer = " ".join(_without_rivals(question).split()).rstrip(" ?"), " ".join(answer.split())
     frame = _frame_of(question)
     if answer.casefold() in ("yes", "no"):
@@ -292,7 +289,7 @@ def state_answer(question: str, answer: str) -> str:
     if len(answer.split()) > _MAX_SPAN_WORDS or len(answer) > _MAX_SPAN_CHARS:
         return answer.rstrip(".。")
     answer = answer.rstrip(".。") if not re.search(r"\b\w\.\Z", answer) else answer
-    if not _ENGLISH.search(asked) or _ASKS_TWICE.match(asked):
+    if not _ENGLISH.search(asked) or asks_twice(asked):
         return answer if frame == _Frame() and not _ENGLISH.search(asked) else frame.stated.format(answer)
     stated = _state_place(asked, answer) or _state_identity(asked, answer) or _state_subject(asked, answer)
     return stated[:1].upper() + stated[1:] if stated else f"The answer is {answer}"

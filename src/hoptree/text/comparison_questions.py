@@ -333,6 +333,31 @@ def expected_answer_type(asked: str) -> str:
     return next((kind for kind, form in _ANSWER_TYPES if form.match(text)), "")
 
 
+_GERMAN_ASKING = (
+    r"w(?:er|en|em|essen|ann|arum|oher|ohin|elche[mnrs]?|(?:as|ie|o)(?!\s(?:er|sie|es|man|d[aei][rs]?|ein)\b))\b"
+)
+_CHINESE_ASKING = "(?:谁|哪|什么|何时|何地|多少|几时|怎么|为什么)"
+_ASKS_TWICE = lazy_re(  # "Who wrote it, and when was she born?"
+    r"(?i:(?:[a-z]+\s)?wh[a-z]+|how)\b.*?\sand\s(?:[a-z]+\s)?"
+    r"(?:(?:what|when|where|why|how)(?:\s[a-z]+){0,3}?\s(?:is|are|was|were|did|does|do|has|have|had)\b"
+    r"|(?:when|where|why|how|whom)\s*\??\Z)"
+    rf"|(?i:(?:\w+\s)?{_GERMAN_ASKING}).*?\sund\s(?:\w+\s)?{_GERMAN_ASKING}"
+    rf"|.*{_CHINESE_ASKING}.*[，,；;？?].*{_CHINESE_ASKING}",
+    re.DOTALL,
+)
+_SEVERAL = lazy_re(r"[,;&/、，；在]|\b(?:and|in|by|und|im|am)\b")
+
+
+def asks_twice(question: str) -> bool:
+    """Tell whether a question asks for two things, each with a word of its own."""
+    return _ASKS_TWICE.match(question) is not None
+
+
+def answers_half(question: str, answer: str) -> bool:
+    """Tell whether a question asks for two things, and its answer is one."""
+    return asks_twice(question) and not _SEVERAL.search(answer)
+
+
 Span = tuple[int, int]
 _ASKING_WORD = lazy_re(r"\b(?:which|who|what|whom|list|name)\b", re.IGNORECASE)
 _FIRST_WORD = lazy_re(r"\W*(\w+)")
