@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hoptree.corpus.document import Problems
+from hoptree.corpus.pdf import _without_running
 from hoptree.corpus.read import read_passages
 
 LOCKED = (
@@ -99,6 +100,41 @@ def test_running_headers_footers_and_page_numbers_are_dropped(tmp_path: Path) ->
     pages = [f"Chapter {n}. The North\n{text}\nA Guide to Capes\n{n} / 4" for n, text in enumerate(words, 1)]
     passages, _ = lenient(tmp_path / "a.pdf", pdf(*pages))
     assert [passage.text for passage in passages] == list(words)
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [
+            "The committee of the city met in May.",
+            "The committee of the city chose Ada.",
+            "The committee of the city left.",
+        ],
+        ["SQLITE_BUSY is no fault.", "SQLITE_ERROR is one.", "SQLITE_FULL is one."],
+        ["1999", "42 %", "7"],
+        ["Total 1999", "It rained.", "It snowed."],
+        ["III", "mix", "I"],
+        ["Example", "", "", "", "", "Example", "", "", "", "", "Example"],
+    ],
+)
+@pytest.mark.parametrize("form", ["{0}\nPage {1} is on {1} ships.", "Page {1} is on {1} ships.\n{0}"])
+def test_lines_of_text_at_the_edge_of_a_page_are_kept(tmp_path: Path, edges: list[str], form: str) -> None:
+    animals = ("cats", "dogs", "birds", "fish", "bees", "cows", "goats", "pigs", "hens", "bats", "owls")
+    pages = [form.format(line, animals[at]).strip() for at, line in enumerate(edges)]
+    passages, _ = lenient(tmp_path / "a.pdf", pdf(*pages))
+    words = " ".join(" ".join(passage.text.split()) for passage in passages).split()
+    assert sorted(words) == sorted(" ".join(pages).split())
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [["17", "18", "19"], ["ix", "x", "xi"], ["- 4 -", "- 5 -", "- 6 -"], ["1", "2", "3"], ["第1页", "第2页", "第3页"]],
+)
+def test_page_numbers_go_on_with_the_pages(numbers: list[str]) -> None:
+    texts = ["Ada came.", "Bo saw it all.", "Cy is the keeper."]
+    assert _without_running([f"{text}\n{number}" for text, number in zip(texts, numbers, strict=True)]) == [
+        [text] for text in texts
+    ]
 
 
 def test_a_sentence_is_on_the_page_on_which_it_begins(tmp_path: Path) -> None:
