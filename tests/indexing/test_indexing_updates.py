@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
+from tests.corpus.test_corpus_pdf import pdf
 from tests.indexing.small_changes import counts
 from tests.small_indexes import found, graph, inodes, rows, write_rows
 
 import hoptree
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking
+from hoptree.corpus.document import Document
+from hoptree.corpus.files import text_reader
+from hoptree.corpus.read import _DOCUMENTS
 from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.folder import read_manifest
 from hoptree.retrieval.indexing import (
@@ -205,3 +210,34 @@ def test_documents_have_an_index_in_the_cache(tmp_path: Path, monkeypatch: pytes
     script.write_text('{"replies": [{"reply": "Ada"}]}', encoding="utf-8")
     result = hoptree.ask("Who lives in town1?", method="oner", model=f"scripted/{script}", corpus=docs)
     assert result.answer == "Ada" and result.consulted
+
+
+def test_documents_in_the_cache_are_read_again_by_new_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    docs = tmp_path / "docs"
+    write_rows(docs / "a.jsonl", rows(5))
+    (docs / "b.txt").write_text("Words that the old reader took.", encoding="utf-8")
+    place, _ = cached_index(docs)
+    monkeypatch.setattr("hoptree.retrieval.indexing.readers_version", lambda: "new")
+    monkeypatch.setitem(_DOCUMENTS, ".txt", text_reader(lambda text, name: Document(name, "", f"{text} And more.")))
+    again = cached_index(docs)[1]
+    assert again is not None and (again.replaced, again.added, again.removed) == (1, 0, 0)
+    assert cached_index(docs) == (place, None)
+    write_rows(docs / "a.jsonl", rows(6))
+    assert cached_index(docs)[1] is not None and cached_index(docs) == (place, None)
+
+
+def test_a_library_that_is_installed_later_reads_what_was_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    docs = tmp_path / "docs"
+    write_rows(docs / "a.jsonl", rows(5))
+    (docs / "b.pdf").write_bytes(pdf("A film of 2014"))
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pypdfium2", None)
+        place, outcome = cached_index(docs)
+        assert outcome is not None and outcome.added == 5
+        assert cached_index(docs) == (place, None)
+    again = cached_index(docs)[1]
+    assert again is not None and again.added == 1 and not again.report

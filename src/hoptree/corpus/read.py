@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import io
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TypeVar
@@ -69,6 +72,19 @@ _DOCUMENTS: dict[str, Reader] = {
     ".epub": read_epub,
 }
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
+
+
+@cache
+def _sources_digest() -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def readers_version() -> str:
+    """Return what changes when files may be read otherwise: by new readers, or with a library that was missing."""
+    return f"{_sources_digest()}{'+pdf' * (importlib.util.find_spec('pypdfium2') is not None)}"
 
 
 def read_passages(source: Path, *, problems: Problems | None = None) -> Iterator[Passage]:

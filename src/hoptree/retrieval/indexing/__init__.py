@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.files import cache_dir, is_busy
 from hoptree.core.values import Passage
+from hoptree.corpus.read import readers_version
 from hoptree.retrieval.hippo_store import FOLDER, AddedFacts, add_facts_to, read_facts
 from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.enrichment import carry_vectors
@@ -50,12 +52,18 @@ def build_index(
 
 
 def cached_index(documents: Path, *, on_progress: Listener | None = None) -> tuple[Path, Outcome | None]:
-    """Return the index of a file or folder that is kept in the cache, up to date; None if nothing had changed."""
+    """Return the index of a file or folder that is kept in the cache, up to date; None if nothing had changed.
+
+    All files are read again where the readers have changed, or have a library that they lacked.
+    """
     name = hashlib.sha256(source_name(documents).encode()).hexdigest()[:16]
+    readers = readers_version()
     out = cache_dir() / f"documents-{name}-{FORMAT}"
     try:
         if not (out / MANIFEST).exists():
-            return out, build_index(documents, out, on_progress=on_progress)
+            return out, build_index(documents, out, reading=Reading(readers=readers), on_progress=on_progress)
+        if read_manifest(out).reading.get("readers") != readers:
+            return out, update_index(out, reread=True, readers=readers, on_progress=on_progress)
         return out, None if is_current(out) else update_index(out, on_progress=on_progress)
     except IndexUnavailable as error:
         if is_busy(error) and (out / MANIFEST).exists():  # another process brings it up to date
@@ -87,14 +95,24 @@ def add_to_index(
 
 
 def update_index(
-    out: Path, *, reread: bool = False, skip_broken: int | None = None, on_progress: Listener | None = None
+    out: Path,
+    *,
+    reread: bool = False,
+    readers: str = "",
+    skip_broken: int | None = None,
+    on_progress: Listener | None = None,
 ) -> Outcome:
-    """Bring an index up to date with its sources; `reread` reads files that seem unchanged, too."""
+    """Bring an index up to date with its sources; `reread` reads files that seem unchanged, too.
+
+    `readers` is noted as the version that all have been read with.
+    """
     paths = sources_of(out)
     # A killed rereading begins again, as it is not known which files it has read.
     intent = {"what": "update", **({"reread": uuid4().hex} if reread else {})}
     with Change(out, intent=intent) as change:
-        run = Run(change, _as_before(change), on_progress, skip_broken=skip_broken)
+        reading = _as_before(change)
+        reading = replace(reading, readers=readers or reading.readers)
+        run = Run(change, reading, on_progress, skip_broken=skip_broken)
         run.take_in(paths, may_be_empty=True, reread=reread)
         if not change.ledger.passages:
             if refused := run.refused:

@@ -86,6 +86,8 @@ class Reading:
     skip_broken: int = 100
     without: tuple[Path, ...] = ()
     """Files of evaluation questions; passages that hold one are left out (RA-ISF, section 4.3)."""
+    readers: str = ""
+    """The version of the readers that all was read with, where that is followed."""
 
     def check(self) -> None:
         """Raise an error if a file that reading needs is missing or of the wrong kind."""
@@ -100,6 +102,7 @@ class Reading:
             "tokenizer": str(self.tokenizer.resolve()) if self.tokenizer else "",
             "skip_broken": str(self.skip_broken),
             "without": "\n".join(str(path.resolve()) for path in self.without),
+            **({"readers": self.readers} if self.readers else {}),
         }
 
     @classmethod
@@ -109,6 +112,7 @@ class Reading:
             Path(stored["tokenizer"]) if stored.get("tokenizer") else None,
             int(stored.get("skip_broken") or 100),
             tuple(Path(path) for path in stored.get("without", "").split("\n") if path),
+            stored.get("readers", ""),
         )
 
 
