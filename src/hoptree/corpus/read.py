@@ -1,32 +1,25 @@
-"""Read files and folders into documents and passages; PDF too."""
+"""Read files and folders into documents and passages."""
 
 from __future__ import annotations
 
 import io
 import re
-import threading
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import MAX_ROW_CHARS, Chunking, Tokenizer, chunk
 from hoptree.corpus.document import (
-    BETWEEN_HEADINGS,
     MAX_DOCUMENT_BYTES,
     Document,
-    HeadingPath,
     Oversized,
     Problems,
-    TextBuilder,
-    short,
 )
 from hoptree.corpus.files import (
     TEXT_SUFFIXES,
@@ -35,10 +28,8 @@ from hoptree.corpus.files import (
     SourceFile,
     find_files,
     open_bytes,
-    read_all,
     read_script,
     read_text_file,
-    stem,
     suffix_of,
 )
 from hoptree.corpus.html_pages import read_html
@@ -55,170 +46,9 @@ from hoptree.corpus.json_rows import (
 )
 from hoptree.corpus.markup import read_markdown, read_notebook, read_plain, read_rst
 from hoptree.corpus.office import read_docx, read_epub, read_pptx, read_xlsx
+from hoptree.corpus.pdf import read_pdf
 from hoptree.corpus.records import read_mail, read_records
-from hoptree.corpus.zipped_xml import GIVEN_TITLE
-from hoptree.text.tokens import is_unspaced, language_of
-
-_PDFIUM = threading.Lock()  # PDFium may be used by one thread at a time
-_EDGE_LINES, _MIN_REPEATS = 2, 3
-"""Lines at the top and the bottom of pages, and how many pages a line begins alike on that is a header or footer."""
-_FORM_CHARS, _CAPITALS_CHARS = 20, 8
-_MAX_NUMBER_CHARS = 20  # of a chapter, before its heading
-_PAGE_NUMBER = re.compile(
-    r"\W*(?:(?:page|seite|p\.)\s*)?(?:\d+|(?=[ivxlc])(?:x[lc]|l?x{0,3})(?:i[xv]|v?i{0,3}))(?:\s*(?:/|of|von)\s*\d+)?\W*$",
-    re.IGNORECASE,
-)
-_NUMBERS = re.compile(r"\d+")
-_PART = re.compile(
-    r"(?:chapter|article|section|part|appendix|annex|kapitel|artikel|abschnitt|teil|anhang|§)\s*(?:\d+|[A-Z]\b|[IVXLC]+\b)",
-    re.IGNORECASE,
-)
-"""Begins a chapter, unless it is the header of a further page of the same one."""
-_LEADERS = re.compile(r"(?:\s{0,9}\.){4,}\s*")
-_ITEM = re.compile(r"(?:[•‣▪◦–*-]\s|\(?\d{1,3}(?:\.\d+)*[.)]\s+\S|\d+(?:\.\d+)+\s+[^\W\d_a-z]|[a-z]\)\s)")
-_FULL_LINE = 0.75  # of the width of a page: a line that is shorter may end a paragraph
-
-
-def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Yield a document a page, with its number and an id like #page=3."""
-    try:
-        import pypdfium2 as pdfium
-    except ImportError:
-        sentence = f"{name} was not read: PDF needs pip install 'hoptree[docs]'."
-        problems.add("files that need a library", sentence, cuts=True)
-        return
-    content = read_all(stream, name, problems)
-    if content is None:
-        return
-    texts: list[str] = []
-    headings: dict[int, list[tuple[int, str]]] = {}
-    with _PDFIUM:
-        try:
-            with closing(pdfium.PdfDocument(content)) as pdf:
-                title = _spelled(partial(pdf.get_metadata_value, "Title"))
-                title = stem(name) if not title or GIVEN_TITLE.match(title) else title
-                for mark in pdf.get_toc():
-                    target = mark.get_dest()
-                    if target is not None and target.get_index() is not None:
-                        headings.setdefault(target.get_index(), []).append((mark.level + 1, _spelled(mark.get_title)))
-                left = MAX_DOCUMENT_BYTES
-                for number in range(len(pdf)):
-                    texts.append(_page_text(pdf, number, name, problems))
-                    left -= len(texts[-1])
-                    if left < 0:
-                        raise Oversized
-        except pdfium.PdfiumError as error:
-            why = "is locked with a password" if "assword" in str(error) else "cannot be read as PDF: it is damaged"
-            problems.add("damaged documents", f"{name} {why}.", cuts=True)
-            return
-    path, above = HeadingPath(), ""
-    pages = [_paragraphs(lines, headings.get(at, [])) for at, lines in enumerate(_without_running(texts))]
-    for number, paragraphs in enumerate(_whole_sentences(pages)):
-        builder = TextBuilder(title)
-        if above:
-            builder.section(BETWEEN_HEADINGS.join((title, above)))
-        for paragraph in paragraphs:
-            heading = _heading_of(paragraph, headings.get(number, []))
-            if heading:
-                headings[number].remove(heading)
-                above = path.enter(*heading)
-                builder.section(BETWEEN_HEADINGS.join((title, above)))
-            else:
-                builder.add([paragraph])
-        if texts[number].strip():
-            yield builder.document(f"{name}#page={number + 1}", name, metadata=(("page", str(number + 1)),))
-    if empty := sum(not text.strip() for text in texts):
-        sentence = f"{empty} of {len(texts)} pages of {name} hold no text; scanned pages need OCR."
-        problems.note("empty documents", sentence)
-
-
-def _spelled(read: Callable[[], str]) -> str:
-    """Return a title or heading; "" if it is broken Unicode."""
-    with suppress(UnicodeError):
-        return short(read())
-    return ""
-
-
-def _page_text(pdf: Any, number: int, name: str, problems: Problems) -> str:
-    """Return the text of a page with line-end hyphens undone."""
-    try:
-        with closing(pdf[number]) as page, closing(page.get_textpage()) as opened:
-            text = str(opened.get_text_range())
-    except Exception as error:  # damaged pages make it raise errors of several kinds
-        sentence = f"Page {number + 1} of {name} cannot be read: {type(error).__name__}."
-        problems.add("damaged documents", sentence, cuts=True)
-        return ""
-    text = text.replace("\0", " ").encode("utf-8", "replace").decode()
-    return re.sub("(?:\ufffe|(?<=[^\\W\\d_])[-\u00ad]\r?\n)(.)", lambda m: f"-{m[1]}" if m[1].isupper() else m[1], text)
-
-
-def _without_running(texts: Sequence[str]) -> list[list[str]]:
-    """Remove page numbers, running headers and footers."""
-    pages = [[line.strip() for line in text.splitlines() if line.strip()] for text in texts]
-    edges = ([*page[:_EDGE_LINES], *page[-_EDGE_LINES:]] for page in pages)
-    counts = Counter(form for lines in edges for form in set(map(_form, lines)))
-
-    def runs(line: str) -> bool:
-        return bool(_PAGE_NUMBER.match(line) and len(pages) > 1) or counts[_form(line)] >= _MIN_REPEATS
-
-    heads = [[(m[0].casefold(), line) for line in page[:_EDGE_LINES] if (m := _PART.match(line))] for page in pages]
-    names = Counter(_NUMBERS.sub("#", line) for _, line in {head for on_page in heads for head in on_page})
-    begun: set[str] = set()
-    for page, on_page in zip(pages, heads, strict=True):
-        named = {line: part for part, line in on_page if len(line) == len(part) or names[_NUMBERS.sub("#", line)] == 1}
-        headings = [line for line, part in named.items() if part not in begun]
-        begun.update(part for part, _ in on_page)
-        for at in (*[0] * _EDGE_LINES, *[-1] * _EDGE_LINES):
-            if page and page[at] not in headings and runs(page[at]):
-                del page[at]
-    return pages
-
-
-def _form(line: str) -> str:
-    """Return how a line begins, without its numbers."""
-    return _NUMBERS.sub("#", line)[: _CAPITALS_CHARS if line.isupper() else _FORM_CHARS]
-
-
-def _paragraphs(lines: Sequence[str], headings: list[tuple[int, str]]) -> list[str]:
-    """Join the lines of a page that belong together; headings stay apart."""
-    width = max(map(len, lines), default=0) * _FULL_LINE
-    paragraphs: list[str] = []
-    ended, short_before = True, False
-    for line in lines:
-        begins = _ITEM.match(line) or _heading_of(line, headings)
-        if ended or begins or (short_before and (line[0].isupper() or line[0].isdigit())):
-            paragraphs.append(line)
-        else:
-            gap = "" if is_unspaced(line[0]) and is_unspaced(paragraphs[-1][-1]) else " "
-            paragraphs[-1] += f"{gap}{line}"
-        short_before = len(line) < width
-        ended = bool(_LEADERS.search(line)) or (short_before and line[-1] in ".!?:;。！？")
-        ended = ended or bool(_heading_of(paragraphs[-1], headings))
-    return [_LEADERS.sub(" … ", paragraph) for paragraph in paragraphs]
-
-
-def _whole_sentences(pages: list[list[str]]) -> list[list[str]]:
-    """Move the end of a sentence to the page on which it begins."""
-    for page, following in pairwise(pages):
-        if page and following and page[-1][-1] not in ".!?:;。！？" and following[0][0].islower():
-            end = re.search(r"[.!?](?=\s)", following[0])
-            stop = end.end() if end else len(following[0])
-            page[-1] += f" {following[0][:stop]}"
-            following[0] = following[0][stop:].strip()
-            if not following[0]:
-                del following[0]
-    return pages
-
-
-def _heading_of(paragraph: str, headings: list[tuple[int, str]]) -> tuple[int, str] | None:
-    """Return the table of contents' entry that a paragraph is."""
-    words = re.sub(r"\s+", "", paragraph).casefold()
-    for entry in headings:
-        heading = re.sub(r"\s+", "", entry[1]).casefold()
-        if heading and words.endswith(heading) and len(words) < len(heading) + _MAX_NUMBER_CHARS:
-            return entry
-    return None
-
+from hoptree.text.tokens import language_of
 
 _AUTO = Chunking()
 _SAMPLE_ROWS, _SAMPLE_CHARS = 3, 1_000  # of a file of rows, to detect its language
