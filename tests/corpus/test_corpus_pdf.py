@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hoptree.corpus import pdf as reading
 from hoptree.corpus.document import Problems
 from hoptree.corpus.pdf import _without_running
 from hoptree.corpus.read import read_passages
@@ -54,6 +55,11 @@ def pdf(*pages: str, title: str = "", outline: tuple[tuple[str, int], ...] = ())
         objects[marks[-1] + 1] = f"<</Type/Outlines/First {marks[0]} 0 R/Last {marks[-1]} 0 R/Count {len(marks)}>>"
     info = max(objects) + 1
     objects[info] = f"<</Title({title})>>"
+    return assembled(objects, f"/Info {info} 0 R")
+
+
+def assembled(objects: dict[int, str], trailer: str = "") -> bytes:
+    """A file of objects, numbered from 1 on; the first one is the catalogue."""
     body = b"%PDF-1.7\n"
     places = []
     for number in sorted(objects):
@@ -61,7 +67,8 @@ def pdf(*pages: str, title: str = "", outline: tuple[tuple[str, int], ...] = ())
         body += f"{number} 0 obj{objects[number]}endobj\n".encode("cp1252")
     table = "".join(f"{place:010d} 00000 n \n" for place in places)
     end = f"xref\n0 {len(places) + 1}\n0000000000 65535 f \n{table}"
-    return body + f"{end}trailer<</Size {info + 1}/Root 1 0 R/Info {info} 0 R>>\nstartxref\n{len(body)}\n%%EOF".encode()
+    size = len(places) + 1
+    return body + f"{end}trailer<</Size {size}/Root 1 0 R{trailer}>>\nstartxref\n{len(body)}\n%%EOF".encode()
 
 
 def lenient(path: Path, content: bytes) -> tuple[list[Any], Problems]:
@@ -202,3 +209,74 @@ def test_a_title_that_cannot_be_used_costs_no_text(tmp_path: Path) -> None:
     for title in (broken, "Microsoft Word - a.doc"):
         passages, problems = lenient(tmp_path / "a.pdf", pdf("Words.", title=title, outline=((broken, 0),)))
         assert [(p.title, p.text) for p in passages] == [("a", "Words.")] and problems.broken == 0
+
+
+def branching(depth: int) -> bytes:
+    """Forms that each draw the next one twice: the work doubles with every one of them."""
+    first, resources = 6, "/Resources<</XObject<</X {} 0 R>>>>"
+    objects = {
+        1: "<</Type/Catalog/Pages 2 0 R>>",
+        2: "<</Type/Pages/Count 1/Kids[4 0 R]>>",
+        3: "<<>>",
+        4: f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 400]{resources.format(first)}/Contents 5 0 R>>",
+        5: "<</Length 5>>stream\n/X Do\nendstream",
+    }
+    for number in range(first, first + depth):
+        form = f"<</Type/XObject/Subtype/Form/BBox[0 0 600 400]{resources.format(number + 1)}/Length 11>>"
+        objects[number] = f"{form}stream\n/X Do /X Do\nendstream"
+    objects[first + depth] = "<</Type/XObject/Subtype/Form/BBox[0 0 600 400]/Length 0>>stream\n\nendstream"
+    return assembled(objects)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of a process")
+def test_a_file_that_keeps_the_library_busy_for_ever_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pypdfium2")
+    monkeypatch.setattr(reading, "_BASE_SECONDS", 1.0)
+    passages, problems = lenient(tmp_path / "a.pdf", branching(30))
+    assert passages == []
+    assert problems.sentences == ["a.pdf cannot be read as PDF: it takes more time or memory than it may."]
+    passages, problems = lenient(tmp_path / "b.pdf", pdf("Sound."))
+    assert [passage.text for passage in passages] == ["Sound."]
+    assert not problems.broken
+
+
+def test_a_process_that_ended_between_two_files_is_started_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        passages, problems = lenient(tmp_path / "a.pdf", pdf("Sound."))
+        assert [passage.text for passage in passages] == ["Sound."]
+        assert not problems.broken
+        process = reading._PDFIUM._process
+        assert process
+        process.kill()
+        process.wait()
+
+
+def test_text_beyond_that_of_one_document_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MAX_DOCUMENT_BYTES", 200)
+    _, problems = lenient(tmp_path / "a.pdf", pdf(*["words " * 10] * 9))
+    assert problems.counts["oversized lines or files"] == 1
+    monkeypatch.undo()
+    passages, _ = lenient(tmp_path / "a.pdf", pdf("Sound."))
+    assert [passage.text for passage in passages] == ["Sound."]
+
+
+@pytest.mark.parametrize("line", ["the lamp of the cape", "Lamp of the cape number"])
+def test_work_grows_with_the_lines_and_headings_of_a_page(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    chars = 0
+    packed = reading._packed
+
+    def counted(text: str) -> str:
+        nonlocal chars
+        chars += len(text)
+        return packed(text)
+
+    monkeypatch.setattr(reading, "_packed", counted)
+    counts = []
+    for size in (500, 1_000, 2_000):
+        chars = 0
+        headings = reading._Headings([(1, f"Heading {number}") for number in range(size)])
+        assert reading._paragraphs([line] * size, headings)
+        counts.append(chars)
+    assert counts[2] <= 2.1 * counts[1] <= 4.5 * counts[0]

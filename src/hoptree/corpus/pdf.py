@@ -1,15 +1,21 @@
-"""Read PDF files, page by page."""
+"""Read PDF files page by page; a process of its own runs PDFium, within a time that grows with the file."""
 
 from __future__ import annotations
 
+import atexit
 import io
+import json
+import os
 import re
+import subprocess
+import sys
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
-from functools import partial
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from hoptree.corpus.document import (
@@ -26,7 +32,8 @@ from hoptree.corpus.files import read_all, stem
 from hoptree.corpus.zipped_xml import GIVEN_TITLE
 from hoptree.text.tokens import is_unspaced
 
-_PDFIUM = threading.Lock()  # PDFium may be used by one thread at a time
+_BASE_SECONDS, _SECONDS_PER_MIB = 30.0, 10.0
+"""Processor time for one file; texts of all kinds take less than a second a MiB."""
 _EDGE_LINES, _MIN_REPEATS, _NEARBY_PAGES = 2, 3, 4
 """Lines at the top and the bottom of pages; how often a line that is a header or footer comes, and how far apart."""
 _FORM_CHARS = 20
@@ -51,48 +58,97 @@ _ITEM = re.compile(r"(?:[•‣▪◦–*-]\s|\(?\d{1,3}(?:\.\d+)*[.)]\s+\S|\d+(
 _FULL_LINE = 0.75  # of the width of a page: a line that is shorter may end a paragraph
 
 
+class _PdfProcess:
+    """The process that runs PDFium: started for the first file, and anew whenever it has ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0  # the process that started it; a fork of that one starts its own
+
+    def read(self, content: bytes) -> list[dict[str, Any]] | None:
+        """Return what it says of a file; None if it ended over it."""
+        seconds = _BASE_SECONDS + _SECONDS_PER_MIB * len(content) / 2**20
+        order = json.dumps({"bytes": len(content), "seconds": seconds, "chars": MAX_DOCUMENT_BYTES})
+        with self._lock:
+            process = self._running()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            replies: list[dict[str, Any]] = []
+            try:
+                process.stdin.write(f"{order}\n".encode())
+                process.stdin.write(content)
+                process.stdin.flush()
+                for line in process.stdout:
+                    replies.append(json.loads(line))
+                    if "end" in replies[-1]:
+                        return replies
+            except BrokenPipeError:
+                pass
+            except BaseException:  # what it still sends is not for the next file
+                self.end()
+                raise
+            self.end()
+            return None
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._process.poll() is not None:
+            self.end()
+        if self._process is None or self._owner != os.getpid():
+            command = [sys.executable, "-P", str(Path(__file__).with_name("pdf_process.py"))]
+            pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere)
+            self._owner = os.getpid()
+        return self._process
+
+    def end(self) -> None:
+        """End it, if this process started it."""
+        process, self._process = self._process, None
+        if process is None or self._owner != os.getpid():
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):  # what was not sent yet cannot be sent any more
+                pipe.close()  # type: ignore[union-attr]
+
+
+_PDFIUM = _PdfProcess()
+atexit.register(_PDFIUM.end)
+
+
 def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
     """Yield a document a page, with its number and an id like #page=3."""
-    try:
-        import pypdfium2 as pdfium
-    except ImportError:
+    if find_spec("pypdfium2") is None:
         sentence = f"{name} was not read: PDF needs pip install 'hoptree[docs]'."
         problems.add("files that need a library", sentence, cuts=True)
         return
     content = read_all(stream, name, problems)
     if content is None:
         return
-    texts: list[str] = []
-    headings: dict[int, list[tuple[int, str]]] = {}
-    with _PDFIUM:
-        try:
-            with closing(pdfium.PdfDocument(content)) as pdf:
-                title = _spelled(partial(pdf.get_metadata_value, "Title"))
-                title = stem(name) if not title or GIVEN_TITLE.match(title) else title
-                for mark in pdf.get_toc():
-                    target = mark.get_dest()
-                    if target is not None and target.get_index() is not None:
-                        headings.setdefault(target.get_index(), []).append((mark.level + 1, _spelled(mark.get_title)))
-                left = MAX_DOCUMENT_BYTES
-                for number in range(len(pdf)):
-                    texts.append(_page_text(pdf, number, name, problems))
-                    left -= len(texts[-1])
-                    if left < 0:
-                        raise Oversized
-        except pdfium.PdfiumError as error:
-            why = "is locked with a password" if "assword" in str(error) else "cannot be read as PDF: it is damaged"
-            problems.add("damaged documents", f"{name} {why}.", cuts=True)
-            return
-    path, above = HeadingPath(), ""
-    pages = [_paragraphs(lines, headings.get(at, [])) for at, lines in enumerate(_without_running(texts))]
+    replies = _PDFIUM.read(content)
+    if why := _why_unreadable(replies):
+        problems.add("damaged documents", f"{name} {why}.", cuts=True)
+        return
+    assert replies
+    if "oversized" in replies[-1]:
+        raise Oversized
+    title = short(replies[0]["title"])
+    title = stem(name) if not title or GIVEN_TITLE.match(title) else title
+    marks: dict[int, list[tuple[int, str]]] = {}
+    for page, level, heading in replies[0]["headings"]:
+        marks.setdefault(page, []).append((level, short(heading)))
+    texts = [_page_text(reply, number, name, problems) for number, reply in enumerate(replies[1:-1], 1)]
+    headings = {page: _Headings(entries) for page, entries in marks.items()}
+    path, above, none = HeadingPath(), "", _Headings(())
+    pages = [_paragraphs(lines, headings.get(at, none)) for at, lines in enumerate(_without_running(texts))]
     for number, paragraphs in enumerate(_whole_sentences(pages)):
         builder = TextBuilder(title)
         if above:
             builder.section(BETWEEN_HEADINGS.join((title, above)))
         for paragraph in paragraphs:
-            heading = _heading_of(paragraph, headings.get(number, []))
+            heading = headings.get(number, none).take(_packed(paragraph))
             if heading:
-                headings[number].remove(heading)
                 above = path.enter(*heading)
                 builder.section(BETWEEN_HEADINGS.join((title, above)))
             else:
@@ -104,23 +160,22 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
         problems.note("empty documents", sentence)
 
 
-def _spelled(read: Callable[[], str]) -> str:
-    """Return a title or heading; "" if it is broken Unicode."""
-    with suppress(UnicodeError):
-        return short(read())
-    return ""
-
-
-def _page_text(pdf: Any, number: int, name: str, problems: Problems) -> str:
-    """Return the text of a page with line-end hyphens undone."""
-    try:
-        with closing(pdf[number]) as page, closing(page.get_textpage()) as opened:
-            text = str(opened.get_text_range())
-    except Exception as error:  # damaged pages make it raise errors of several kinds
-        sentence = f"Page {number + 1} of {name} cannot be read: {type(error).__name__}."
-        problems.add("damaged documents", sentence, cuts=True)
+def _why_unreadable(replies: Sequence[Mapping[str, Any]] | None) -> str:
+    """Say why a file cannot be read; "" if it can."""
+    if replies is None:
+        return "cannot be read as PDF: it takes more time or memory than it may"
+    refused = next((reply["refused"] for reply in replies if "refused" in reply), None)
+    if refused is None:
         return ""
-    text = text.replace("\0", " ").encode("utf-8", "replace").decode()
+    return "is locked with a password" if "assword" in refused else "cannot be read as PDF: it is damaged"
+
+
+def _page_text(reply: Mapping[str, str], number: int, name: str, problems: Problems) -> str:
+    """Return the text of a page with line-end hyphens undone."""
+    if "failed" in reply:
+        problems.add("damaged documents", f"Page {number} of {name} cannot be read: {reply['failed']}.", cuts=True)
+        return ""
+    text = reply["text"].replace("\0", " ").encode("utf-8", "replace").decode()
     return re.sub("(?:\ufffe|(?<=[^\\W\\d_])[-\u00ad]\r?\n)(.)", lambda m: f"-{m[1]}" if m[1].isupper() else m[1], text)
 
 
@@ -195,22 +250,58 @@ def _is_page_number(line: str, at: int, offsets: Mapping[int, int]) -> bool:
     return any(number == at + 1 or offsets.get(number - at, 0) >= _MIN_REPEATS for number in _edge_numbers(line))
 
 
-def _paragraphs(lines: Sequence[str], headings: list[tuple[int, str]]) -> list[str]:
+def _packed(text: str) -> str:
+    return "".join(text.split()).casefold()
+
+
+class _Headings:
+    """Entries of the table of contents on one page, found by a paragraph in a time that does not grow with them."""
+
+    def __init__(self, entries: Iterable[tuple[int, str]]) -> None:
+        self._places: dict[str, deque[tuple[int, tuple[int, str]]]] = {}
+        for place, entry in enumerate(entries):
+            if words := _packed(entry[1]):
+                self._places.setdefault(words, deque()).append((place, entry))
+        longest = max(map(len, self._places), default=0)
+        self.most_chars = longest + _MAX_NUMBER_CHARS if longest else 0
+        """Characters that a paragraph that is an entry has at most, packed."""
+
+    def has(self, words: str) -> bool:
+        """Tell whether a packed paragraph is an entry."""
+        return bool(self._find(words))
+
+    def take(self, words: str) -> tuple[int, str] | None:
+        """Return the first entry that a packed paragraph is, and have it no more."""
+        places = self._find(words)
+        return places.popleft()[1] if places else None
+
+    def _find(self, words: str) -> deque[tuple[int, tuple[int, str]]] | None:
+        if len(words) >= self.most_chars:
+            return None
+        ends = (self._places.get(words[start:]) for start in range(min(_MAX_NUMBER_CHARS, len(words))))
+        return min(filter(None, ends), default=None)
+
+
+def _paragraphs(lines: Sequence[str], headings: _Headings) -> list[str]:
     """Join the lines of a page that belong together; headings stay apart."""
     width = max(map(len, lines), default=0) * _FULL_LINE
-    paragraphs: list[str] = []
+    paragraphs: list[list[str]] = []
+    words = ""  # of the paragraph so far, packed, as long as it may be a heading
     ended, short_before = True, False
     for line in lines:
-        begins = _ITEM.match(line) or _heading_of(line, headings)
+        packed = _packed(line) if headings.most_chars else ""
+        begins = _ITEM.match(line) or headings.has(packed)
         if ended or begins or (short_before and (line[0].isupper() or line[0].isdigit())):
-            paragraphs.append(line)
+            paragraphs.append([line])
+            words = packed
         else:
-            gap = "" if is_unspaced(line[0]) and is_unspaced(paragraphs[-1][-1]) else " "
-            paragraphs[-1] += f"{gap}{line}"
+            before = paragraphs[-1]
+            before += ["" if is_unspaced(line[0]) and is_unspaced(before[-1][-1]) else " ", line]
+            words += packed if len(words) < headings.most_chars else ""
         short_before = len(line) < width
         ended = bool(_LEADERS.search(line)) or (short_before and line[-1] in ".!?:;。！？")
-        ended = ended or bool(_heading_of(paragraphs[-1], headings))
-    return [_LEADERS.sub(" … ", paragraph) for paragraph in paragraphs]
+        ended = ended or headings.has(words)
+    return [_LEADERS.sub(" … ", "".join(pieces)) for pieces in paragraphs]
 
 
 def _whole_sentences(pages: list[list[str]]) -> list[list[str]]:
@@ -224,13 +315,3 @@ def _whole_sentences(pages: list[list[str]]) -> list[list[str]]:
             if not following[0]:
                 del following[0]
     return pages
-
-
-def _heading_of(paragraph: str, headings: list[tuple[int, str]]) -> tuple[int, str] | None:
-    """Return the table of contents' entry that a paragraph is."""
-    words = re.sub(r"\s+", "", paragraph).casefold()
-    for entry in headings:
-        heading = re.sub(r"\s+", "", entry[1]).casefold()
-        if heading and words.endswith(heading) and len(words) < len(heading) + _MAX_NUMBER_CHARS:
-            return entry
-    return None

@@ -1,0 +1,90 @@
+"""The process that has PDFium read PDF files: a hostile one may keep it busy for ever, or crash it.
+
+For each file a JSON line comes in with its size, the seconds that it may take and the characters that its text may
+have, and then its bytes. JSON lines go out: one with title and headings, one a page, and one at the end. The process
+ends when standard input does.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from typing import Any
+
+import pypdfium2 as pdfium
+
+_MAX_MEMORY_BYTES = 4 * 2**30
+_MAX_TITLE_CHARS = 1_200
+
+
+def main() -> None:
+    """Read file after file."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that asks decides what becomes of this process
+    out = os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(2, 1)  # what a library prints must not come between the lines
+    _limit("RLIMIT_AS", _MAX_MEMORY_BYTES)
+    _limit("RLIMIT_CORE", 0)
+    source = sys.stdin.buffer
+    while line := source.readline():
+        order = json.loads(line)
+        _limit("RLIMIT_CPU", math.ceil(time.process_time() + order["seconds"]))
+        for reply in _read(source.read(order["bytes"]), order["chars"]):
+            out.write(f"{json.dumps(reply)}\n")
+        out.flush()
+
+
+def _limit(name: str, value: int) -> None:
+    """Have the system end this process when it takes more, where the system can."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        kind = getattr(resource, name)
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+
+
+def _read(content: bytes, left: int) -> Iterator[dict[str, Any]]:
+    """Yield what is sent of a file; pages, until they have more characters than may be left."""
+    oversized = False
+    try:
+        with closing(pdfium.PdfDocument(content)) as pdf:
+            headings = []
+            for mark in pdf.get_toc():
+                target = mark.get_dest()
+                if target is not None and target.get_index() is not None:
+                    headings.append((target.get_index(), mark.level + 1, _spelled(mark.get_title)))
+            yield {"title": _spelled(lambda: pdf.get_metadata_value("Title")), "headings": headings}
+            for number in range(len(pdf)):
+                page = _page(pdf, number)
+                left -= len(page.get("text", ""))
+                if oversized := left < 0:
+                    break
+                yield page
+    except pdfium.PdfiumError as error:
+        yield {"refused": str(error)}
+    yield {"end": True} | ({"oversized": True} if oversized else {})
+
+
+def _spelled(read: Callable[[], str]) -> str:
+    """Return a title or heading; "" if it is broken Unicode."""
+    with suppress(UnicodeError):
+        return read()[:_MAX_TITLE_CHARS]
+    return ""
+
+
+def _page(pdf: Any, number: int) -> dict[str, str]:
+    try:
+        with closing(pdf[number]) as page, closing(page.get_textpage()) as opened:
+            return {"text": str(opened.get_text_range())}
+    except Exception as error:  # damaged pages make it raise errors of several kinds
+        return {"failed": type(error).__name__}
+
+
+if __name__ == "__main__":
+    main()
