@@ -1,4 +1,4 @@
-"""Concurrency: `together`, single flight, and a plan's nodes as soon as their references are answered."""
+"""Concurrency: tasks together, single flight, and the nodes of a plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ U = TypeVar("U")
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Await all concurrently; the first failure cancels the others and is raised, without an ExceptionGroup.
+    """Await all concurrently; the first failure cancels the others and is raised.
 
     A spent budget cancels nothing: calls in progress are paid for, so they finish, and no new call can start.
     """
@@ -55,9 +55,10 @@ _rare_uses: list[tuple[int, int, int]] = []  # the original thresholds, once for
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Collect garbage a thirtieth as often: questions leave few cycles, and collections cost 6 % of the time.
+    """Collect garbage a thirtieth as often.
 
-    Uses may overlap and end in any order; the end of the last one restores the thresholds.
+    Questions leave few cycles, and collections cost 6 % of the time. Uses may overlap and end in any order; the end of
+    the last one restores the thresholds.
     """
     with _rare_lock:
         _rare_uses.append(_rare_uses[0] if _rare_uses else gc.get_threshold())
@@ -105,7 +106,7 @@ async def in_order(
 
 
 class SingleFlight:
-    """Does the work of each key once: callers of work in progress wait for it, and share its result or failure.
+    """Does the work of each key once; other callers wait for its result or failure.
 
     Results are kept for later calls unless `keep` is false. If the working caller is cancelled, the next waiting one
     does the work. Work must not wait for its own key, not even through other keys.
@@ -150,7 +151,7 @@ MAX_CHILDREN = 9
 def plant(ctx: Context, question: str) -> Node:
     """Start a tree whose only node is the question itself, and record it."""
     root = Node(0, question, depth=0)
-    ctx.emit(Planned(nodes=[_written(root)]))
+    ctx.emit(Planned(nodes=[plan_row(root)]))
     return root
 
 
@@ -161,7 +162,7 @@ def grow(ctx: Context, node: Node, questions: Sequence[str]) -> tuple[Node, ...]
         Node(10 * node.id + place, question, node.id, node.depth + 1) for place, question in enumerate(questions, 1)
     )
     if children:
-        ctx.emit(Planned(under=node.id, nodes=[_written(child) for child in children]))
+        ctx.emit(Planned(under=node.id, nodes=[plan_row(child) for child in children]))
     return children
 
 
@@ -181,5 +182,6 @@ def spent_under(ctx: Context, node: Node) -> dict[str, int]:
     }
 
 
-def _written(node: Node) -> dict[str, object]:
-    return {"id": node.id, "question": node.question, "parent": node.parent, "refs": []}
+def plan_row(node: Node) -> dict[str, Any]:
+    """Return a node as `Planned` records it."""
+    return {"id": node.id, "question": node.question, "parent": node.parent, "refs": list(node.refs)}
