@@ -1,4 +1,4 @@
-"""Delay before the next attempt, and a circuit breaker that ends work in which every call fails.
+"""The delay before the next attempt, and a circuit breaker.
 
 The loops that retry are in `Calls` (`engine/calls.py`), `Throttle` (`core/public_http.py`) and the Elasticsearch code.
 """
@@ -29,7 +29,7 @@ def retry_delay_s(error: ModelError, failures: int, *, first_s: float = 0.5) -> 
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the delay that the headers of a refusal ask for; None without one that can be read."""
+    """Return the delay that the headers of a refusal ask for, or None."""
     try:
         if milliseconds := headers.get("retry-after-ms"):
             return float(milliseconds) / 1000

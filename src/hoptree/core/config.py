@@ -1,4 +1,4 @@
-"""Settings from .env and hoptree.toml in the current folder, and from the user's hoptree.toml."""
+"""Settings from .env and hoptree.toml in this folder, and the user's hoptree.toml."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def load_config(
 
 
 def settings_of_files() -> tuple[dict[str, str], Mapping[str, Mapping[str, Any]]]:
-    """Return settings by name and options by method, from the environment and the files.
+    """Return settings by name and options by method, from environment and files.
 
     Of the environment, only a missing key is set, from .env.
     """
@@ -136,7 +136,7 @@ def _read_text(path: Path) -> str:
 
 
 def _withhold_key(environ: MutableMapping[str, str], origins: dict[str, str]) -> tuple[str, ...]:
-    """Unset the user's key for a remote endpoint that only this folder names; return the warning."""
+    """Unset the user's key for an endpoint that only this folder names; return notes."""
     url = environ[VARIABLES["base_url"]]
     if is_loopback_url(url):
         return ()

@@ -1,4 +1,4 @@
-"""The exceptions of Hoptree, each with its remedy, and their redaction for clients on other machines."""
+"""The exceptions of Hoptree with their remedies, and redaction for clients."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class IndexUnavailable(CorpusError):
 
 
 class OtherRun(InputError):
-    """A folder with a run that was made from other data, model or options than the one to resume."""
+    """A folder with a run of other data, model or options than the one to resume."""
 
 
 class TraceError(InputError):
@@ -136,11 +136,11 @@ class UnusableReply(ModelError):
 
 
 class GraphError(InputError):
-    """A knowledge graph, or a file of triples, that is missing, damaged or of another kind."""
+    """A graph or file of triples that is missing, damaged or of another kind."""
 
 
 class GraphUnavailable(GraphError):
-    """A graph that cannot be read or written now: another process has locked it, or no more files may be open."""
+    """A graph that is locked by another process, or needs too many open files."""
 
     exit_code = 1
 
@@ -166,7 +166,7 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Return the remedy for an unknown name: the closest known one, `otherwise`, or all of them."""
+    """Return the remedy for an unknown name: the closest, `otherwise`, or all names."""
     close = closest(name, known)
     return f"Did you mean {close}?" if close else otherwise or f"There are {', '.join(known)}."
 
@@ -232,7 +232,7 @@ def public_error(error: HoptreeError, remedy: str) -> tuple[str, str]:
 
 
 def public_failure(kind: str, message: str) -> str:
-    """Return the text for a client, from the class and message of a failure that a trace holds."""
+    """Return the text for a client, from the class and message of a failure."""
     for error, cause, remedy in _PUBLIC_TEXTS:
         if error.__name__ == kind:
             return cause if error is InternalError else f"{cause} {remedy}"

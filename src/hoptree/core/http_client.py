@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 client over asyncio: keep-alive, TLS, proxies from the environment, typed errors.
+"""A small HTTP/1.1 client over asyncio with keep-alive, TLS and proxies.
 
 httpx takes ten times the CPU per request and 0.2 s to import, which would be most of the start of `hoptree ask`.
 """
@@ -106,7 +106,7 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
     ) -> Response:
-        """Send a request with `body` as JSON, or with raw `content`; return the response of any status."""
+        """Send a request with a JSON `body` or raw `content`; return any response."""
         sent = {**self._headers, **(headers or {})}
         if body is not None:
             content = _encode(body).encode()
@@ -135,7 +135,7 @@ class HttpClient:
             raise ConfigError(f"'{self.shown}' is no base URL ({error}).", f"Correct {self._url_source}.") from error
 
     def without_secrets(self, body: bytes) -> bytes:
-        """Return a body without the key that was sent: some endpoints quote it in their errors."""
+        """Return a body without the key that was sent, which some endpoints quote."""
         for secret in self._secrets:
             body = body.replace(secret, "…".encode())
         return body
@@ -168,7 +168,7 @@ class HttpClient:
 
 
 class ConnectionPool:
-    """Connections to one server: one for each request in progress, kept for later ones."""
+    """Connections to one server, one for each request in progress, kept for others."""
 
     def __init__(self) -> None:
         self._idle: list[tuple[_Connection, float]] = []
@@ -221,7 +221,7 @@ def _request_head(
 def _fixed_head(
     method: str, parts: SplitResult, headers: tuple[tuple[str, str], ...], proxy: SplitResult | None
 ) -> bytes:
-    """Return the request line and the headers that many requests share, each with its line end."""
+    """Return the request line and headers that many requests share, with line ends."""
     target = quote(parts.path or "/", _PATH_CHARS) + (f"?{quote(parts.query, _PATH_CHARS)}" if parts.query else "")
     tls = parts.scheme == "https"
     host = _ascii_host(parts)
@@ -260,7 +260,7 @@ def _basic_auth(parts: SplitResult) -> str:
 
 
 def _proxy_for(parts: SplitResult) -> SplitResult | None:
-    """Return the proxy of the environment (http_proxy, https_proxy, all_proxy, no_proxy) for a URL."""
+    """Return the proxy for a URL by http_proxy, https_proxy, all_proxy and no_proxy."""
     if sys.platform == "linux" and not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
     from urllib.request import getproxies, proxy_bypass  # slow to import; reads the settings of macOS and Windows too
@@ -339,7 +339,10 @@ class _Connection:
         await self._writer.start_tls(tls_context(), server_hostname=parts.hostname)
 
     async def exchange(self, message: bytes, max_body: int, *, bodiless: bool) -> Response:
-        """Send a request and read the reply; raise ValueError if it is not HTTP, EOFError if it breaks off."""
+        """Send a request and read the reply.
+
+        Raise ValueError if it is not HTTP, EOFError if it breaks off.
+        """
         self._writer.write(message)
         await self._writer.drain()
         status, version, headers = await self._read_head()
@@ -406,7 +409,7 @@ class _Connection:
 
 
 def key_header(variable: str, scheme: str = "Bearer") -> dict[str, str]:
-    """Return the header with the key in an environment variable; none if there is no key."""
+    """Return the header with the key in an environment variable; {} without a key."""
     key = os.environ.get(variable, "").strip()
     if not key.isascii() or not key.isprintable():
         raise ConfigError("The key holds a character that no key has.", f"Copy {variable} again.")
@@ -414,7 +417,7 @@ def key_header(variable: str, scheme: str = "Bearer") -> dict[str, str]:
 
 
 def error_text(body: bytes) -> str:
-    """Return the message of an error response in one line; "" if it is not JSON or has none."""
+    """Return the message of an error response in one line; "" if it has none."""
     try:
         data = json.loads(body)
         error = data.get("error", data.get("detail", data.get("message", "")))
@@ -435,7 +438,7 @@ def describe_body(body: bytes) -> str:
 
 
 def without_password(url: str) -> str:
-    """Return a URL for messages and traces, without user, password and the keys in its query."""
+    """Return a URL for messages and traces, without user, password and keys."""
     return _SECRET_PARAMETER.sub(r"\1…", _CREDENTIALS.sub(r"\1", url))
 
 

@@ -1,4 +1,4 @@
-"""Parts that the HTTP servers share: sockets, connection limits and timeouts, signals, log lines."""
+"""Shared parts of the HTTP servers: sockets, limits, timeouts, signals, log lines."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ConnectionLimit:
 
 
 def _client_address(host: str) -> str:
-    """Return the address, the IPv4 address mapped in it, or the /64 network of an IPv6 address."""
+    """Return an IPv4 address, also if mapped in IPv6, or the /64 network of another."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -117,7 +117,7 @@ class LingeringTransport:
         return self.lingering or self._transport.is_closing()
 
     def close(self) -> None:
-        """Close when the client has sent its body or the linger limits are reached; a second call closes at once."""
+        """Close once the client has sent its body or lingered; a second call does at once."""
         sending = self._http.their_state is h11.SEND_BODY
         if self.lingering or self._transport.is_closing() or not sending:
             self._end()
@@ -143,7 +143,7 @@ class LingeringTransport:
 def protocol_with_timeouts(
     header_seconds: float, body_seconds: float | None = None, *, per_address: int
 ) -> type[H11Protocol]:
-    """Make an HTTP protocol with timeouts for heads, bodies and unread replies, and a connection limit.
+    """Make an HTTP protocol with a connection limit and timeouts.
 
     Without `body_seconds` the application limits bodies itself. A client that does not read is aborted, not closed: a
     closed transport waits for ever to send what was written.
@@ -248,11 +248,11 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def log_refusal(kind: str, *, client: str, cause: str, key: str = "-") -> None:
-    """Log a refused client and the cause; `key` is the name of a known key, never the key itself."""
+    """Log a refused client and the cause; `key` is the name of a key, not the key."""
     _REFUSED_LOG.warning("refused %s key=%s from %s: %s", kind, key, client, log_line(cause))
 
 
 def log_line(text: str) -> str:
-    """Return a text on one line and without keys, since causes quote what clients sent."""
+    """Return a text on one line, without keys that a client may have sent."""
     printable = "".join(letter if letter.isprintable() else " " for letter in redact_keys(text))
     return " ".join(printable.split())[:_MAX_LOG_CHARS]

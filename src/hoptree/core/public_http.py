@@ -1,4 +1,4 @@
-"""Access to public servers: user agent, rate limit with retries, and a cache of replies on disk."""
+"""Access to public servers: user agent, rate limit, retries, and a disk cache."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PUBLIC_DOMAINS = ("wikidata.org", "wikipedia.org", "wikimedia.org")
 
 
 def user_agent(contact: str) -> str:
-    """Return a User-Agent with this program and its user's contact, which Wikimedia demands."""
+    """Return a User-Agent with this program and a contact, as Wikimedia demands."""
     try:
         release = version("hoptree")
     except PackageNotFoundError:  # run from its source folder
@@ -37,14 +37,14 @@ def user_agent(contact: str) -> str:
 
 
 def unreachable_remedy(url: str) -> str:
-    """Return the remedy for an unreachable Wikimedia server; "" for servers that a user can start."""
+    """Return the remedy for an unreachable Wikimedia server; "" for other servers."""
     host = urlsplit(url).hostname or ""
     public = any(host == domain or host.endswith(f".{domain}") for domain in _PUBLIC_DOMAINS)
     return "Is there a network? With one, try again later." if public else ""
 
 
 class Throttle:
-    """Limit rate and concurrency of the requests to one server, and retry those that may succeed later."""
+    """Limits rate and concurrency of requests to one server, and retries them."""
 
     def __init__(self, *, per_second: float = 5.0, concurrency: int = 4, patience_s: float = 60.0) -> None:
         self._concurrency, self._interval_s, self._patience_s = concurrency, 1 / per_second, patience_s
@@ -53,7 +53,7 @@ class Throttle:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Return what `request` returns; retry retryable errors while the delays sum to `patience_s` at most."""
+        """Return what `request` returns; retry for at most `patience_s` of delays."""
         loop = asyncio.get_running_loop()
         if self._slots is None or loop is not self._loop:  # a semaphore belongs to one event loop
             self._loop, self._slots = loop, asyncio.Semaphore(self._concurrency)

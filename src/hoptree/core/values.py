@@ -134,7 +134,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Attended:
-    """Attention that spans of a prefix pay: last layer, mean over heads and over a span's tokens.
+    """Attention of spans of a prefix: last layer, mean over heads and a span's tokens.
 
     `text` is the whole prompt in the chat template's form, with the prefix at its end; `spans` are the character spans
     of its tokens. `weights` has a row for each requested span with a number for each token before it; what is missing

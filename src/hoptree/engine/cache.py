@@ -1,4 +1,4 @@
-"""The call cache in SQLite: replies and search results, keyed by everything that determines them.
+"""The call cache: replies and search results by all that determines them.
 
 A result is on disk before the method gets it.
 """
@@ -60,7 +60,7 @@ def to_text(form: Form[T], value: T, seconds: float) -> str:
 
 
 def from_text(form: Form[T], text: str) -> tuple[T, float] | None:
-    """Return the value and the seconds it took; None if it is damaged or of another version."""
+    """Return the value and the seconds it took; None if damaged or of another version."""
     try:
         data = json.loads(unsealed(text.encode("utf-8", "surrogatepass")))
         return form.load(data), float(data["seconds"])
@@ -76,7 +76,7 @@ def default_cache_path() -> Path:
 
 
 class Cache:
-    """A store in one SQLite file; replies of one turn of the event loop are committed together at its end.
+    """A store in an SQLite file, with one commit for each turn of the event loop.
 
     `put` returns after the commit, which takes a fraction of a millisecond and therefore no thread. A stored reply
     survives the death of the process; a power failure (synchronous=NORMAL) loses the last ones but never the file.
@@ -207,7 +207,7 @@ def _load_inside(hidden: str = "", seen: list[Any] | None = None) -> tuple[tuple
 
 
 def _packed(numbers: Iterable[float]) -> str:
-    """Encode numbers as 32-bit floats in base64, a quarter of the size of their digits."""
+    """Encode numbers as 32-bit floats in base64, a quarter of their digits' size."""
     return base64.b64encode(array("f", numbers).tobytes()).decode("ascii")
 
 

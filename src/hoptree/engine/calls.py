@@ -1,4 +1,4 @@
-"""Calls of models, and of remote searches and graphs, through one cache and one single flight.
+"""Calls of models, remote searches and graphs, with cache and single flight.
 
 Models and remote searches get slots and retries here too; a graph limits and retries its own requests.
 """
@@ -85,7 +85,7 @@ class AdaptiveLimit:
         self.width = min(self.ceiling, self.width + (1 / self.width if self._refused else 1))
 
     def refused(self, sent_at: float) -> None:
-        """Narrow the limit after the refusal of a request sent at `sent_at` (time.monotonic)."""
+        """Narrow the limit after the refusal of a request sent then (time.monotonic)."""
         self._refused = True
         if sent_at > self._last_cut:
             self.width = max(1.0, self.width * 0.7)
@@ -114,7 +114,7 @@ class Call(Generic[T]):
 
 
 class Calls:
-    """All calls of a process, for all questions: one cache, one single flight, one limit an endpoint.
+    """All calls of a process: one cache, one single flight, one limit an endpoint.
 
     `patience` is how many seconds a rate limit is waited for, `attempts` how often other failures are tried again.
     `concurrency` caps the limit of each endpoint, which `shared_by` processes divide among them.
@@ -153,7 +153,7 @@ class Calls:
     async def search(
         self, retriever: Retriever, query: str, *, k: int, where: Mapping[str, str] | None, on_retry: OnRetry
     ) -> Call[tuple[Passage, ...]]:
-        """Return the best k passages; a remote search has slots, retries and a cache, as a model call has."""
+        """Return the best k passages; remote searches have slots, retries and the cache."""
 
         async def once() -> tuple[Passage, ...]:
             passages = await retriever.search(query, k=k, where=where)
@@ -190,7 +190,7 @@ class Calls:
     async def _look_up(
         self, graph: KnowledgeGraph, key: Iterable[str], form: Form[T], ask: Callable[[], Awaitable[T]]
     ) -> Call[T]:
-        """Return a graph's reply; a remote graph has the cache, but waits and retries itself."""
+        """Return a graph's reply; a remote one is cached, but retries itself."""
 
         async def timed() -> tuple[T, float]:
             began = time.perf_counter()
@@ -241,11 +241,11 @@ class Calls:
                 self._lose_cache(error)
 
     def _lose_cache(self, error: CacheError) -> None:
-        """Continue without a cache that failed; the context turns the failure into a warning."""
+        """Continue without a cache that failed; the context warns of it."""
         self.cache, self.cache_failure = None, error
 
     async def _send(self, model: Model, request: Request, step: str, on_retry: OnRetry) -> tuple[Reply, float]:
-        """Return the reply and the seconds of work; a reasoning model gets more tokens if it needs them."""
+        """Return the reply and the seconds of work, with extra tokens for reasoning."""
         limit = self._limit(model.endpoint, model.slots)
         if load := getattr(model, "load", None):  # loaded first, so that no reply's seconds include it
             await load()
@@ -324,7 +324,7 @@ def _cut(choice: Choice, limit: int) -> Choice:
 def open_calls(
     cache: str | Path | Store | None = "default", *, concurrency: int | None = None, shared_by: int = 1
 ) -> Calls:
-    """Make `Calls` with the cache at its "default" path, in another file, or without one.
+    """Make `Calls` with the cache at its "default" path, in another file, or none.
 
     A cache that cannot be opened is left out; `cache_failure` says why.
     """
@@ -368,7 +368,7 @@ def search_key(retriever: Retriever, query: str, k: int, where: Mapping[str, str
 
 
 def _period(source: object) -> list[str]:
-    """Return the current period of a source whose replies expire; all of them expire at its end."""
+    """Return the current period of a source whose replies expire at its end."""
     return [] if (lasts := cache_lifetime(source)) == math.inf else [f"period {time.time() // lasts:.0f}"]
 
 

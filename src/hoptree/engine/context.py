@@ -1,4 +1,4 @@
-"""The `Context` of a question: all that a method may do, counted, limited by the budget, and traced."""
+"""The `Context` of a question: its budget, and all that a method may do."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Prices:
 
 
 class Context:
-    """All that a method can do for one question: generate, search, look facts up, record decisions and warn."""
+    """All that a method can do for a question, counted, limited and traced."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Context:
             )
 
     def require_graph(self, *, instead: str = "") -> None:
-        """Raise if there is no knowledge graph; `instead` names an alternative that needs none."""
+        """Raise if there is no graph; `instead` names an alternative that needs none."""
         if self._graph is None:
             without = f" {instead} does without." if instead else ""
             cause = f"{self.method} with these options looks facts up, and no knowledge graph was given."
@@ -171,7 +171,7 @@ class Context:
         attention_of: tuple[tuple[int, int], ...] = (),
         part: bool = False,
     ) -> Reply:
-        """Call the model of a role, within the budget; a `part` of a longer text may be cut off without a warning."""
+        """Call the model of a role, within the budget; a `part` may be cut off unwarned."""
         self._budget.check(self._calls_made, self._tokens, self._cost)
         self._calls_made += 1
         request = Request(
@@ -276,14 +276,14 @@ class Context:
         return tuple(titles)
 
     async def sentence_scores(self, query: str, passages: Sequence[Passage]) -> list[list[float]] | None:
-        """Return how relevant each sentence is to a query; None if the retriever cannot rank sentences."""
+        """Return the relevance of each sentence; None if the retriever cannot rank them."""
         if not isinstance(self._retriever, RanksSentences):
             return None
         return await asyncio.to_thread(self._retriever.sentence_scores, query, passages)
 
     @property
     def corpus_tells(self) -> frozenset[str]:
-        """The signals that the retriever gives beside passages; with `facts`, `facts_near` can be called."""
+        """The signals of the retriever; with `facts`, `facts_near` can be called."""
         return signals_of(self._retriever)
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
@@ -358,7 +358,7 @@ class Context:
         return float("inf") if self._budget.tokens is None else float(max(self._budget.tokens - self._tokens, 0))
 
     def propose(self, answer: Answer, *, order: int, note: str = "") -> None:
-        """Offer an answer in case the budget ends; the one of the highest order, or the last of these, is taken."""
+        """Offer an answer in case the budget ends; the last of the highest order counts."""
         if answer.known and order >= self._best_order:
             self.best, self.best_note, self._best_order = answer, note, order
 
@@ -367,7 +367,7 @@ class Context:
         self.trace.emit(NodeStarted(id=node.id, resolved=resolved))
 
     def end_node(self, node: Node, answer: Answer, **details: Any) -> None:
-        """Record a node's answer and how it was found; the papers' tables and figures are made from this."""
+        """Record a node's answer and how it was found, for the papers' tables."""
         self.trace.add(
             "node",
             id=node.id,
@@ -384,13 +384,13 @@ class Context:
         )
 
     def emit(self, event: Event, *, node: Node | None = None) -> None:
-        """Record a typed event, such as a Decision of the method, for a node if one is given."""
+        """Record a typed event, such as a Decision, for a node if one is given."""
         if node is not None and isinstance(event, OfNode):
             event.place(node.id, node.depth)
         self.trace.emit(event)
 
     def decide(self, kind: str, value: Any, *, node: Node | None = None, **inputs: Any) -> None:
-        """Record a decision and its `inputs`, for methods without decision types of their own."""
+        """Record a decision and its `inputs`, for methods without types of their own."""
         place = {} if node is None else {"node": node.id, "depth": node.depth}
         self.trace.add("decision", kind=kind, value=value, **place, **inputs)
 

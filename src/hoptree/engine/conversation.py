@@ -70,7 +70,7 @@ async def rewrite_question(asked: Question, ctx: Context) -> Question:
 
 
 def _without_earlier(text: str, turns: Sequence[Turn]) -> str:
-    """Return the text without an earlier question at its beginning, unless it is nothing else."""
+    """Return the text without an earlier question at its beginning."""
     for question, _ in turns:
         if text.casefold().startswith(question.casefold()) and (rest := text[len(question) :].strip()):
             return rest
@@ -86,7 +86,7 @@ def _is_rewriting(text: str, asked: str, history: str) -> bool:
 
 
 def resolve_pronoun(text: str, turns: Sequence[Turn]) -> str:
-    """Replace a pronoun by the last person or thing, unless it may mean a name in the question."""
+    """Replace a pronoun by the last person or thing, unless the question names one."""
     bare = text[joined.end() :] if (joined := _JOINED.match(text)) else text
     pronoun = _PERSON.search(bare)
     if pronoun is not None:
@@ -103,7 +103,7 @@ def resolve_pronoun(text: str, turns: Sequence[Turn]) -> str:
 
 
 def _last_person(turns: Sequence[Turn]) -> str:
-    """Return the person that the latest question about a person names, or was answered with."""
+    """Return the person of the latest question, or answer, about a person."""
     for question, answer in reversed(turns):
         if person := _person_of(question, answer):
             return person
@@ -114,14 +114,14 @@ def _last_person(turns: Sequence[Turn]) -> str:
 
 
 def _person_of(question: str, answer: str) -> str:
-    """Return the name in the answer to a "who" question, such as "Ada directed the film [1]"."""
+    """Return the name in the answer to "who", such as "Ada directed the film [1]"."""
     spans = name_spans(answer) if _ASKS_FOR_PERSON.search(question) else ()
     names = (answer[start:end] for start, end in spans)
     return next((name for name in names if name.casefold() not in CLOSED and name not in question), "")
 
 
 def _last_thing(turns: Sequence[Turn]) -> str:
-    """Return the one thing that the latest question with names is about; "" for a person or several names."""
+    """Return the only thing that the latest question with names is about, or ""."""
     named = next(((question, names) for question, _ in reversed(turns) if (names := _names(question))), None)
     if named is None or len(named[1]) > 1 or _OF_PERSON.search(named[0]):
         return ""

@@ -1,4 +1,4 @@
-"""`Engine` and the functions that ask a question: command line, server, MCP and Python all use them."""
+"""`Engine`, and the functions that ask a question, behind all interfaces."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Engine:
 
     @property
     def fidelity(self) -> str:
-        """How close to the method's paper the answers are, with these options, this corpus and model."""
+        """How close to the method's paper the answers are."""
         capabilities = self.roles.get("answer", self.model).capabilities
         return self.method.fidelity(self.options, capabilities | signals_of(self.retriever))
 
@@ -141,7 +141,7 @@ class Engine:
             await self._spans.flush()
 
     async def ask(self, question: str | Question, *, listeners: Sequence[Listener] = ()) -> Result:
-        """Answer one question. A failure is a result too: an empty answer with the error's class and message."""
+        """Answer one question; a failure is a result too, with class and message."""
         events, failure = await self.trace(question, listeners=listeners)
         from hoptree.engine.result import read_result  # imported late, so that the first call starts sooner
 
@@ -232,7 +232,7 @@ class Engine:
 
 
 def settle(answer: Answer) -> Answer:
-    """Empty the text of a refusal or an endless repetition, by the same rule for all methods."""
+    """Empty the text of a refusal or an endless repetition, in all methods alike."""
     is_none = not answer.known or looks_unanswered(answer.text) or _STUCK.search(answer.text)
     return replace(answer, text="") if is_none else answer
 
@@ -311,9 +311,9 @@ ask = _without_loop(aask)  # `aask` for code without an event loop, and for note
 
 
 async def stream(question: str | Question, **settings: Any) -> AsyncIterator[Event | Result]:
-    """Yield the events of a question as they happen, then its result; settings are those of `aask`.
+    """Yield a question's events as they happen, then its result.
 
-    A failure is raised. Leaving the loop cancels the question.
+    Settings are those of `aask`. A failure is raised. Leaving the loop cancels the question.
     """
     events: asyncio.Queue[Event | None] = asyncio.Queue()
     listeners = (*settings.pop("listeners", ()), LiveListener(events.put_nowait))

@@ -1,4 +1,4 @@
-"""Trace events: one frozen dataclass for each kind of thing that happens to a question.
+"""Trace events: a frozen dataclass for each kind.
 
 On disk an event is one JSON object a line, `{"event": KIND, "run": ID, "t": SECONDS, ...}`; a decision is
 `{"event": "decision", "kind": NAME, "value": ..., ...}`. `Event.as_dict` writes this form, `parse_event` reads it.
@@ -24,7 +24,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from hoptree.engine.explain import describe_decision
@@ -59,7 +58,7 @@ def typed_event(cls: type[_Event]) -> type[_Event]:
 
 @typed_event
 class Event:
-    """Something that happened; `run` and `t`, seconds since the question was asked, are set by the trace."""
+    """Something that happened; the trace sets `run` and the seconds `t`."""
 
     event: ClassVar[str] = ""
     run: str = field(default="", init=False, compare=False)
@@ -87,7 +86,7 @@ class Event:
         return tuple(getattr(self, part.name) for part in dataclasses.fields(self) if part.compare)
 
     def stamp(self, run: str, seconds: float) -> None:
-        """Set the question that the event belongs to, and its time; only the trace calls this, once."""
+        """Set the run and time of the event; called once, by the trace."""
         object.__setattr__(self, "run", run)
         object.__setattr__(self, "t", seconds)
 
@@ -101,30 +100,32 @@ class Event:
         return data
 
     def add_to(self, view: GenerationView) -> None:
-        """Add the event to the view of a text that is generated sentence by sentence; by default do nothing."""
+        """Add the event to the view of a generated text; by default do nothing."""
 
 
 _EVENTS: dict[str, type[Event]] = {}
 _DECISIONS: dict[str, dict[str, type[Decision]]] = {}
+_FIELDS: dict[type[Event], tuple[tuple[str, bool, Any], ...]] = {}
 
 
-@cache
 def _fields(cls: type[Event]) -> tuple[tuple[str, bool, Any], ...]:
-    """Return name, whether it is omitted at its default, and default of each field that an event type adds."""
-    return tuple(
-        (
-            part.name,
-            part.metadata.get("omit", False),
-            part.default if part.default_factory is dataclasses.MISSING else part.default_factory(),
+    """Return name, omission at its default, and default of each field of a type."""
+    if cls not in _FIELDS:  # for mypy a class with its own `__hash__` is not hashable, as `cache` demands
+        _FIELDS[cls] = tuple(
+            (
+                part.name,
+                part.metadata.get("omit", False),
+                part.default if part.default_factory is dataclasses.MISSING else part.default_factory(),
+            )
+            for part in dataclasses.fields(cls)
+            if part.name not in ("run", "t", "details")
         )
-        for part in dataclasses.fields(cls)
-        if part.name not in ("run", "t", "details")
-    )
+    return _FIELDS[cls]
 
 
 @typed_event
 class Started(Event):
-    """A question was asked. `fidelity` is how close to its paper the method is with these options and this model.
+    """A question was asked; `fidelity` is how close to its paper the method is.
 
     `prompts` are the digests, by file name, of prompts that replace the package's own.
     """
@@ -148,7 +149,7 @@ class Started(Event):
 
 @typed_event
 class Finished(Event):
-    """The question has its answer, or failed. `stopped_by` names the budget limit that ended it early."""
+    """The question has its answer, or failed; `stopped_by` is a limit of the budget."""
 
     event: ClassVar[str] = "final"
     answer: str = ""
@@ -163,20 +164,20 @@ class Finished(Event):
 
 @typed_event
 class OfNode(Event):
-    """Something done for a node of the plan, or for the question itself if `node` is None."""
+    """Something done for a node, or for the question itself if `node` is None."""
 
     node: int | None = field(default=None, metadata=OMIT)
     depth: int | None = field(default=None, metadata=OMIT)
 
     def place(self, node: int, depth: int) -> None:
-        """Set the node that the event belongs to; the context calls this before it records the event."""
+        """Set the node of the event; called by the context, before it is recorded."""
         object.__setattr__(self, "node", node)
         object.__setattr__(self, "depth", depth)
 
 
 @typed_event
 class Planned(Event):
-    """Nodes of a plan: a new plan, or nodes added `under` a node. `rebuilt` nodes replace all that was under it."""
+    """A new plan, or nodes added `under` a node, replacing all there if `rebuilt`."""
 
     event: ClassVar[str] = "plan"
     under: int | None = field(default=None, metadata=OMIT)
@@ -197,7 +198,7 @@ class PlanRepaired(Event):
 
 @typed_event
 class NodeStarted(Event):
-    """A node of the plan is being worked on; `resolved` is its question with references filled in."""
+    """Work on a node began; `resolved` is its question with references filled in."""
 
     event: ClassVar[str] = "node"
     id: int
@@ -243,7 +244,7 @@ class NodeSettled(Event):
 
     @property
     def outcome(self) -> str:
-        """The verdict of the evidence, or where the answer comes from, in words for people."""
+        """The verdict of the evidence, or the source of the answer, in words."""
         if self.verdict or self.source != "external":
             return self.verdict or SOURCE_WORDS.get(self.source, self.source)
         if self.facts:
@@ -300,7 +301,7 @@ class PassageTruncated(Event):
 
 @typed_event
 class Decision(OfNode):
-    """A decision of a method. Subclasses have a `kind`, and the grounds of the decision as fields.
+    """A decision of a method; subclasses have a `kind`, and its grounds as fields.
 
     The methods below say how the decision is shown; a subclass overrides those that apply to it.
     """
@@ -315,19 +316,19 @@ class Decision(OfNode):
         return {"event": "decision", "run": self.run, "t": self.t, "kind": self.kind, "value": data.pop("value")} | data
 
     def shown_line(self) -> str:
-        """Return the line that is shown with the answer; "" for decisions that a tree or a text shows."""
+        """Return the line shown with the answer; "" if a tree or a text shows it."""
         return describe_decision(self.shown_as, self.as_dict()) if self.shown_as else ""
 
     def reason(self) -> str:
-        """Return what this decided about the answer to the question itself; "" for nothing."""
+        """Return what this decided about the final answer; "" for nothing."""
         return ""
 
     def settles(self) -> bool:
-        """Tell whether this decision alone gave the answer, so that the reasons of others do not count."""
+        """Tell whether this alone gave the answer, so that other reasons do not count."""
         return False
 
     def lowers_fidelity(self) -> bool:
-        """Tell whether the decision shows that the run is not exactly as in the method's paper."""
+        """Tell whether the run is not exactly as in the method's paper."""
         return False
 
     def log_line(self) -> str:
@@ -341,7 +342,7 @@ class Decision(OfNode):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def decision(kind: str, *, shown_as: str = "") -> Callable[[type[_Decision]], type[_Decision]]:
-    """Register a subclass of `Decision` under a kind, as a frozen dataclass with slots and keywords only.
+    """Register a subclass of `Decision` under a kind, and make it a `typed_event`.
 
     With `shown_as`, it is shown with the answer in a line that begins with this label; else a tree or a text shows it.
     """
@@ -355,7 +356,7 @@ def decision(kind: str, *, shown_as: str = "") -> Callable[[type[_Decision]], ty
 
 @decision("facts_near")
 class FactsNear(Decision):
-    """The facts of the corpus nearest to a query: rows of subject, relation, object and passage id."""
+    """The facts nearest to a query: rows of subject, relation, object, passage id."""
 
     value: list[list[str]]
     query: str = ""
@@ -363,7 +364,7 @@ class FactsNear(Decision):
 
 @typed_event
 class OtherDecision(Decision):
-    """A decision of an unregistered kind, from another package's method or an older version."""
+    """A decision of an unregistered kind: of another package or an older version."""
 
     name: str = ""
     details: dict[str, Any] = field(default_factory=dict)
@@ -374,7 +375,7 @@ class OtherDecision(Decision):
         return head | data | self.details
 
     def shown_line(self) -> str:
-        """Return the line, with the label of registered decisions of this kind but other fields."""
+        """Return the line, with the label of registered decisions of this kind."""
         labels = (cls.shown_as for cls in _DECISIONS.get(self.name, {}).values())
         return describe_decision(label, self.as_dict()) if (label := next(filter(None, labels), "")) else ""
 
@@ -397,7 +398,7 @@ class OtherEvent(Event):
 
 
 def make_event(kind: str, fields: Mapping[str, Any]) -> Event:
-    """Build the typed event of a kind; fields that its type does not know go into `details`, if it has them."""
+    """Build the typed event of a kind; unknown fields go into its `details`, if any."""
     if kind == "decision":
         return _make_decision(fields)
     if kind == "node":
@@ -410,7 +411,7 @@ def make_event(kind: str, fields: Mapping[str, Any]) -> Event:
 
 
 def _make_decision(fields: Mapping[str, Any]) -> Event:
-    """Build the first type of this kind that knows all the fields and requires no others."""
+    """Build the first type of this kind that has these fields and needs no others."""
     given = dict(fields)
     kind = str(given.pop("kind"))
     for cls in _DECISIONS.get(kind, {}).values():
@@ -429,7 +430,7 @@ def _split(cls: type[Event], fields: Mapping[str, Any]) -> tuple[dict[str, Any],
 
 
 def parse_event(data: Mapping[str, Any]) -> Event:
-    """Turn a JSON object of a trace into its event; raise KeyError or TypeError if it is not one."""
+    """Turn a JSON object into its event; raise KeyError or TypeError if it is none."""
     fields = dict(data)
     kind, run, seconds = fields.pop("event"), fields.pop("run"), fields.pop("t")
     if not (isinstance(kind, str) and isinstance(run, str) and isinstance(seconds, int | float)):

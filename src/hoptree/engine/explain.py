@@ -21,14 +21,14 @@ _MAX_ITEMS = 10
 
 
 def describe_decision(label: str, decision: Mapping[str, Any]) -> str:
-    """Put a decision into one line: "way: Retrieval (of Direct, Plan, Reason, Retrieval)"."""
+    """Put a decision into one line: "way: Retrieval (of Direct, Plan, Retrieval)"."""
     grounds = (_describe_ground(name, value) for name, value in decision.items() if name not in _NOT_DESCRIBED)
     behind = ", ".join(filter(None, grounds))
     return f"{label}: {_describe_value(decision.get('value'))}" + (f" ({behind})" if behind else "")
 
 
 def _describe_ground(name: str, value: Any) -> str:
-    """Describe a ground of a decision; "" if it takes more than a few words or is a plain yes."""
+    """Describe a ground of a decision; "" if it is long or a plain yes."""
     if isinstance(value, bool):
         return "" if value else f"not {name}"
     if isinstance(value, Mapping):
@@ -68,7 +68,7 @@ _NOT_TOGETHER = ", but not together with what the question names"
 
 
 class _Frame(NamedTuple):
-    """The words around an answer, in one language; {} stands for the answer, a number or a reason."""
+    """The words around an answer in one language; {} is an answer, number or reason."""
 
     stated: str = "The answer is {}"
     yes: str = "Yes"
@@ -124,7 +124,7 @@ class Confidence(NamedTuple):
 
     @property
     def is_in_sentence(self) -> bool:
-        """Whether the answer's sentence already gives the reason: "Possibly A: nothing that was read says so"."""
+        """Whether the answer's sentence gives the reason: "Possibly A: nothing … says so"."""
         return self.reason in (OWN_KNOWLEDGE, NOT_SAID)
 
     def as_dict(self) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def tell_answer(
 
 
 def _holding(question: str, answer: str, evidence: Sequence[Passage]) -> tuple[list[int], bool]:
-    """Return the places of passages with the answer, and whether some also hold a name of the question."""
+    """Return the places of passages with an answer, and if any has a name asked about."""
     from hoptree.text.grounding import held_parts, holding  # imported late, so that the first call starts sooner
 
     stating = holding(answer, question, evidence)
@@ -190,7 +190,7 @@ def _holding(question: str, answer: str, evidence: Sequence[Passage]) -> tuple[l
 
 
 def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed: Sequence[TreeNode]) -> TreeNode | None:
-    """Return the last step if there is only one, it is backed, and its answer contradicts."""
+    """Return the only last step if it is backed and its answer contradicts."""
     needed = {ref for node in nodes for ref in node.refs}
     ends = [node for node in nodes if node.id not in needed and not node.children]
     if len(ends) != 1 or not all(node.id for node in nodes) or not any(node is ends[0] for node in backed):
@@ -206,7 +206,7 @@ def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed:
 def _weigh_support(
     answer: str, holding: int, stated: bool, backed: int, steps: int, against: str, measured: Chance | None
 ) -> Confidence:
-    """Return how well passages support an answer; `backed` of its `steps` rest on passages."""
+    """Return how well passages support an answer and `backed` of its `steps`."""
     several = holding > 1
     if steps > 1:
         of_all = f"each of its {steps} steps rests" if backed == steps else f"only {backed} of its {steps} steps rest"
@@ -281,7 +281,7 @@ CITATIONS = lazy_re(r"(?<!\S)(?:\[\d+\])+")  # not in argv[1]; the page's words.
 
 
 def state_answer(question: str, answer: str) -> str:
-    """Put an answer into a sentence with the words of its question, without a full stop.
+    """Put an answer into a sentence of its question's words, without a full stop.
 
     Only safe forms are inverted; else it is "The answer is …", in German and Chinese too, or the bare answer.
     """
@@ -331,7 +331,7 @@ def _state_place(asked: str, answer: str) -> str:
 
 
 def _preposition(answer: str, *, when: bool, given: str) -> str:
-    """Return the preposition before a place or time; "" if the answer has one, or none is certain."""
+    """Return the preposition before a place or time; "" if none is certain or needed."""
     if _LED.match(answer):
         return ""
     if given and not _DAY.fullmatch(answer):
@@ -366,7 +366,7 @@ def _state_subject(asked: str, answer: str) -> str:
 def cite_answer(
     question: str, answer: str, places: Sequence[int], passages: Sequence[Passage], *, asked: str = ""
 ) -> str:
-    """Return the sentence for an answer with the numbers of its passages in brackets, and a quotation.
+    """Return the sentence for an answer, with a quotation and numbers of passages.
 
     `places`, from 0, are those of the passages to cite, in ascending order. Of the sentences that state the answer, the
     one nearest to `asked`, the last sub-question, is quoted; the number of its passage follows it.

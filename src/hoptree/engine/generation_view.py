@@ -1,4 +1,4 @@
-"""How a text was generated sentence by sentence: doubts, searches, memory, and rewritten sentences."""
+"""How a text was generated: its sentences, doubts, searches and memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEPT = ("added", "surer")  # outcomes of a fact that memory keeps
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name that could be searched for, the model's confidence in it, and the filter that dropped it, if any."""
+    """A candidate name, the model's confidence, and the filter that dropped it."""
 
     name: str
     kind: str
@@ -28,7 +28,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class ReadFact:
-    """A fact that was read: its source, what became of it, and the number of the sentence (from 1) that needed it."""
+    """A fact that was read, its source and outcome; `turn` is the sentence, from 1."""
 
     fact: tuple[str, ...]
     confidence: float | None
@@ -45,7 +45,7 @@ class ReadFact:
 
 @dataclass(frozen=True, slots=True)
 class SubQuery:
-    """A query and the passages it found; `search` is the number of the search in the trace.
+    """A query and its passages; `search` is the number of the search in the trace.
 
     `repeated` says that the same was searched for before.
     """
@@ -107,7 +107,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """The parts of a text in order, the searches before the first, and the facts in memory at the end.
+    """The parts of a text in order, the searches before them, and the final memory.
 
     `conflicts` are groups of contradicting facts, each with its passage; `answers` are the compared ones with their
     spread, and `taken` names the chosen one.
@@ -231,7 +231,7 @@ class GenerationView:
         )
 
     def _mark_kept(self) -> None:
-        """Mark which sentences the final text holds, in order; before its end, all but a doubted last one."""
+        """Mark the sentences in the final text; before its end, all but a doubted last."""
         at = 0
         for part in self.parts:
             if self.final_text is None:

@@ -1,4 +1,4 @@
-"""A user's own prompts: a folder of files that replace those of the package by name."""
+"""A user's own prompts: a folder of files that replace the package's by name."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def open_prompts(given: str | Path | OwnPrompts | None) -> OwnPrompts:
 
 
 def files_of(method: Method) -> tuple[str, ...]:
-    """Return the names of the package's prompts and demonstrations that a method uses, its own first."""
+    """Return the package's prompts and demonstrations of a method, its own first."""
     known = packaged_names()
     own = [name for name in known if name.startswith(f"{method.name}/")]
     shared = (f"{_SHARED}/{name}" for name in _shared_files(method))
@@ -76,14 +76,14 @@ def files_of(method: Method) -> tuple[str, ...]:
 
 
 def _shared_files(method: Method) -> list[str]:
-    """Return the shared files that a method uses: all of them if another package's method names none."""
+    """Return the shared files of a method: all if another package's method names none."""
     if not method.shared_prompts and not method.run.__module__.startswith("hoptree."):
         return [name.partition("/")[2] for name in packaged_names() if name.startswith(f"{_SHARED}/")]
     return [name if "." in name else f"{name}.txt" for name in method.shared_prompts]
 
 
 def write_prompts(method: Method, folder: Path) -> list[Path]:
-    """Write the prompts that a method uses under its own name; raise if a file exists already."""
+    """Write the prompts of a method under its own name; raise if a file exists."""
     texts = {folder / method.name / name.partition("/")[2]: packaged_text(name) or "" for name in files_of(method)}
     if taken := next((path for path in texts if path.exists()), None):
         raise InputError(f"{taken} exists already.", "Choose another folder, or move the file away.")
@@ -99,7 +99,7 @@ def write_prompts(method: Method, folder: Path) -> list[Path]:
 
 
 def _stands_for(folder: Path, name: str) -> str:
-    """Return the package's text that a file replaces; raise a ConfigError if there is none."""
+    """Return the package's text that a file replaces; raise ConfigError without one."""
     if (text := _find_ours(name)) is not None:
         return text
     owner, _, file = name.partition("/")
@@ -128,14 +128,14 @@ def _stands_for(folder: Path, name: str) -> str:
 
 
 def _closest_file(owner: str, file: str, used: Sequence[str]) -> list[str]:
-    """Return the file with the most similar name, not counting its ending, if one is similar."""
+    """Return the file with the most similar stem, if one is similar."""
     stems = {Path(name).stem: name for name in used}
     close = closest(Path(file).stem.casefold(), stems)
     return [f"{owner}/{stems[close]}"] if close else []
 
 
 def _find_ours(name: str) -> str | None:
-    """Return the package's text for OWNER/FILE, or of the shared file if the method uses it."""
+    """Return the package's text for OWNER/FILE, or of a shared file of the method."""
     if name in packaged_names():
         return packaged_text(name)
     owner, _, file = name.partition("/")
@@ -144,7 +144,7 @@ def _find_ours(name: str) -> str | None:
 
 
 def _check_prompt(path: Path, text: str, ours: str) -> None:
-    """Refuse a prompt with other variables than ours, or with text outside its sections."""
+    """Refuse a prompt with other variables than ours, or text outside its sections."""
     for line in _HEADER.findall(text):
         if line not in _KNOWN_HEADERS:
             cause = f"{path} has the unknown section '{line}'."
@@ -165,7 +165,7 @@ def _check_prompt(path: Path, text: str, ours: str) -> None:
 
 
 def _check_demonstrations(path: Path, text: str, ours: str) -> None:
-    """Refuse lines with other fields or types than ours, or with other names of strategies."""
+    """Refuse lines with other fields, types or names of strategies than ours."""
     model = read_rows(ours)
     rows = []
     for number, line in split_lines(text):
@@ -184,7 +184,7 @@ def _check_demonstrations(path: Path, text: str, ours: str) -> None:
 
 
 def _alike(value: Any, ours: Any) -> bool:
-    """Tell whether a value has the fields of ours, also in its lists; nested objects are not compared."""
+    """Tell whether a value has our fields, also in lists, but not in nested objects."""
     if not isinstance(ours, dict) or not isinstance(value, dict) or value.keys() != ours.keys():
         return False
     for name, part in ours.items():

@@ -1,4 +1,4 @@
-"""Prompt files, identified by the hash of their text, and the passages shown in prompts."""
+"""Prompt files, identified by a hash of their text, and passages in prompts."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ _filled_cached = lru_cache(maxsize=256)(_filled)  # for worked examples, which a
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A prompt ready to be sent, its template, and the beginning that is the same for every question."""
+    """A prompt ready to be sent, its template, and the beginning that never changes."""
 
     messages: tuple[Message, ...]
     template: str
     opening: tuple[Message, ...] = ()
 
     def follow_up(self, reply: str, correction: str) -> Filled:
-        """Return the prompt for a second attempt: an unusable reply and its correction follow."""
+        """Return the prompt for a second attempt, with the bad reply and a correction."""
         turns = (Message("assistant", plain(reply)), Message("user", plain(correction)))
         return Filled(self.messages + turns, self.template + FOLLOW_UP, self.opening)
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt file: a section a turn, with the instructions first, so that prefix caches apply."""
+    """A prompt file: a section a turn, instructions first, as prefix caches need."""
 
     name: str
     digest: str
@@ -75,7 +75,7 @@ class Prompt:
         return f"{self.name}@{self.digest}"
 
     def fill(self, *, shots: Sequence[Shot] = (), **values: str) -> Filled:
-        """Fill in the values in one pass: text inside a value is never taken for a variable or a turn.
+        """Fill in the values in one pass: text in a value is no variable and no turn.
 
         `shots` are worked examples: values for the last turn, and the reply to it.
         """
@@ -116,7 +116,7 @@ _in_use: ContextVar[tuple[str, Mapping[str, str]]] = ContextVar("prompts", defau
 
 @contextmanager
 def using_prompts(texts: Mapping[str, str], method: str) -> Iterator[None]:
-    """Prefer these texts to the package's prompts and demonstrations, in this task and those it starts."""
+    """Prefer these texts to the package's, in this task and those it starts."""
     token = _in_use.set((method, texts))
     try:
         yield
@@ -135,7 +135,7 @@ def prompt_for(method: str, step: str) -> Prompt:
 
 
 def read_demonstrations(name: str, method: str = "") -> str:
-    """Return the text of a file of demonstrations: of `method` or the running one, else the shared one."""
+    """Return demonstrations: those of `method` or the running one, else the shared."""
     for folder in (method or _in_use.get()[0], "shared"):
         if (text := prompt_text(f"{folder}/{name}")) is not None:
             return text
@@ -157,7 +157,7 @@ def read_rows(text: str) -> list[Any]:
 
 
 def prompt_text(name: str) -> str | None:
-    """Return the text of a file, the user's own or one under `hoptree/prompts`; None without such a file."""
+    """Return the text of a file, the user's own or the package's; None without one."""
     _, texts = _in_use.get()
     return texts[name] if name in texts else packaged_text(name)
 
@@ -171,7 +171,7 @@ def packaged_text(name: str) -> str | None:
 
 @cache
 def packaged_names() -> tuple[str, ...]:
-    """Return the names of all prompts and demonstrations of the package, as METHOD/FILE."""
+    """Return all prompts and demonstrations of the package, as METHOD/FILE."""
     folders = (folder for folder in _PROMPTS.iterdir() if folder.is_dir())
     return tuple(sorted(f"{folder.name}/{file.name}" for folder in folders for file in folder.iterdir()))
 
@@ -243,7 +243,7 @@ def show_passages(ctx: Context | None, passages: Sequence[Passage], *, titles: b
 
 
 def show_texts(ctx: Context | None, passages: Sequence[Passage], *, titles: bool) -> list[str]:
-    """Return the text of each passage as a prompt shows it, with its title if it has one.
+    """Return the text of each passage for a prompt, with its title if it has one.
 
     Retrieved text is untrusted: sentences that give orders to the model are left out, with a warning if there is a
     context.
@@ -269,7 +269,7 @@ def number_lines(texts: Iterable[str]) -> str:
 
 
 def show_line(ctx: Context, line: str, *, what: str) -> str:
-    """Return a line of an untrusted list without orders to the model, as `show_passages` does."""
+    """Return a line of an untrusted list without orders to the model."""
     text, orders = _without_orders(line)
     if orders:
         ctx.emit(TextQuarantined(passage=what, sentences=list(orders)))
@@ -282,7 +282,7 @@ def _name(passage: Passage) -> str:
 
 
 def is_readable_id(text: str) -> bool:
-    """Tell whether a passage id may be shown to a model: it is short and holds no order."""
+    """Tell whether a passage id may be shown to a model: short and without orders."""
     spaced = _NON_WORDS.sub(" ", text)  # file names have other characters instead of spaces
     orders = any(_ADDRESSES_MODEL.search(_as_read(form)) for form in (text, spaced))
     return not orders and len(text.split()) <= _MAX_ID_WORDS
@@ -290,7 +290,7 @@ def is_readable_id(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _body(text: str) -> tuple[str, int, tuple[str, ...]]:
-    """Return the shown words of a passage, the number of all its words, and the sentences left out."""
+    """Return a passage's shown words, its number of words, and sentences left out."""
     text, orders = _without_orders(text)
     words = text.count(" ") + 1 if text else 0
     return text if words <= MAX_WORDS else " ".join(text.split(" ", MAX_WORDS)[:MAX_WORDS]), words, orders
@@ -298,7 +298,7 @@ def _body(text: str) -> tuple[str, int, tuple[str, ...]]:
 
 @lru_cache(maxsize=4096)
 def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return the text without the sentences that give orders to a model, and these sentences."""
+    """Return the text without sentences that give orders to a model, and these."""
     text = _on_one_line(text)  # so that an order on two lines is found
     plain = text.lower() if text.isascii() else _on_one_line(_as_read(text)).lower()
     if not _order_finder().find_matches_as_indexes(plain):
@@ -320,14 +320,14 @@ def _on_one_line(text: str) -> str:
 
 @cache
 def _order_finder() -> ahocorasick_rs.AhoCorasick:
-    """Return a finder of `_ORDER_WORDS`, ten times as fast as the pattern on text without any."""
+    """Return a finder of `_ORDER_WORDS`, ten times as fast as the pattern."""
     import ahocorasick_rs
 
     return ahocorasick_rs.AhoCorasick(_ORDER_WORDS)
 
 
 def _as_read(text: str) -> str:
-    """Return the text without invisible characters, and with plain letters for wide, styled or similar ones."""
+    """Return the text without invisible characters, and with plain letters for others."""
     if text.isascii():
         return text
     plain = unicodedata.normalize("NFKC", text)

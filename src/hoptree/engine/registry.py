@@ -50,19 +50,19 @@ class Explanation:
     """Puts a result's decisions into words; methods may subclass it."""
 
     def explain_answer(self, decisions: Sequence[Decision]) -> str:
-        """Return what decided between answers to the question itself; `decisions` belong to no node."""
+        """Return what decided between final answers; `decisions` belong to no node."""
         reasons = {type(decision): decision for decision in decisions if decision.reason()}
         settled = [decision for decision in reasons.values() if decision.settles()]
         return "; ".join(decision.reason() for decision in settled[-1:] or reasons.values())
 
     def measure_answer(self, decisions: Sequence[Decision]) -> tuple[float, str] | None:
-        """Return the probability that the answer is right, and the calibration set; None if there is none."""
+        """Return the probability that the answer is right and its calibration, or None."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A keyword parameter of a method: its annotated type, its default, and the choices of a Literal."""
+    """A keyword parameter of a method: its annotated type, default and choices."""
 
     name: str
     type: Any
@@ -108,7 +108,7 @@ class Method:
     explain: Explanation = field(default_factory=Explanation)
 
     def fidelity(self, options: Mapping[str, Any], given: Collection[str]) -> str:
-        """Return how close to its paper a run with these signals is; the first that applies.
+        """Return how close to its paper a run with these signals is.
 
         - `approx`: it always differs, an option leaves the paper, or a signal is missing
         - `prompted`: the paper trained a model, and another one is used
@@ -131,7 +131,7 @@ class Method:
 
     @property
     def goes_by_facts(self) -> bool:
-        """Whether it starts from facts of the corpus, so that the default retriever uses them too."""
+        """Whether it starts from facts of the corpus, as its default retriever must."""
         return "facts" in self.signals
 
     @property
@@ -157,7 +157,7 @@ class Method:
 
 
 def _leaves(beyond: str, chosen: Mapping[str, Any]) -> bool:
-    """Tell whether options leave the paper: `beyond` is a switch or count that is set, or OPTION=VALUE."""
+    """Tell whether options leave the paper by a switch, a count or OPTION=VALUE."""
     name, named, value = beyond.partition("=")
     given = chosen.get(name)
     if not named:
@@ -186,7 +186,7 @@ def method(name: str, *, title: str, **facts: Any) -> Callable[[Run], Run]:
 
 
 def _begun_again(run: Run) -> Run:
-    """Return a method that starts again, once, if its model does not give a signal it announced."""
+    """Return a method that starts again, once, if its model lacks an announced signal."""
 
     @functools.wraps(run)
     async def begun(*asked: Any, **options: Any) -> Answer:
@@ -199,7 +199,7 @@ def _begun_again(run: Run) -> Run:
 
 
 def list_methods() -> tuple[Method, ...]:
-    """Return every method: hop, the four papers, the baselines, then those of other packages."""
+    """Return every method: hop, the papers, the baselines, then other packages'."""
     for name in _MODULES:
         _load(name)
     _load_plugins()
@@ -242,7 +242,7 @@ class _Announced(NamedTuple):
 
 @cache
 def _load_plugins() -> tuple[_Announced, ...]:
-    """Import the methods that other packages announce under the entry point group `hoptree.methods`."""
+    """Import the methods of other packages' entry points in `hoptree.methods`."""
     from importlib.metadata import entry_points  # slow to import, and rarely needed
 
     plugins = []
@@ -296,7 +296,7 @@ def load_method(name: str) -> Method | None:
 
 
 def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check options against the method's signature, turning texts (`k=3`, `titles=on`) into values."""
+    """Check options against the signature, turning texts (`titles=on`) into values."""
     known = {option.name: option for option in chosen.options}
     values: dict[str, Any] = {}
     for name, value in given.items():
@@ -320,7 +320,7 @@ def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _takes(option: Option, least: float, most: float) -> str:
-    """Return the values that an option takes, in words: its type, its bounds if a number, and its default."""
+    """Return the values that an option takes, in words: type, bounds and default."""
     if option.choices or not {int, float} & {*(typing.get_args(option.type) or (option.type,))}:
         return f"{option.name} takes {option.describe()}."
     bounds = f", from {least:g} to {most:g}" if most < _UNBOUNDED else f", {least:g} or more" if least >= 0 else ""
@@ -330,7 +330,10 @@ def _takes(option: Option, least: float, most: float) -> str:
 
 
 def _read_value(option: Option, value: Any, least: float, most: float) -> Any:
-    """Convert a value to the option's type; raise TypeError, ValueError or OverflowError if that fails."""
+    """Convert a value to the option's type.
+
+    Raise TypeError, ValueError or OverflowError if that fails.
+    """
     if option.choices:
         if isinstance(value, bool) and "on" in option.choices:  # YAML reads on and off as booleans
             value = "on" if value else "off"

@@ -1,4 +1,4 @@
-"""A question's result, folded from the events of its trace, whether it has just run or was stored."""
+"""A question's result, folded from the events of its trace."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
 
 
 def _writing(events: Sequence[Event]) -> Writing | None:
-    """Return how the text was generated; None for methods whose decisions do not record it."""
+    """Return how the text was generated; None if no decision records it."""
     if all(type(event).add_to in (Event.add_to, Retrieved.add_to) for event in events):
         return None
     from hoptree.engine.generation_view import read_writing
@@ -365,14 +365,14 @@ def _passages_found(searches: Sequence[Retrieved]) -> dict[str, Passage]:
 def _consulted(
     finals: Sequence[Finished], tree: Sequence[TreeNode], passages: Mapping[str, Passage]
 ) -> tuple[Passage, ...]:
-    """Return the passages that the final event names, else those the tree cites, else all."""
+    """Return the passages that the final event names, else the tree's, else all."""
     named = dict.fromkeys(name for final in finals for name in final.support)
     ids: Iterable[str] = named or _cited(tree) if named or tree else passages
     return tuple(passages[name] for name in ids if name in passages)
 
 
 def _without_unread_sources(node: TreeNode, passages: Mapping[str, Passage]) -> TreeNode:
-    """Mark as a guess each answer that no passage cited by its node holds, unless it has a verdict or facts."""
+    """Mark answers as guesses if no passage that their node cites holds them."""
     children = [_without_unread_sources(child, passages) for child in node.children]
     read = tuple(passages[name] for name in node.evidence if name in passages)
     if node.source != "external" or node.verdict or node.facts or not read or supports_answer(node.answer, read):
@@ -381,7 +381,7 @@ def _without_unread_sources(node: TreeNode, passages: Mapping[str, Passage]) -> 
 
 
 def losses(events: Iterable[Event]) -> Iterator[str]:
-    """Yield a warning for each part of the last plan, or of a rebuilt node, that was dropped."""
+    """Yield a warning for each dropped part of the last plan or of a rebuilt node."""
     sentences: list[str] = []
     for event in events:
         if isinstance(event, Planned):

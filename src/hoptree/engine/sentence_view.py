@@ -1,4 +1,4 @@
-"""A generated sentence: the model's doubt of each word, and the measure that is compared with a threshold."""
+"""A generated sentence, the model's doubt of each word, and of the sentence."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class WordView:
 
 @dataclass(frozen=True, slots=True)
 class SentenceView:
-    """A sentence: its words, and the value that was compared with theta (None if there was none)."""
+    """A sentence: its words, and the value that was compared with theta, if any."""
 
     text: str
     words: tuple[WordView, ...] = ()
@@ -82,7 +82,7 @@ class SentenceView:
     def by_scores(
         cls, text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int], triggered: bool, highest: Any, theta: Any
     ) -> SentenceView:
-        """Judge by the entropy and attention of words; rows of word, entropy, attention, score, has content."""
+        """Judge by words: rows of word, entropy, attention, score, has content."""
         return cls(text, _scored(text, rows, hits), triggered, "score", number(highest), number(theta))
 
     @classmethod
@@ -159,7 +159,7 @@ def _scored(text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int]) -> tu
 
 
 def _probable(text: str, rows: Sequence[Sequence[Any]], below: float | None) -> tuple[WordView, ...]:
-    """Return words, and tokens outside words, with the probability of their least probable token."""
+    """Return words, and tokens outside words, with their least token probability."""
     pieces = [str(token) for token, _ in rows]
     probabilities = [number(value) for _, value in rows]
     spans = {(word.start, word.end): list(word.tokens) for word in find_words(text, pieces)}

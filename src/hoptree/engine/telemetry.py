@@ -1,4 +1,4 @@
-"""OpenTelemetry: spans of a question, made from its trace. Imported only if HOPTREE_OTEL asks for spans."""
+"""OpenTelemetry spans of a question; imported only if HOPTREE_OTEL is set."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOG = logging.getLogger("hoptree.engine.telemetry")
 
 
 class Sending(SpanExporter):
-    """An exporter that warns once if spans are lost; `lost` is whether its last attempt failed."""
+    """An exporter that warns once of lost spans; `lost` if its last attempt failed."""
 
     def __init__(self, exporter: SpanExporter, where: str) -> None:
         self._exporter = exporter
@@ -76,7 +76,7 @@ _NANO = 1_000_000_000
 
 @dataclass(slots=True)
 class _Asked:
-    """A question in progress: its start in ns, the span around it, and its events so far."""
+    """A question in progress: its start in ns, the span around it, and its events."""
 
     began: int
     parent: Any
@@ -85,7 +85,7 @@ class _Asked:
 
 
 class SpanListener:
-    """Makes spans of every question: the question, the nodes of its tree nested likewise, and all calls.
+    """Makes nested spans of every question, the nodes of its tree, and all calls.
 
     Their times are those of the trace. As the tree may be rebuilt until the end, spans are made when the question is
     answered, or when its task ends: a cancelled question has spans too. They go to the given provider, by default that
@@ -114,7 +114,7 @@ class SpanListener:
             self._end(event.run)
 
     async def flush(self, seconds: float = FLUSH_TIMEOUT_S) -> None:
-        """Send the remaining spans in at most `seconds`, unless the backend refused the last ones."""
+        """Send the remaining spans in time, unless the backend refused the last ones."""
         send = getattr(self._provider, "force_flush", None)
         if send is None or (self._sending and self._sending.lost):
             return
@@ -184,7 +184,7 @@ CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 def open_spans() -> SpanListener:
-    """Return a listener for the provider of this process; without one, spans are sent by OTLP over HTTP.
+    """Return a listener for this process's provider, by default OTLP over HTTP.
 
     The SDK reads OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_SERVICE_NAME and others.
     """

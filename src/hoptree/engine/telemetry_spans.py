@@ -86,7 +86,7 @@ def read_work(events: Sequence[Event]) -> QuestionWork:
 
 
 class _WorkReader:
-    """Builds the tree from events; a number may be used again, and then means the last node."""
+    """Builds the tree from events; a repeated number means the last node."""
 
     def __init__(self, question: QuestionWork) -> None:
         self.question = question
@@ -165,7 +165,7 @@ def name_of(work: Work, question: QuestionWork) -> str:
 
 
 def attributes_of(work: Work, question: QuestionWork, *, content: bool) -> Attributes:
-    """Return a span's attributes; without `content`, no text of people, models or documents."""
+    """Return a span's attributes; without `content`, no text of people or documents."""
     if isinstance(work, NodeWork):
         attributes = _node_attributes(work, content)
     elif not isinstance(work, CallWork):
@@ -313,7 +313,7 @@ def _retrieval_attributes(call: WorldCall, question: QuestionWork, content: bool
 
 
 def _looked_up(call: WorldCall) -> tuple[str, Sequence[dict[str, Any]]]:
-    """Return the query and the documents found; facts, names and titles count as short documents."""
+    """Return the query and its documents; facts, names and titles count as some."""
     match call:
         case Retrieved():
             return call.query, call.passages
@@ -333,7 +333,7 @@ def _model(call: ModelCalled, question: QuestionWork) -> tuple[str, str]:
 
 
 def _split_model(model: str) -> tuple[str, str]:
-    """Return the provider of a model and its name there; for a file, the name without its folder."""
+    """Return a model's provider and its name there; for a file, without its folder."""
     kind, _, name = model.partition("?")[0].partition("/")
     if kind in _FILES or name.startswith(("/", "~", ".")):
         name = name.rstrip("/").rpartition("/")[2]

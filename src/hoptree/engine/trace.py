@@ -1,4 +1,4 @@
-"""The events of calls, and the trace of a question: record events, write them as JSON Lines, read them back."""
+"""The events of calls, and traces: record events, write and read JSON Lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @typed_event
 class WorldCall(OfNode):
-    """A call of a model, a search or a graph, issued at `issued`. `seconds` is the work, without waiting."""
+    """A call of a model, search or graph; `seconds` is the work, without waiting."""
 
     cached: bool = False
     issued: float = 0.0
@@ -44,7 +44,7 @@ class WorldCall(OfNode):
 
 @typed_event
 class ModelCalled(WorldCall):
-    """A model replied. `price` is what the tokens would cost without any cache, `cost` what was paid."""
+    """A model replied; `price` is the cost without any cache, `cost` what was paid."""
 
     event: ClassVar[str] = "llm"
     step: str = ""
@@ -104,7 +104,7 @@ class FactsFound(WorldCall):
 
 @typed_event
 class EntitiesFound(WorldCall):
-    """The knowledge graph gave the entities that a name, or a text, may mean: pairs of id and label."""
+    """The graph gave the entities that a name or text may mean: pairs of id, label."""
 
     event: ClassVar[str] = "entities"
     name: str = ""
@@ -176,7 +176,7 @@ _PASSAGE_FIELDS = ["id", "title", "text", "score"]
 
 
 def _encode_search(data: dict[str, Any]) -> str:
-    """Do the same as `_encode` for a search, with cached parts for passages that come again."""
+    """Do the same as `_encode` for a search, with cached texts of passages."""
     passages = data["passages"]
     if not passages or [*data][-1] != "passages" or any([*passage] != _PASSAGE_FIELDS for passage in passages):
         return _encode(data)
@@ -202,7 +202,7 @@ class LiveListener:
 
 
 class Trace:
-    """The events of one question, kept in memory and passed on to listeners as they happen."""
+    """The events of a question, kept in memory and passed on to listeners."""
 
     def __init__(self, run: str, listeners: tuple[Listener, ...] = ()) -> None:
         self.run = run
@@ -233,7 +233,7 @@ class Trace:
 
 
 def events_of(events: Sequence[Event], node: int) -> list[Event]:
-    """Return the events of a node since the last plan: an earlier plan may have used the same number."""
+    """Return the events of a node since the last plan; others may use its number."""
     plans = (
         place
         for place in range(len(events) - 1, -1, -1)
@@ -265,7 +265,7 @@ class TraceFile:
             self.write(trace_line(event), soon=not isinstance(event, _FREQUENT))
 
     def write(self, lines: bytes, *, soon: bool = True) -> None:
-        """Append lines of events, and flush them at once if `soon`, else within a second of the last flush."""
+        """Append lines of events; flush at once if `soon`, else within a second."""
         if self._file is None:
             return
         try:
@@ -341,7 +341,7 @@ def _read_event(line: bytes) -> Event | None:
 
 
 def read_traces(path: Path) -> Iterator[list[Event]]:
-    """Yield the events of each question in a trace file, in the order the questions began.
+    """Yield the events of each question in a trace file, in order of their start.
 
     All are in memory at once, as events of concurrent questions are mixed in the file.
     """
