@@ -150,6 +150,8 @@ def test_a_key_is_not_sent_where_only_a_file_of_the_folder_says(tmp_path: Path) 
 
     assert key() is None
     assert key(trusted=True) == key(OPENAI_BASE_URL="https://mine.example/v1") == "sk-mine"
+    (tmp_path / "hoptree.toml").write_text('base_url = "https://127.models.example/v1"\n', encoding="utf-8")
+    assert key() is None
     (tmp_path / "hoptree.toml").write_text('base_url = "http://localhost:8000/v1"\n', encoding="utf-8")
     assert key() == "sk-mine"
 

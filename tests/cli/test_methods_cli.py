@@ -284,7 +284,7 @@ def test_a_cost_is_not_claimed_for_other_prompts(home: Path) -> None:
         "mine/oner/read.txt",
         "mine/oner/read_asked_first.txt",
     ]
-    assert "mine/oner/read.txt is there already" in hoptree(home, "prompts", "oner", "--out", "mine").stderr
+    assert "mine/oner/read.txt exists already" in hoptree(home, "prompts", "oner", "--out", "mine").stderr
     show = ("show", "oner", "--prompts", "mine", "--costs")
     assert "a question costs 1.0 calls" in said(home, *show, "ours.json"), "unchanged"
     (home / "mine" / "oner" / "read.txt").write_text("{documents}\nBriefly: {question}", encoding="utf-8")

@@ -88,7 +88,7 @@ def test_ours_unchanged_are_no_prompts_of_one_s_own(tmp_path: Path) -> None:
 def test_what_is_written_for_every_method_can_be_read_again(method: str, tmp_path: Path) -> None:
     assert write_prompts(find_method(method), tmp_path)
     assert open_prompts(tmp_path).texts == {}
-    with pytest.raises(HoptreeError, match="is there already"):
+    with pytest.raises(HoptreeError, match="exists already"):
         write_prompts(find_method(method), tmp_path)
 
 
@@ -145,7 +145,7 @@ def test_demonstrations_and_strategies_are_replaced_too(tmp_path: Path) -> None:
         ("oner__reed", READ, "Did you mean oner/read.txt?"),
         ("oner__bank_jsonl", "{}", "that is used. oner uses read.txt, read_asked_first.txt."),
         ("shared__replan", "{question}", "Did you mean hop/replan.txt?"),
-        ("shared__quite_another", "{question}", "that is used. Write ours as a start"),
+        ("shared__quite_another", "{question}", "that is used. Write our prompts as a start"),
         ("note", "Buy milk.", "is no prompt and no file of demonstrations"),
         ("oner__read", READ + "{titles}", "has the unknown variable {titles}. It takes {documents}, {question}."),
         ("oner__read", READ.replace("{question}", "{questoin}"), "Did you mean {question}?"),
@@ -168,7 +168,7 @@ def test_demonstrations_and_strategies_are_replaced_too(tmp_path: Path) -> None:
         ("taik__read", READ, "taik has no method's name. Did you mean taikc?"),
         ("TAIKC__read", READ, "Did you mean taikc?"),
         ("read", READ, "read.txt stands in no method's folder. Did you mean shared/read.txt"),
-        ("quite_another__read", READ, "has no method's name. Write ours as a start"),
+        ("quite_another__read", READ, "has no method's name. Write our prompts as a start"),
         ("oner__read", "--- system\n--- user\n{documents} {question}", "has an empty section"),
         ("taikc__bank_jsonl", "{}\n", "A line is an object with kind (text), question (text), plan (object)."),
         ("taikc__bank_jsonl", "{\n", "is no JSON"),

@@ -227,9 +227,9 @@ def with_name(text: str) -> str:
 
 def _uploads_folder(given: Path | None, host: str) -> tuple[Path | None, str]:
     """Return the folder for uploads, or why there is none; on this machine there is one unless it is refused."""
+    from hoptree.core.config import is_loopback
     from hoptree.core.errors import IndexUnavailable
     from hoptree.core.files import FolderLock, data_dir
-    from hoptree.core.http_server import is_loopback
 
     if given is not None:
         return (None, "It was started with --corpora none.") if str(given) == "none" else (given, "")

@@ -1,1 +1,1 @@
-"""Values, errors, the question tree, files and HTTP: what every other package builds on."""
+"""Values, errors, settings, files and HTTP, on which all other packages build."""

@@ -1,6 +1,6 @@
-"""Delay before the next attempt, and a circuit breaker for work in which every call fails.
+"""The delay before the next attempt, and a circuit breaker.
 
-The loops that retry are `Calls` in `engine/calls.py`, `Throttle` in `core/public_http.py`, and Elasticsearch's own.
+The loops that retry are in `Calls` (`engine/calls.py`), `Throttle` (`core/public_http.py`) and the Elasticsearch code.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _MAX_BACKOFF_S = 30.0
 
 
 def retry_delay_s(error: ModelError, failures: int, *, first_s: float = 0.5) -> float:
-    """Return what the server asked for, else exponential backoff from `first_s` on.
+    """Return the server's Retry-After, else exponential backoff from `first_s` on.
 
-    Jitter keeps requests that were refused together from coming back together. A server may ask for an infinite or
-    undefined time: compare with `not waited <= patience`, which holds for both.
+    Jitter keeps requests that were refused together from coming back together. Retry-After may be infinite or NaN:
+    compare with `not waited <= patience`, which is true for both.
     """
     if error.retry_after is not None:
         return max(error.retry_after, _MIN_DELAY_S)  # in this order NaN stays NaN
@@ -29,7 +29,7 @@ def retry_delay_s(error: ModelError, failures: int, *, first_s: float = 0.5) -> 
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return what the headers of a refusal ask for; None if they say nothing, or not how long."""
+    """Return the delay that the headers of a refusal ask for, or None."""
     try:
         if milliseconds := headers.get("retry-after-ms"):
             return float(milliseconds) / 1000
@@ -45,14 +45,14 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-MAX_FAILURES_IN_A_ROW = 8  # an endpoint refuses one prompt that is too long sooner than it answers all the others
-SHUT_OUT_STATUS = (401, 403, 404)  # what an endpoint says to everybody from then on: the key or the model is gone
+MAX_FAILURES_IN_A_ROW = 8  # more than one: some prompts are too long, and a refusal arrives before the other replies
+SHUT_OUT_STATUS = (401, 403, 404)  # the key or the model is gone, so every later call would fail too
 
 
 class CircuitBreaker:
     """Count failures in a row, and raise the last one when there are too many.
 
-    Once something has succeeded, as many calls as are under way `at_once` may fail together without being a sign.
+    After a success the limit is at least twice `at_once`, as all calls under way may fail together.
     """
 
     def __init__(self, at_once: int = 1) -> None:
@@ -65,7 +65,7 @@ class CircuitBreaker:
         self._in_a_row = 0
 
     def failure(self, error: Exception) -> None:
-        """Count a failure that other calls would meet too."""
+        """Count a failure that other calls would meet too; raise it if it is one too many."""
         self._in_a_row += 1
         together = 2 * self._at_once if self.succeeded else 0
         if self._in_a_row >= max(MAX_FAILURES_IN_A_ROW, together):

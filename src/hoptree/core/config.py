@@ -1,7 +1,8 @@
-"""Settings from files: .env and hoptree.toml of the current folder, and the user's own."""
+"""Settings from .env and hoptree.toml in this folder, and the user's hoptree.toml."""
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import warnings
 from collections.abc import Mapping, MutableMapping
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from hoptree.core.errors import ConfigError, closest
+from hoptree.core.errors import ConfigError, did_you_mean
 from hoptree.core.files import config_dir
 
 CONFIG_FILE = "hoptree.toml"
@@ -19,7 +20,7 @@ VARIABLES = {
     "budget": "HOPTREE_BUDGET",
     "prices": "HOPTREE_PRICES",
 }
-"""The settings of a configuration file, and the environment variable that says the same."""
+"""The environment variable of each setting of a configuration file."""
 _OTHER_VARIABLES = tuple(
     f"HOPTREE_{name}"
     for name in (
@@ -27,7 +28,7 @@ _OTHER_VARIABLES = tuple(
         *("TRUST_REMOTE_CODE", "VOLUME"),
     )
 )
-"""Variables that .env may set too, and hoptree.toml not."""
+"""Further variables that .env may set, but not hoptree.toml."""
 KEY = "OPENAI_API_KEY"
 _OPTIONS_TABLE = "options"
 
@@ -38,7 +39,7 @@ class Config(NamedTuple):
     origins: Mapping[str, str]
     options: Mapping[str, Mapping[str, Any]]
     files: tuple[str, ...]
-    notes: tuple[str, ...] = ()  # sentences for the person
+    notes: tuple[str, ...] = ()  # warnings for the user
 
 
 def load_config(
@@ -46,8 +47,9 @@ def load_config(
 ) -> Config:
     """Set the unset environment variables that .env and hoptree.toml give.
 
-    An option counts before the environment, that before .env, hoptree.toml of the current folder, and the user's. Files
-    of the current folder may be somebody else's: unless an address was given (`trusted`), the user's key stays here.
+    The order of precedence is: option, environment, .env, hoptree.toml of the current folder, the user's hoptree.toml.
+    Files of the current folder may come from somebody else: the user's key is not sent to a remote endpoint that only
+    they name, unless the caller was given its address (`trusted`).
     """
     folder, user = folder or Path(), user or config_dir()
     origins = {name: "environment" for name in (*VARIABLES.values(), KEY) if environ.get(name)}
@@ -75,16 +77,16 @@ def load_config(
 
 
 def settings_of_files() -> tuple[dict[str, str], Mapping[str, Mapping[str, Any]]]:
-    """Return the settings of the environment and the files by name, and options by method, for code that asks.
+    """Return settings by name and options by method, from environment and files.
 
-    The environment stays as it is, but for a key that .env gives.
+    Of the environment, only a missing key is set, from .env.
     """
     environ = dict(os.environ)
     config = load_config(environ)
     for note in config.notes:
         warnings.warn(note, stacklevel=3)
     if config.notes:
-        environ.pop(VARIABLES["base_url"], None)  # the key goes on to where it went before
+        environ.pop(VARIABLES["base_url"], None)  # the key stays in the environment, so the untrusted endpoint goes
     elif KEY in environ:
         os.environ.setdefault(KEY, environ[KEY])
     return {name: environ[variable] for name, variable in VARIABLES.items() if environ.get(variable)}, config.options
@@ -98,8 +100,7 @@ def _read_env(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
         if name.startswith("HOPTREE_") and not sign:
             raise ConfigError(f"{path} has the line '{name}' without =.", "Write NAME=VALUE, or remove it.")
         if name.startswith("HOPTREE_") and name not in (known := (*VARIABLES.values(), *_OTHER_VARIABLES)):
-            close = closest(name, known)
-            hint = f"Did you mean {close}?" if close else f"There are: {', '.join(sorted(known))}."
+            hint = did_you_mean(name, known, f"There are: {', '.join(sorted(known))}.")
             raise ConfigError(f"{path} has the unknown setting '{name}'.", hint)
         if name.startswith(("HOPTREE_", "OPENAI_")) and sign:
             values[name] = value[1:-1] if value[:1] in "'\"" and value[:1] == value[-1:] else value
@@ -117,8 +118,8 @@ def _read_toml(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     tables = data.pop(_OPTIONS_TABLE, {})
     for name, value in data.items():
         if name not in VARIABLES:
-            close = closest(name, (*VARIABLES, _OPTIONS_TABLE))
-            hint = f"Did you mean {close}?" if close else f"There are: {', '.join(VARIABLES)} and [options.METHOD]."
+            known = f"There are: {', '.join(VARIABLES)} and [options.METHOD]."
+            hint = did_you_mean(name, (*VARIABLES, _OPTIONS_TABLE), known)
             raise ConfigError(f"{path} has the unknown setting '{name}'.", hint)
         if not isinstance(value, str) or not value:
             raise ConfigError(f"{path}: {name} is no text.", f'Write {name} = "…".')
@@ -135,7 +136,7 @@ def _read_text(path: Path) -> str:
 
 
 def _withhold_key(environ: MutableMapping[str, str], origins: dict[str, str]) -> tuple[str, ...]:
-    """Unset the user's key for an endpoint that only this folder names, and say so."""
+    """Unset the user's key for an endpoint that only this folder names; return notes."""
     url = environ[VARIABLES["base_url"]]
     if is_loopback_url(url):
         return ()
@@ -146,9 +147,19 @@ def _withhold_key(environ: MutableMapping[str, str], origins: dict[str, str]) ->
 
 
 def is_loopback_url(url: str) -> bool:
-    """Whether an address is one of this machine."""
+    """Tell whether a URL leads to this machine."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
         return False
-    return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")
+    return host == "0.0.0.0" or is_loopback(host)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address is reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,4 +1,4 @@
-"""The exceptions of Hoptree, each with its remedy, and how they are redacted for other machines."""
+"""The exceptions of Hoptree with their remedies, and redaction for clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hoptree.core.lazy import lazy_re
 class HoptreeError(Exception):
     """Base class: one sentence for the cause, one for the remedy.
 
-    `exit_code` is 2 if the command must be changed to work, 1 if the same one may work later.
+    `exit_code` is 2 if the command must be changed, 1 if the same command may work later.
     """
 
     exit_code = 1
@@ -37,7 +37,7 @@ class InternalError(HoptreeError):
 
 
 class InputError(HoptreeError):
-    """Input from the caller that cannot be used as it is."""
+    """Input from the caller that cannot be used."""
 
     exit_code = 2
 
@@ -57,7 +57,7 @@ class IndexUnavailable(CorpusError):
 
 
 class OtherRun(InputError):
-    """A folder whose run rests on something else than the one that was to go on in it."""
+    """A folder with a run of other data, model or options than the one to resume."""
 
 
 class TraceError(InputError):
@@ -136,11 +136,11 @@ class UnusableReply(ModelError):
 
 
 class GraphError(InputError):
-    """A knowledge graph, or a file of triples, that is missing, damaged or of another kind."""
+    """A graph or file of triples that is missing, damaged or of another kind."""
 
 
 class GraphUnavailable(GraphError):
-    """A graph that cannot be read or written now: another process has locked it, or no more files may be open."""
+    """A graph that is locked by another process, or needs too many open files."""
 
     exit_code = 1
 
@@ -151,7 +151,7 @@ class QueryTooLong(EndpointError):
 
 @contextmanager
 def file_errors(path: object, what: str, remedy: str) -> Iterator[None]:
-    """Raise an OSError as an InputError: the path cannot be "read", "written" …"""
+    """Raise an OSError as an InputError; `what` was tried: "read", "written" …"""
     try:
         yield
     except OSError as error:
@@ -159,14 +159,14 @@ def file_errors(path: object, what: str, remedy: str) -> Iterator[None]:
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """Return the known name that was probably meant; "" if none is near."""
-    from difflib import get_close_matches  # slow to import, and only mistakes need it
+    """Return the known name that is most like a misspelled one; "" if none is near."""
+    from difflib import get_close_matches  # slow to import, and only needed after a mistake
 
     return next(iter(get_close_matches(name, list(known), 1)), "")
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Return the remedy for an unknown name: the closest known one, or what there is."""
+    """Return the remedy for an unknown name: the closest, `otherwise`, or all names."""
     close = closest(name, known)
     return f"Did you mean {close}?" if close else otherwise or f"There are {', '.join(known)}."
 
@@ -180,7 +180,7 @@ _SOCKET = lazy_re(
     r"\('[^'\s]*', \d+(?:, \d+)*\)|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b[a-z][\w.-]{0,99}:\d{2,5}\b", re.IGNORECASE
 )
 _KEY = lazy_re(r"\b(?:sk|pk|rk|hf|gsk|xai)[-_](?=[\w-]{0,99}\d)[\w-]{16,}|\bBearer\s+\S{8,}", re.IGNORECASE)
-"""Keys of providers are long and have digits; names of files and people may begin like them."""
+"""Keys of providers are long and have digits; shorter names of files and people may begin alike."""
 _COMMAND = lazy_re(r"\bhoptree [a-z]|(?<!\w)--[a-z]|\bpip install|\b[A-Z]+_API_KEY\b")
 _SENTENCE_END = lazy_re(r"(?<=[.!?…])\s+")
 _PUBLIC_TEXTS: tuple[tuple[type[HoptreeError], str, str], ...] = (
@@ -194,14 +194,14 @@ _PUBLIC_TEXTS: tuple[tuple[type[HoptreeError], str, str], ...] = (
     (IndexUnavailable, "The corpus cannot be used at this moment.", "Ask again later."),
     (InternalError, "Something went wrong inside Hoptree.", "The server's log says more; try again."),
 )
-"""Cause and remedy for errors whose own text comes from elsewhere, or concerns only the operator."""
+"""Cause and remedy for clients, of errors whose own text comes from elsewhere or is for the operator."""
 
 
 def redact(text: str, *, known: Iterable[str] = ()) -> str:
     """Replace paths of this machine, addresses of endpoints and keys by "…".
 
-    This is the second line of defence: what endpoints say is not passed on at all. Text within a `known` name, of a
-    file or passage that the client has seen, stays.
+    This is the second line of defence: messages of endpoints are not passed on at all. Text inside a `known` name, of
+    a file or passage that the client has seen, stays.
     """
     names = [name for name in known if name in text]
     for pattern in (_ADDRESS, _PATH, _SOCKET, _KEY):
@@ -210,7 +210,7 @@ def redact(text: str, *, known: Iterable[str] = ()) -> str:
 
 
 def _is_within(match: re.Match[str], names: Iterable[str]) -> bool:
-    """Whether a match is a known name, or a part of one."""
+    """Tell whether a match is a known name, or a part of one."""
     start, end = match.span()
     return any(match.string.find(name, max(0, end - len(name)), start + len(name)) >= 0 for name in names)
 
@@ -221,7 +221,7 @@ def redact_keys(text: str) -> str:
 
 
 def public_error(error: HoptreeError, remedy: str) -> tuple[str, str]:
-    """Return cause and remedy for a client; sentences of the `remedy` about the command line are left out."""
+    """Return cause and remedy for a client, without sentences about the command line."""
     if type(error) is EndpointError:
         return _public_endpoint_error(error)
     for kind, cause, public_remedy in _PUBLIC_TEXTS:
@@ -232,7 +232,7 @@ def public_error(error: HoptreeError, remedy: str) -> tuple[str, str]:
 
 
 def public_failure(kind: str, message: str) -> str:
-    """Return the text for a failure of which a trace has only class and message."""
+    """Return the text for a client, from the class and message of a failure."""
     for error, cause, remedy in _PUBLIC_TEXTS:
         if error.__name__ == kind:
             return cause if error is InternalError else f"{cause} {remedy}"

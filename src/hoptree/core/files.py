@@ -1,4 +1,4 @@
-"""Cache folder, atomic writes, locks, versioned folders, JSON Lines files, and the files of hoptree-weights."""
+"""User folders, atomic writes, locks, JSON Lines files, and hoptree-weights."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 
 def cache_dir() -> Path:
-    """Return the user's cache folder for Hoptree: $XDG_CACHE_HOME/hoptree, or ~/.cache/hoptree on Linux."""
+    """Return the user's cache folder, $XDG_CACHE_HOME/hoptree, or the system's."""
     return _user_folder("cache", ".cache")
 
 
 def config_dir() -> Path:
-    """Return the user's folder of settings: $XDG_CONFIG_HOME/hoptree, or ~/.config/hoptree on Linux."""
+    """Return the user's settings folder, $XDG_CONFIG_HOME/hoptree, or the system's."""
     return _user_folder("config", ".config")
 
 
 def data_dir() -> Path:
-    """Return the user's data folder for Hoptree: $XDG_DATA_HOME/hoptree, or ~/.local/share/hoptree on Linux."""
+    """Return the user's data folder, $XDG_DATA_HOME/hoptree, or the system's."""
     return _user_folder("data", ".local/share")
 
 
 def _user_folder(kind: str, on_linux: str) -> Path:
     chosen = os.environ.get(f"XDG_{kind.upper()}_HOME", "").strip()
-    if sys.platform == "linux" or (chosen and kind == "config"):  # importing platformdirs is a twentieth of a start
+    if sys.platform == "linux" or (chosen and kind == "config"):  # importing platformdirs takes 5 % of the start-up
         return (Path(chosen) if chosen else Path.home() / on_linux) / "hoptree"
     import platformdirs
 
@@ -52,7 +52,7 @@ def _user_folder(kind: str, on_linux: str) -> Path:
 
 
 def atomic_write(path: Path, lines: Iterable[str], *, mode: int = 0o666) -> None:
-    """Replace a text file in one step; until then the new content is in NAME.new beside it.
+    """Replace a text file in one step; until then its content is in NAME.new.
 
     `mode` holds the permissions of the new file, as far as the umask allows them.
     """
@@ -70,7 +70,7 @@ def atomic_write(path: Path, lines: Iterable[str], *, mode: int = 0o666) -> None
 
 
 class FolderLock:
-    """The exclusive right to change a folder; the system releases it when its holder dies.
+    """The exclusive right to change a folder; the system releases it at process end.
 
     `busy` is the error to raise when another process holds it.
     """
@@ -84,7 +84,7 @@ class FolderLock:
     def acquire(self) -> None:
         import filelock  # takes a tenth of a second, and most commands change no folder
 
-        # The file is kept, as two processes could otherwise lock two files of the same name.
+        # If the file were deleted on release, two processes could lock two files of the same name.
         lock = filelock.FileLock(self._folder / self.NAME, thread_local=False, preserve_lock_file=True)
         try:
             lock.acquire(blocking=False)
@@ -116,7 +116,10 @@ _GENERATION = lazy_re(r"\d{6}(\.part)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class VersionedFolder:
-    """The layout of a folder; `marker` is a subfolder of every generation, "" if its name is enough to know it by."""
+    """The layout of a folder of numbered generations, and a manifest of the current.
+
+    Every generation has the subfolder `marker`; with "" its name is enough to recognise it.
+    """
 
     path: Path
     manifest_name: str
@@ -136,36 +139,36 @@ class VersionedFolder:
         return data
 
     def write_manifest(self, manifest: DataclassInstance) -> None:
-        """Replace the manifest in one step: from then on readers see the generation it names."""
+        """Replace the manifest in one step; readers then see the generation it names."""
         atomic_write(self.path / self.manifest_name, [json.dumps(with_sum(asdict(manifest)), indent=1)])
 
     def owns(self, path: Path) -> bool:
-        """Tell whether something in the folder belongs to it; nothing else is ever deleted."""
+        """Tell whether Hoptree wrote a path in the folder; nothing else is ever deleted."""
         if path.name in (FolderLock.NAME, f"{self.manifest_name}.new"):
             return True
         return bool(_GENERATION.fullmatch(path.name)) and not path.is_symlink() and (path / self.marker).is_dir()
 
     def is_foreign(self) -> bool:
-        """Tell whether the path is a file, or a folder without a manifest that holds anything else."""
+        """Tell whether this is a file, or a folder with other content and no manifest."""
         if self.has_manifest() or not self.path.exists():
             return False
         return not self.path.is_dir() or any(not self.owns(path) for path in self.path.iterdir())
 
     def next_number(self) -> int:
-        """Return the number for a folder without a manifest: that of an interrupted change, or an unused one."""
+        """Return the generation of an interrupted change, or else an unused number."""
         numbered = [path for path in self.path.iterdir() if _GENERATION.fullmatch(path.name)]
         interrupted = [int(path.name[:6]) for path in numbered if self.owns(path)]
         return max(interrupted) if interrupted else max((int(path.name[:6]) for path in numbered), default=0) + 1
 
     def sweep(self, keep: Collection[str] = ()) -> None:
-        """Delete generations but those to keep, as far as possible; readers that have one open keep it until then."""
+        """Delete all generations but those to `keep`, and those that are open."""
         for path in list(self.path.iterdir()):
             if path.is_dir() and path.name not in keep and self.owns(path):
                 with suppress(OSError):
                     self.delete(path)
 
     def delete(self, generation: Path) -> None:
-        """Delete a generation and its marker last, so that the next change knows the rest if this one is killed."""
+        """Delete a generation, its marker last, so that a killed deletion can be resumed."""
         import shutil
 
         for path in sorted(generation.iterdir(), key=lambda path: path.name == self.marker):
@@ -177,14 +180,14 @@ class VersionedFolder:
 
 
 def with_sum(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a JSON object with the digest of its fields as a last one, `sum`."""
+    """Return a JSON object with the digest of its fields in a last field, `sum`."""
     return {**data, "sum": _sum_of(json.loads(json.dumps(data)))}
 
 
 def without_sum(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON object without its digest; raises a ValueError if that does not fit.
+    """Return a JSON object without its digest; raise ValueError if that is wrong.
 
-    What an earlier version wrote has none, and cannot be checked.
+    Objects of earlier versions have none and are not checked.
     """
     fields = {name: value for name, value in data.items() if name != "sum"}
     if data.get("sum", digest := _sum_of(fields)) != digest:
@@ -197,7 +200,7 @@ def _sum_of(data: Mapping[str, Any]) -> str:
 
 
 def manifest_fields(data: dict[str, Any], manifest: type[DataclassInstance]) -> dict[str, Any]:
-    """Return the fields of a manifest, checked by their digest; raises a ValueError if they are not just its own."""
+    """Return a manifest's fields; raise ValueError for wrong digests or other fields."""
     data = {"checksums": "", **without_sum(data)}
     if data.keys() != {field.name for field in fields(manifest)}:
         raise ValueError("its manifest has other fields")
@@ -205,9 +208,9 @@ def manifest_fields(data: dict[str, Any], manifest: type[DataclassInstance]) -> 
 
 
 class Checksums:
-    """Sizes and digests of the files of a folder, written once and listed in a file among them.
+    """Sizes and digests of a folder's files, listed in one of them.
 
-    `digest` is that of the list; "" if the folder was made by a version that wrote none, and nothing can be checked.
+    `digest` is that of the list; "" for a folder of an earlier version without a list, which is not checked.
     """
 
     NAME = "checksums.json"
@@ -227,9 +230,9 @@ class Checksums:
 
     @classmethod
     def write(cls, folder: Path, *, before: tuple[Path, Checksums] | None = None, without: Collection[str] = ()) -> str:
-        """List the files of a folder; returns the digest of the list.
+        """Write the list of a folder's files, and return its digest.
 
-        Files that are linked to those of the folder `before` keep their digests, so that damage is not taken over.
+        Files that are hard links to those of the folder `before` keep their old digests, so that damage shows.
         """
         listed: dict[str, tuple[int, str]] = {}
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -285,7 +288,7 @@ class Checksums:
 
 
 def _digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file; an error names it, also one that came up while reading."""
+    """Return the SHA-256 of a file; errors of reading also name the file."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -308,13 +311,13 @@ _SEAL_CHARS = len(_SEAL % 0)
 
 
 def sealed(text: str) -> bytes:
-    """Return the text of a JSON object with the CRC-32 of its other fields as a last field, `sum`."""
+    """Return a JSON object's text with the CRC-32 of its fields as last field, `sum`."""
     line = text.encode()
     return line[:-1] + _SEAL % zlib.crc32(line[:-1]) if len(line) > 2 else line
 
 
 def unsealed(line: bytes) -> bytes:
-    """Return a line of JSON without its seal, if it has one; raises a ValueError if that does not fit."""
+    """Return a line of JSON without its seal, if any; raise ValueError if it is wrong."""
     line = line.rstrip()
     body, seal = line[:-_SEAL_CHARS], line[-_SEAL_CHARS:]
     if not seal.startswith(b', "sum": "'):
@@ -325,7 +328,7 @@ def unsealed(line: bytes) -> bytes:
 
 
 class JsonlLog:
-    """Append lines durably, from one process; an object is sealed."""
+    """Append JSON values as lines, durably, from one process; seal objects."""
 
     def __init__(self, path: Path) -> None:
         truncate_partial_line(path)
@@ -335,12 +338,12 @@ class JsonlLog:
         self._disk = asyncio.Lock()
 
     async def add(self, value: Any) -> None:
-        """Append a value and wait until it is on disk; lines that arrive meanwhile share one fsync."""
+        """Append a value and wait until it is on disk; concurrent lines share one fsync."""
         assert self._file is not None
         try:
             text = json.dumps(value)
             left = memoryview((sealed(text) if isinstance(value, dict) else text.encode()) + b"\n")
-            while left:  # a disk that is almost full takes a part
+            while left:  # an almost full disk may accept only a part
                 left = left[os.write(self._file, left) :]
             self._written += 1
             mine = self._written
@@ -351,8 +354,8 @@ class JsonlLog:
                     self._synced = written
         except OSError as error:
             with suppress(OSError):
-                truncate_partial_line(self._path)  # others who add to it would go on in the middle of the line
-            remedy = "What stands in it is kept: free some space, and give the same command again."
+                truncate_partial_line(self._path)  # else the next append would continue the broken line
+            remedy = "Its content is kept: free some space, and give the same command again."
             raise HoptreeError(f"{self._path} could not be written: {error.strerror or error}.", remedy) from error
 
     def close(self) -> None:
@@ -403,7 +406,7 @@ _INSTALL_WEIGHTS = (
 
 @dataclass(frozen=True, slots=True)
 class TrainedWeights:
-    """The folder of the package. `files` are digests by name; `bases` are the names of base weights by digest."""
+    """The installed weights: `files` are digests by name, `bases` names by digest."""
 
     folder: Path
     files: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 client over asyncio: keep-alive, TLS, proxies from the environment, typed errors.
+"""A small HTTP/1.1 client over asyncio with keep-alive, TLS and proxies.
 
 httpx takes ten times the CPU per request and 0.2 s to import, which would be most of the start of `hoptree ask`.
 """
@@ -22,23 +22,23 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 from hoptree.core.backoff import retry_after_s
 from hoptree.core.errors import ConfigError, EndpointError, RateLimited, UnusableReply
 
-MAX_BODY_BYTES = 16 * 2**20  # bytes of a response that are read; a server that never ends its reply is cut off here
+MAX_BODY_BYTES = 16 * 2**20  # a longer response is an error, as some servers never end their reply
 _CONNECT_TIMEOUT_S = 10.0
-_MAX_IDLE_S = 5.0  # how long an idle connection is used again: one that a firewall forgot would swallow the request
+_MAX_IDLE_S = 5.0  # older idle connections are closed: a firewall may have dropped them, and the request would be lost
 _MAX_HEADERS = 200
-_MAX_INTERIM = 10  # replies before the one that is meant
+_MAX_INTERIM = 10  # interim replies (1xx) before the final one
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: |\r?\n)")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _CREDENTIALS = re.compile(r"^(\w+://|(?!\w+://))(?:[^/]*@|[^/:@\[]*:(?!\d+(?:/|$))[^@]*@)")  # also with a bare "/"
 _SECRET_PARAMETER = re.compile(r"(?i)([?&;][\w.-]*(?:key|token|secret|passw(?:or)?d|pwd|sig|signature)=)[^&;#]+")
-_MIN_SECRET_CHARS = 8  # a shorter key is a stand-in such as "EMPTY", and may be a word of a message
+_MIN_SECRET_CHARS = 8  # a shorter key is a placeholder such as "EMPTY", and may be a word of a message
 _PATH_CHARS = "!#$%&'()*+,/:;=?@[]~"
 
 Response = tuple[int, Mapping[str, str], bytes]  # status, headers (names in lower case) and body
 
 
 class InvalidUrl(Exception):
-    """The URL cannot be asked for."""
+    """The URL cannot be requested."""
 
 
 class Unreachable(Exception):
@@ -46,18 +46,18 @@ class Unreachable(Exception):
 
 
 class ConnectionBroken(Exception):
-    """The connection ended before the reply did, or what came over it is not HTTP."""
+    """The connection ended before the reply did, or the reply is not HTTP."""
 
 
 class BodyTooLarge(Exception):
-    """The reply has more bytes than are read."""
+    """The reply has more bytes than the limit."""
 
 
 class HttpClient:
     """A server at a base URL, over keep-alive connections that are opened when needed.
 
-    `url_source` tells a user where the URL came from. `unreachable_remedy` replaces the advice to start the server,
-    for servers such as Wikipedia's that no user can start.
+    `url_source` names for the user where the URL came from. `unreachable_remedy` replaces the advice to start the
+    server, for servers such as Wikipedia's.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
     ) -> Response:
-        """Send a request with `body` as JSON, or `content` as it is; return the response of any status."""
+        """Send a request with a JSON `body` or raw `content`; return any response."""
         sent = {**self._headers, **(headers or {})}
         if body is not None:
             content = _encode(body).encode()
@@ -135,7 +135,7 @@ class HttpClient:
             raise ConfigError(f"'{self.shown}' is no base URL ({error}).", f"Correct {self._url_source}.") from error
 
     def without_secrets(self, body: bytes) -> bytes:
-        """Return a body without the key that was sent: some endpoints quote it in their errors."""
+        """Return a body without the key that was sent, which some endpoints quote."""
         for secret in self._secrets:
             body = body.replace(secret, "…".encode())
         return body
@@ -147,8 +147,8 @@ class HttpClient:
         if status == 429:
             cause = f"{self.shown} asks for fewer requests (HTTP 429{quoted})."
             remedy = "Wait a little or lower --concurrency; replies in the cache are kept."
-            again = "quota" not in message and "billing" not in message  # waiting does not pay a bill
-            return RateLimited(cause, remedy, status=status, retryable=again, retry_after=retry_after_s(headers))
+            retryable = "quota" not in message and "billing" not in message  # waiting does not pay a bill
+            return RateLimited(cause, remedy, status=status, retryable=retryable, retry_after=retry_after_s(headers))
         if status >= 500 or status in (408, 409, 425):
             cause = f"{self.shown} failed (HTTP {status}{quoted})."
             remedy = "Try again later; replies in the cache are kept."
@@ -168,7 +168,7 @@ class HttpClient:
 
 
 class ConnectionPool:
-    """Connections to one server, one for each request under way, kept for the next."""
+    """Connections to one server, one for each request in progress, kept for others."""
 
     def __init__(self) -> None:
         self._idle: list[tuple[_Connection, float]] = []
@@ -194,7 +194,7 @@ class ConnectionPool:
         return response
 
     def _take_idle(self) -> _Connection | None:
-        """Return the connection that was used last, if the server still holds it."""
+        """Return the connection that was used last and is still open."""
         while self._idle:
             connection, since = self._idle.pop()
             if connection.reusable and time.monotonic() - since < _MAX_IDLE_S:
@@ -221,11 +221,11 @@ def _request_head(
 def _fixed_head(
     method: str, parts: SplitResult, headers: tuple[tuple[str, str], ...], proxy: SplitResult | None
 ) -> bytes:
-    """Return the request line and the headers that many requests share, each with its line end."""
+    """Return the request line and headers that many requests share, with line ends."""
     target = quote(parts.path or "/", _PATH_CHARS) + (f"?{quote(parts.query, _PATH_CHARS)}" if parts.query else "")
     tls = parts.scheme == "https"
     host = _ascii_host(parts)
-    # On the own machine or network, unpacking costs more than the bytes it saves.
+    # Without TLS the server is on this machine or network, where decompression costs more than it saves.
     encoding = "gzip" if tls else "identity"
     fields = {"Host": host, "Accept": "*/*", "Accept-Encoding": encoding, "User-Agent": "Hoptree", **dict(headers)}
     if authorization := _basic_auth(parts):
@@ -244,7 +244,7 @@ def _fixed_head(
 
 
 def _ascii_host(parts: SplitResult) -> str:
-    """The host and port as the Host header has them, without user name and password."""
+    """Return host and port for the Host header, without user name and password."""
     host = parts.netloc.rpartition("@")[2]
     try:
         return host if host.isascii() else host.encode("idna").decode()
@@ -260,10 +260,10 @@ def _basic_auth(parts: SplitResult) -> str:
 
 
 def _proxy_for(parts: SplitResult) -> SplitResult | None:
-    """Return the proxy that the environment (http_proxy, https_proxy, all_proxy, no_proxy) names for a URL."""
+    """Return the proxy for a URL by http_proxy, https_proxy, all_proxy and no_proxy."""
     if sys.platform == "linux" and not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
-    from urllib.request import getproxies, proxy_bypass  # slow to import; knows the settings of other systems
+    from urllib.request import getproxies, proxy_bypass  # slow to import; reads the settings of macOS and Windows too
 
     proxies = getproxies()
     address = proxies.get(parts.scheme) or proxies.get("all")
@@ -313,7 +313,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 class _Connection:
-    """One connection, one request at a time."""
+    """A connection that serves one request at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -327,7 +327,7 @@ class _Connection:
         self._writer.transport.abort()
 
     async def start_tunnel(self, parts: SplitResult, proxy: SplitResult) -> None:
-        """Have the proxy connect to the server, and begin TLS with that."""
+        """Have the proxy connect to the server, and begin TLS with the server."""
         target = _ascii_host(parts) if parts.port else f"{_ascii_host(parts)}:443"
         authorization = _basic_auth(proxy)
         extra = f"Proxy-Authorization: {authorization}\r\n" if authorization else ""
@@ -339,11 +339,14 @@ class _Connection:
         await self._writer.start_tls(tls_context(), server_hostname=parts.hostname)
 
     async def exchange(self, message: bytes, max_body: int, *, bodiless: bool) -> Response:
-        """Send a request and read the whole reply; raise ValueError for what is no HTTP, EOFError for a sudden end."""
+        """Send a request and read the reply.
+
+        Raise ValueError if it is not HTTP, EOFError if it breaks off.
+        """
         self._writer.write(message)
         await self._writer.drain()
         status, version, headers = await self._read_head()
-        for _ in range(_MAX_INTERIM):  # "100 Continue" and the like, which a server might send for ever
+        for _ in range(_MAX_INTERIM):
             if status >= 200:
                 break
             status, version, headers = await self._read_head()
@@ -406,7 +409,7 @@ class _Connection:
 
 
 def key_header(variable: str, scheme: str = "Bearer") -> dict[str, str]:
-    """Return the header with the key in an environment variable; none if there is no key."""
+    """Return the header with the key in an environment variable; {} without a key."""
     key = os.environ.get(variable, "").strip()
     if not key.isascii() or not key.isprintable():
         raise ConfigError("The key holds a character that no key has.", f"Copy {variable} again.")
@@ -414,7 +417,7 @@ def key_header(variable: str, scheme: str = "Bearer") -> dict[str, str]:
 
 
 def error_text(body: bytes) -> str:
-    """Return the message of an error response in one line; "" for a page that is no message."""
+    """Return the message of an error response in one line; "" if it has none."""
     try:
         data = json.loads(body)
         error = data.get("error", data.get("detail", data.get("message", "")))
@@ -425,7 +428,7 @@ def error_text(body: bytes) -> str:
 
 
 def describe_body(body: bytes) -> str:
-    """Say in words what a body looks like that cannot be read."""
+    """Say in words what a body that is not JSON looks like."""
     start = body.lstrip()[:200].lower()
     if not start:
         return "nothing"
@@ -435,7 +438,7 @@ def describe_body(body: bytes) -> str:
 
 
 def without_password(url: str) -> str:
-    """Return the URL as it may be shown and written to a trace, without the values of keys in its query."""
+    """Return a URL for messages and traces, without user, password and keys."""
     return _SECRET_PARAMETER.sub(r"\1…", _CREDENTIALS.sub(r"\1", url))
 
 

@@ -1,4 +1,4 @@
-"""Parts that the HTTP servers share: sockets, connection limits and timeouts, signals, log lines."""
+"""Shared parts of the HTTP servers: sockets, limits, timeouts, signals, log lines."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from hoptree.core.config import is_loopback
 from hoptree.core.errors import ConfigError, redact_keys
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -24,25 +25,15 @@ _LOG = logging.getLogger("hoptree.http")
 _REFUSED_LOG = logging.getLogger("hoptree.refused")
 _MAX_LOG_CHARS = 600
 _BACKLOG = 1_024  # connections that wait to be accepted
-_LINGER_S, _LINGER_BYTES = 2.0, 4 * 2**20  # that a client may go on sending before its connection is closed for good
-_UNREAD_TIMEOUT_S, _MIN_READ_BYTES = 30.0, 64 * 2**10  # within which a client must take so much, or all that is left
+_LINGER_S, _LINGER_BYTES = 2.0, 4 * 2**20  # how much a client may still send before its connection is closed for good
+_UNREAD_TIMEOUT_S, _MIN_READ_BYTES = 30.0, 64 * 2**10  # a client must read this much in this time, or all that is left
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def listen(host: str, port: int, *, remedy: str = "Choose another --port or --host.") -> socket.socket:
-    """Open a socket that listens on an address; port 0 takes a free one."""
+    """Open a listening socket; port 0 takes a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only on sockets that name their protocol; without it a body waits 40 ms behind its head.
+    # asyncio sets TCP_NODELAY only on sockets that name their protocol; without it a body is sent 40 ms after its head.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -56,7 +47,7 @@ def listen(host: str, port: int, *, remedy: str = "Choose another --port or --ho
 
 
 def bearer_key(header: str) -> str:
-    """Return the key in the value of an Authorization header, or ""."""
+    """Return the bearer key in the value of an Authorization header, or ""."""
     scheme, _, secret = header.partition(" ")
     return secret.strip() if scheme.lower() == "bearer" else ""
 
@@ -64,8 +55,8 @@ def bearer_key(header: str) -> str:
 class ConnectionLimit:
     """Count the connections of each address, so that one machine cannot take all.
 
-    Loopback has no bound: to a server behind a proxy on this machine, all clients come from it. An IPv6 client has
-    all addresses with its first 64 bits, so these count as one.
+    Loopback has no limit: behind a proxy on this machine all clients come from it. An IPv6 client owns all addresses
+    with its first 64 bits, so these count as one.
     """
 
     def __init__(self, per_address: int) -> None:
@@ -94,7 +85,7 @@ class ConnectionLimit:
 
 
 def _client_address(host: str) -> str:
-    """The address itself, the IPv4 address it stands for, or the /64 network of an IPv6 address."""
+    """Return an IPv4 address, also if mapped in IPv6, or the /64 network of another."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -112,8 +103,8 @@ class LingeringTransport:
     A socket that is closed with unread data in it is reset, and the client loses the reply.
     """
 
-    def __init__(self, transport: asyncio.Transport, conversation: h11.Connection) -> None:
-        self._transport, self._conversation = transport, conversation
+    def __init__(self, transport: asyncio.Transport, http: h11.Connection) -> None:
+        self._transport, self._http = transport, http
         self._discarded = 0
         self._timer: asyncio.TimerHandle | None = None
         self.lingering = False
@@ -126,19 +117,19 @@ class LingeringTransport:
         return self.lingering or self._transport.is_closing()
 
     def close(self) -> None:
-        """Close after the client has ended or lingered long enough; a second call closes at once."""
-        sending = self._conversation.their_state is h11.SEND_BODY
+        """Close once the client has sent its body or lingered; a second call does at once."""
+        sending = self._http.their_state is h11.SEND_BODY
         if self.lingering or self._transport.is_closing() or not sending:
             self._end()
             return
         self.lingering = True
-        self.write = lambda data: None  # an application may not know yet
+        self.write = lambda data: None  # the application may still write
         self._transport.write_eof()
         self._transport.resume_reading()
         self._timer = asyncio.get_running_loop().call_later(_LINGER_S, self._end)
 
     def discard(self, data: bytes) -> None:
-        """Count what came after the reply."""
+        """Drop data that arrived after the reply; close after too much of it."""
         self._discarded += len(data)
         if self._discarded > _LINGER_BYTES:
             self._end()
@@ -152,10 +143,10 @@ class LingeringTransport:
 def protocol_with_timeouts(
     header_seconds: float, body_seconds: float | None = None, *, per_address: int
 ) -> type[H11Protocol]:
-    """Make an HTTP protocol with timeouts for heads, bodies and unread replies, and a connection limit.
+    """Make an HTTP protocol with a connection limit and timeouts.
 
-    Without `body_seconds` the application sees to bodies. Closing is not enough for a client that does not read: a
-    closed transport waits for ever for what was written to leave.
+    Without `body_seconds` the application limits bodies itself. A client that does not read is aborted, not closed: a
+    closed transport waits for ever to send what was written.
     """
     limits = {"header_s": header_seconds, "body_s": body_seconds, "connection_limit": ConnectionLimit(per_address)}
     return type("TimedProtocol", (_TimedProtocol,), limits)
@@ -177,8 +168,7 @@ class _TimedProtocol(H11Protocol):
         if not self.connection_limit.admit(self._host):
             transport.abort()
             return
-        # So that writing counts as paused whenever anything is left unsent.
-        transport.set_write_buffer_limits(high=0)
+        transport.set_write_buffer_limits(high=0)  # calls `pause_writing` whenever anything is left unsent
         self._start_timer("head", self.header_s, self._head_timed_out)
 
     def data_received(self, data: bytes) -> None:
@@ -210,7 +200,7 @@ class _TimedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _start_timer(self, name: str, seconds: float, then: Callable[[], None]) -> None:
-        """Start a timer, unless it runs."""
+        """Start a timer unless it is running."""
         if name not in self._timers:
             self._timers[name] = self.loop.call_later(seconds, then)
 
@@ -239,9 +229,9 @@ class _TimedProtocol(H11Protocol):
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     """Have Ctrl-C and SIGTERM call `stop` in the running loop, each time they come.
 
-    uvicorn raises the signal again at its end, which keeps what is open from being closed, and skips atexit.
+    uvicorn's own handler raises the signal again at its end, which skips clean-up and atexit.
     """
-    if threading.current_thread() is not threading.main_thread():  # which alone may handle signals
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
         yield
         return
     loop = asyncio.get_running_loop()
@@ -258,11 +248,11 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def log_refusal(kind: str, *, client: str, cause: str, key: str = "-") -> None:
-    """Log who was refused and why; `key` is the name of a known key, never the key itself."""
+    """Log a refused client and the cause; `key` is the name of a key, not the key."""
     _REFUSED_LOG.warning("refused %s key=%s from %s: %s", kind, key, client, log_line(cause))
 
 
 def log_line(text: str) -> str:
-    """Return a text on one line without keys: causes quote what clients sent."""
+    """Return a text on one line, without keys that a client may have sent."""
     printable = "".join(letter if letter.isprintable() else " " for letter in redact_keys(text))
     return " ".join(printable.split())[:_MAX_LOG_CHARS]

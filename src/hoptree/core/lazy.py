@@ -9,22 +9,22 @@ from typing import Any, cast
 
 
 def import_optional(name: str, feature: str, extra: str) -> Any:
-    """Import a library when it is first used, or say how to install it; untyped, as some of them are."""
+    """Import an optional library; raise MissingExtra, which says how to install it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        from hoptree.core.errors import MissingExtra  # which itself has lazy patterns
+        from hoptree.core.errors import MissingExtra  # at the top it would be a circular import
 
         raise MissingExtra(feature, extra) from error
 
 
 def lazy_import(name: str, feature: str, extra: str) -> Any:
-    """Return an optional library that is imported when something of it is first used."""
+    """Return a stand-in for an optional library, which is imported at the first use."""
     return _LazyModule(name, feature, extra)
 
 
 class _LazyModule:
-    """Stands for a library, and imports it at the first use."""
+    """Stand-in for a library that imports it at the first use."""
 
     def __init__(self, *library: str) -> None:
         self._library = library
@@ -37,15 +37,15 @@ _USED = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "fin
 
 
 def lazy_re(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a pattern that is compiled when it is first used.
+    """Return a pattern that is compiled at the first use.
 
-    Compiling one takes up to some milliseconds, and a command loads hundreds of which a question needs a few.
+    Compiling takes up to some milliseconds, and a command loads hundreds of patterns but uses few.
     """
     return cast("re.Pattern[str]", _LazyPattern(pattern, flags))
 
 
 class _LazyPattern:
-    """Stands for a compiled pattern, whose methods it takes over at the first use."""
+    """Stand-in for a compiled pattern, whose methods it takes over at the first use."""
 
     def __init__(self, pattern: str, flags: int) -> None:
         self.pattern, self._flags = pattern, flags

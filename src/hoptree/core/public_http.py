@@ -1,4 +1,4 @@
-"""Access to public servers: user agent, rate limit with retries, and a cache of replies on disk."""
+"""Access to public servers: user agent, rate limit, retries, and a disk cache."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PUBLIC_DOMAINS = ("wikidata.org", "wikipedia.org", "wikimedia.org")
 
 
 def user_agent(contact: str) -> str:
-    """Name this program and how to reach its user; Wikimedia turns others away."""
+    """Return a User-Agent with this program and a contact, as Wikimedia demands."""
     try:
         release = version("hoptree")
     except PackageNotFoundError:  # run from its source folder
@@ -37,14 +37,14 @@ def user_agent(contact: str) -> str:
 
 
 def unreachable_remedy(url: str) -> str:
-    """Return what to do if a Wikimedia server cannot be reached; "" for servers the user can start."""
+    """Return the remedy for an unreachable Wikimedia server; "" for other servers."""
     host = urlsplit(url).hostname or ""
     public = any(host == domain or host.endswith(f".{domain}") for domain in _PUBLIC_DOMAINS)
     return "Is there a network? With one, try again later." if public else ""
 
 
 class Throttle:
-    """Limit the requests to one server per second and at a time, and retry those that may succeed later."""
+    """Limits rate and concurrency of requests to one server, and retries them."""
 
     def __init__(self, *, per_second: float = 5.0, concurrency: int = 4, patience_s: float = 60.0) -> None:
         self._concurrency, self._interval_s, self._patience_s = concurrency, 1 / per_second, patience_s
@@ -53,9 +53,9 @@ class Throttle:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Return what `request` returns, retrying retryable errors for at most `patience_s` of waiting."""
+        """Return what `request` returns; retry for at most `patience_s` of delays."""
         loop = asyncio.get_running_loop()
-        if self._slots is None or loop is not self._loop:  # nobody waits any more in a loop that has ended
+        if self._slots is None or loop is not self._loop:  # a semaphore belongs to one event loop
             self._loop, self._slots = loop, asyncio.Semaphore(self._concurrency)
         slots, waited, failures = self._slots, 0.0, 0
         while True:
@@ -80,16 +80,19 @@ class Throttle:
 
 
 def path_beside_cache(name: str) -> Path:
-    """Return a file of this name beside $HOPTREE_CACHE, or in the user's cache folder."""
+    """Return the path of a file beside $HOPTREE_CACHE, or in the user's cache folder."""
     cache = os.environ.get("HOPTREE_CACHE")
     return Path(cache).with_name(name) if cache else cache_dir() / name
 
 
 class HttpCache:
-    """Replies by server and query, in an SQLite file; each is packed, so that a damaged one is asked for again."""
+    """Replies by server and query, in an SQLite file.
 
-    def __init__(self, path: Path, *, days: float = MAX_AGE_DAYS) -> None:
-        self._path, self._max_age_s = path, days * 86_400
+    They are compressed, whose checksum tells a damaged reply: it is fetched again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10)
@@ -104,7 +107,7 @@ class HttpCache:
     def get(self, url: str, query: str) -> bytes | None:
         select = "SELECT body FROM replies WHERE key = ? AND created > ?"
         try:
-            row = self._db.execute(select, (_key(url, query), time.time() - self._max_age_s)).fetchone()
+            row = self._db.execute(select, (_key(url, query), time.time() - MAX_AGE_DAYS * 86_400)).fetchone()
         except sqlite3.Error as error:
             raise self._unusable(error) from error
         try:

@@ -14,8 +14,8 @@ DEFAULT_MAX_FACTS = 200  # facts around an entity of a knowledge graph, unless a
 class Question:
     """A question; `id`, `type` and `hops` come from its data set.
 
-    `history` has the questions and answers of the conversation before it: with any, the question is rewritten first, so
-    that it stands for itself.
+    `history` has the earlier questions and answers of the conversation. If it has any, the question is first rewritten
+    so that it can be understood alone.
     """
 
     text: str
@@ -26,7 +26,7 @@ class Question:
 
 
 PLACE = "\x1e"
-"""The first character of the name of a place that links lead to, which no name in a text has."""
+"""The first character of a link target's name; no name in a text has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Passage:
     """A piece of a document, with the score of the search that returned it.
 
     `start` and `end` are character offsets in `document`. `aliases` are other names of its subject, `metadata` is for
-    filters, and `stages` has the score of each stage of the search. `anchors` are places in it that links lead to, and
-    `references` places that its links lead to.
+    filters, and `stages` has the score of each stage of the search. `anchors` are the link targets in it, `references`
+    the targets of its links.
     """
 
     id: str
@@ -52,7 +52,7 @@ class Passage:
     references: tuple[str, ...] = ()
 
     def metadata_by_name(self) -> dict[str, str | list[str]]:
-        """Return the metadata as a dict; names that occur several times have a list."""
+        """Return the metadata as a dict, with a list for a name that occurs several times."""
         values: dict[str, list[str]] = {}
         for name, value in self.metadata:
             values.setdefault(name, []).append(value)
@@ -94,10 +94,10 @@ class Answer:
 class Usage:
     """Calls, tokens, money and time that a question took.
 
-    `cached_calls` are those of the `llm_calls` that the call cache answered. Tokens are those of all calls, cached or
-    not. `price` is what all calls would cost without any cache, `cost` what was paid, in the currency of the prices
-    given. `cached_tokens` are prompt tokens from the server's prefix cache; `reasoning_tokens` are the thought in the
-    completion.
+    `cached_calls` counts the `llm_calls` that the call cache answered; tokens are summed over all calls, cached or not.
+    `price` is what all calls would cost without any cache, `cost` what was paid, in the currency of the prices given.
+    `cached_tokens` are prompt tokens from the server's prefix cache, `reasoning_tokens` the part of the completion that
+    is reasoning.
     """
 
     llm_calls: int = 0
@@ -134,10 +134,10 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Attended:
-    """Attention that spans of a prefix pay: last layer, mean over heads and over a span's tokens.
+    """Attention of spans of a prefix: last layer, mean over heads and a span's tokens.
 
-    `text` is all that was read, in the chat template's form, with the prefix at its end; `spans` are the character
-    spans of its tokens. `weights` has a row for each requested span with a number for each token before it; the rest
+    `text` is the whole prompt in the chat template's form, with the prefix at its end; `spans` are the character spans
+    of its tokens. `weights` has a row for each requested span with a number for each token before it; what is missing
     to 1 goes to the span itself.
     """
 

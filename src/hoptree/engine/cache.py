@@ -1,5 +1,7 @@
-"""The call cache: replies and search results by everything that determined them, in SQLite, on disk before a method
-sees them."""
+"""The call cache: replies and search results by all that determines them.
+
+A result is on disk before the method gets it.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +32,17 @@ _SCHEMA = """CREATE TABLE IF NOT EXISTS replies
 
 @dataclass(frozen=True, slots=True)
 class Form(Generic[T]):
-    """How something that was paid for is written as JSON, and read back."""
+    """How a type of result is written as JSON, and read back."""
 
     dump: Callable[[T], dict[str, Any]]
     load: Callable[[dict[str, Any]], T]
 
 
 class Store(Protocol):
-    """Where replies are remembered; a failure is a CacheError.
+    """Where replies are stored; a failure is a CacheError.
 
-    Who looked for something in vain either puts it there or gives it up: a store that others use too may let them wait
-    for it until then.
+    After a `get` without a result, the caller must call `put` or `give_up`: a shared store may let other processes wait
+    until then.
     """
 
     async def get(self, key: bytes, form: Form[T]) -> tuple[T, float] | None: ...
@@ -53,12 +55,12 @@ class Store(Protocol):
 
 
 def to_text(form: Form[T], value: T, seconds: float) -> str:
-    """A remembered value as it stands in the file, with a checksum."""
+    """Return the stored form of a value: JSON with a checksum."""
     return sealed(json.dumps({**form.dump(value), "seconds": round(seconds, 4)})).decode()
 
 
 def from_text(form: Form[T], text: str) -> tuple[T, float] | None:
-    """The value and the seconds it took; None where another version wrote it or it is damaged: it is paid for again."""
+    """Return the value and the seconds it took; None if damaged or of another version."""
     try:
         data = json.loads(unsealed(text.encode("utf-8", "surrogatepass")))
         return form.load(data), float(data["seconds"])
@@ -67,24 +69,24 @@ def from_text(form: Form[T], text: str) -> tuple[T, float] | None:
 
 
 def default_cache_path() -> Path:
-    """$HOPTREE_CACHE, or replies.sqlite in the user's cache folder."""
+    """Return $HOPTREE_CACHE, or replies.sqlite in the user's cache folder."""
     if named := os.environ.get("HOPTREE_CACHE"):
         return Path(named)
     return cache_dir() / "replies.sqlite"
 
 
 class Cache:
-    """One WAL connection; replies that arrive in one turn of the event loop are committed together at its end.
+    """A store in an SQLite file, with one commit for each turn of the event loop.
 
-    `put` returns after the commit, which takes a fraction of a millisecond and therefore no thread. It survives the
-    death of the process, not a power failure (synchronous=NORMAL), which loses the last replies but never the file.
+    `put` returns after the commit, which takes a fraction of a millisecond and therefore no thread. A stored reply
+    survives the death of the process; a power failure (synchronous=NORMAL) loses the last ones but never the file.
     """
 
     def __init__(self, path: Path) -> None:
-        import sqlite3  # which commands without a cache do not need
+        import sqlite3  # commands without a cache do not need it
 
         self.path = path
-        self._error = (sqlite3.Error, UnicodeDecodeError)  # the latter from a message that quotes garbled text
+        self._error = (sqlite3.Error, UnicodeDecodeError)  # the latter from an error message that quotes garbled text
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10)
@@ -99,12 +101,12 @@ class Cache:
         self._waiting: list[tuple[bytes, str, asyncio.Future[None]]] = []
 
     async def get(self, key: bytes, form: Form[T]) -> tuple[T, float] | None:
-        """What is remembered under a key, and the seconds it took at the time."""
+        """Return the value stored under a key, and the seconds it took at the time."""
         text = self.text(key)
         return None if text is None else from_text(form, text)
 
     def text(self, key: bytes) -> str | None:
-        """What stands in the file under a key."""
+        """Return the text stored under a key."""
         try:
             row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
         except self._error as error:
@@ -112,13 +114,10 @@ class Cache:
         return None if row is None else str(row[0])
 
     async def put(self, key: bytes, form: Form[T], value: T, seconds: float) -> None:
-        await self.put_text(key, to_text(form, value, seconds))
-
-    async def put_text(self, key: bytes, text: str) -> None:
-        await self.put_soon(key, text)
+        await self.put_soon(key, to_text(form, value, seconds))
 
     def put_soon(self, key: bytes, text: str) -> asyncio.Future[None]:
-        """Return what is done once the text is on disk, or failed."""
+        """Store a text; the future is done when it is on disk, or has failed."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         if not self._waiting:
@@ -127,13 +126,13 @@ class Cache:
         return done
 
     def give_up(self, key: bytes) -> None:
-        """Nobody beyond this process waits for it."""
+        """Do nothing: no other process waits for the key."""
 
     def _flush(self) -> None:
         batch, self._waiting = self._waiting, []
         try:
             self._write([(key, text, time.time()) for key, text, _ in batch])
-        except Exception as error:  # whatever it is, nobody may wait for ever
+        except Exception as error:  # whatever it is, no caller may wait for ever
             for _, _, done in batch:
                 if not done.done():
                     done.set_exception(self._unusable(error))
@@ -208,7 +207,7 @@ def _load_inside(hidden: str = "", seen: list[Any] | None = None) -> tuple[tuple
 
 
 def _packed(numbers: Iterable[float]) -> str:
-    """Thousands of numbers with the 32 bits that models compute with, in a quarter of their digits' room."""
+    """Encode numbers as 32-bit floats in base64, a quarter of their digits' size."""
     return base64.b64encode(array("f", numbers).tobytes()).decode("ascii")
 
 
@@ -233,7 +232,7 @@ def _load_passage(
     references: Sequence[str] = (),
     **others: Any,
 ) -> Passage:
-    """A passage from JSON, which has lists where a passage has tuples."""
+    """Build a passage from JSON, turning its lists into tuples."""
     return Passage(
         aliases=tuple(aliases),
         metadata=tuple((name, value) for name, value in metadata),
@@ -249,12 +248,12 @@ PASSAGES = Form(_dump_passages, _load_passages)
 
 
 def graph_key(identity: str, asked: str, **settings: Any) -> list[str]:
-    """Everything that determines what a graph says to one question."""
+    """Return everything that determines a graph's reply to a request."""
     return ["graph", identity, asked, json.dumps(settings, sort_keys=True)]
 
 
 def _load_entity(data: dict[str, Any]) -> Entity:
-    from hoptree.graph.facts import Entity  # which a question without a graph does not need
+    from hoptree.graph.facts import Entity  # a question without a graph does not need it
 
     return Entity(**{**data, "aliases": tuple(data["aliases"])})
 

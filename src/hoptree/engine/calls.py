@@ -1,7 +1,6 @@
-"""The one door to models, and to search and graphs elsewhere.
+"""Calls of models, remote searches and graphs, with cache and single flight.
 
-All of them share one cache and single flight. Models and remote searches get slots and retries here, too; a graph
-limits and retries its own requests.
+Models and remote searches get slots and retries here too; a graph limits and retries its own requests.
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ if TYPE_CHECKING:
 
 
 MAX_PASSAGE_CHARS = 20_000
-"""Characters of a passage that a method gets; prompts show at most 350 words of it."""
-_CHARS_A_TOKEN, _SPARE_CHARS = 16, 2_000
-"""Characters of a reply that are read: a token has about four, and an endpoint need not keep to `max_tokens`."""
+"""Longer passages are cut before a method gets them; prompts show at most 350 words of it."""
+_CHARS_PER_TOKEN, _SPARE_CHARS = 16, 2_000
+"""Longer replies are cut: a token has about four characters, and some endpoints ignore `max_tokens`."""
 
 
 class AdaptiveLimit:
-    """A first-come semaphore whose width adapts.
+    """A first-come semaphore whose width adapts to refusals.
 
-    It starts narrow and doubles each round of answers until the first refusal, then grows by one a round; a refusal
-    cuts it to 70 %, once for all requests that were under way when it came.
+    The width doubles with each round of answers until the first refusal, then grows by one a round. A refusal cuts it
+    to 70 %, once for all requests that were in progress when it arrived.
     """
 
     def __init__(self, ceiling: int, start: int = 32) -> None:
@@ -70,7 +69,7 @@ class AdaptiveLimit:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.release()
-            elif turn in self._queue:  # a release may have passed it over already
+            elif turn in self._queue:  # `release` may have removed it already
                 self._queue.remove(turn)
             raise
 
@@ -86,7 +85,7 @@ class AdaptiveLimit:
         self.width = min(self.ceiling, self.width + (1 / self.width if self._refused else 1))
 
     def refused(self, sent_at: float) -> None:
-        """Take a refusal of a request sent at `sent_at` (time.monotonic)."""
+        """Narrow the limit after the refusal of a request sent then (time.monotonic)."""
         self._refused = True
         if sent_at > self._last_cut:
             self.width = max(1.0, self.width * 0.7)
@@ -96,18 +95,18 @@ class AdaptiveLimit:
 T = TypeVar("T")
 
 OnRetry = Callable[[ModelError, float], None]
-"""Told of a failed attempt and of the seconds until the next one."""
+"""Called with a failed attempt and the seconds until the next one."""
 
 THINKING_TOKENS = 4096
-"""Room added for a model that spends its tokens on thinking before it says anything."""
+"""Tokens added for a model that reasons before it answers."""
 
 SEARCH_SLOTS = 64
-"""Searches a remote engine gets at once, at most."""
+"""Concurrent searches of a remote engine, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """A reply and how it came: `seconds` is what was worked on it, also when the cache answered now."""
+    """A reply, and the `seconds` of work on it, even if the cache answered now."""
 
     reply: T
     cached: bool
@@ -115,10 +114,10 @@ class Call(Generic[T]):
 
 
 class Calls:
-    """All calls of a process, whatever the question: shared cache, shared flights, one limit an endpoint.
+    """All calls of a process: one cache, one single flight, one limit an endpoint.
 
-    `patience` is how long a rate limit is waited for, `attempts` how often anything else is tried; `concurrency`
-    caps every endpoint's own limit. `shared_by` processes have a part of each limit.
+    `patience` is how many seconds a rate limit is waited for, `attempts` how often other failures are tried again.
+    `concurrency` caps the limit of each endpoint, which `shared_by` processes divide among them.
     """
 
     def __init__(
@@ -144,7 +143,7 @@ class Calls:
         async def pay() -> tuple[Reply, float]:
             reply, seconds = await self._send(model, request, step, on_retry)
             if request.top_logprobs and not any(choice.tokens for choice in reply.choices):
-                # Once a model is known to give none, they are not asked for, and the reply is the same.
+                # Once a model is known to give no log-probabilities, requests omit them: store the reply for these too.
                 plain = call_key(model, replace(request, top_logprobs=0))
                 await self._remember(digest(plain), REPLY, reply, seconds)
             return reply, seconds
@@ -154,10 +153,7 @@ class Calls:
     async def search(
         self, retriever: Retriever, query: str, *, k: int, where: Mapping[str, str] | None, on_retry: OnRetry
     ) -> Call[tuple[Passage, ...]]:
-        """Return the best k passages.
-
-        A search beyond this process has slots, retries and a cache as a call of a model has.
-        """
+        """Return the best k passages; remote searches have slots, retries and the cache."""
 
         async def once() -> tuple[Passage, ...]:
             passages = await retriever.search(query, k=k, where=where)
@@ -175,29 +171,26 @@ class Calls:
     async def facts(
         self, graph: KnowledgeGraph, entity: str, *, direction: Direction, limit: int
     ) -> Call[Neighbourhood]:
-        """The facts one step around an entity."""
+        """Return the facts one step around an entity."""
         key = graph_key(graph.identity, "facts", entity=entity, direction=direction, limit=limit)
         return await self._look_up(
             graph, key, NEIGHBOURHOOD, lambda: graph.facts(entity, direction=direction, limit=limit)
         )
 
     async def entities(self, graph: KnowledgeGraph, name: str, *, limit: int) -> Call[tuple[Entity, ...]]:
-        """The entities of a name."""
+        """Return the entities of a name."""
         key = graph_key(graph.identity, "entities", name=name, limit=limit)
         return await self._look_up(graph, key, ENTITIES, lambda: graph.entities(name, limit=limit))
 
     def close(self) -> None:
-        """Close the cache, whether or not it can still be used."""
+        """Close the cache, even if it failed before."""
         if self._given is not None:
             self._given.close()
 
     async def _look_up(
         self, graph: KnowledgeGraph, key: Iterable[str], form: Form[T], ask: Callable[[], Awaitable[T]]
     ) -> Call[T]:
-        """Return what a graph says.
-
-        A graph beyond this process does its own waiting and retrying.
-        """
+        """Return a graph's reply; a remote one is cached, but retries itself."""
 
         async def timed() -> tuple[T, float]:
             began = time.perf_counter()
@@ -248,13 +241,13 @@ class Calls:
                 self._lose_cache(error)
 
     def _lose_cache(self, error: CacheError) -> None:
-        """Go on without a cache that cannot be used; the context turns the failure into a warning."""
+        """Continue without a cache that failed; the context warns of it."""
         self.cache, self.cache_failure = None, error
 
     async def _send(self, model: Model, request: Request, step: str, on_retry: OnRetry) -> tuple[Reply, float]:
-        """The reply, with room for thought where the model needs it, and the seconds it was worked on."""
+        """Return the reply and the seconds of work, with extra tokens for reasoning."""
         limit = self._limit(model.endpoint, model.slots)
-        if load := getattr(model, "load", None):  # inside this process: no reply includes the time for it
+        if load := getattr(model, "load", None):  # loaded first, so that no reply's seconds include it
             await load()
 
         def ask(request: Request) -> Awaitable[tuple[Reply, float]]:
@@ -263,8 +256,8 @@ class Calls:
         if model.identity in self._thinkers and request.max_tokens:
             return await ask(_with_room(request))
         reply, seconds = await ask(request)
-        # Whether or not the model is known to think, a reply cut short by thought is asked for with room: what comes
-        # back does not depend on what was asked before.
+        # A reply that reasoning cut short is requested again with more tokens even if the model is new: the result
+        # must not depend on earlier requests.
         if reply.finish == "length" and (reply.usage.reasoning or reply.choices[0].reasoning):
             self._thinkers.add(model.identity)
             longer, more_seconds = await ask(_with_room(request))
@@ -274,7 +267,7 @@ class Calls:
     async def _persist(
         self, limit: AdaptiveLimit, send: Callable[[], Awaitable[T]], on_retry: OnRetry
     ) -> tuple[T, float]:
-        """Send until it is answered or not worth another try."""
+        """Send until there is a reply or a failure that is not retried."""
         failures, first_failure = 0, 0.0
         while True:
             await limit.acquire()
@@ -296,11 +289,11 @@ class Calls:
             await asyncio.sleep(wait)
 
     def _wait(self, error: ModelError, failures: int, waited: float) -> float | None:
-        """Seconds until the next try, or None when there is to be none."""
+        """Return the seconds until the next attempt; None to give up."""
         if not error.retryable:
             return None
         wait = retry_delay_s(error, failures)
-        if not waited + wait <= self._patience:  # also when the server asks for infinity
+        if not waited + wait <= self._patience:  # `not … <=` also catches NaN
             return None
         return wait if isinstance(error, RateLimited) or failures < self._attempts else None
 
@@ -316,7 +309,7 @@ async def _ask(model: Model, request: Request, step: str) -> Reply:
     reply = await model.generate(request, step=step)
     if not reply.choices:
         raise UnusableReply("The model's reply held no choices.", "Look at what the endpoint answers.")
-    limit = _SPARE_CHARS + _CHARS_A_TOKEN * request.max_tokens + len(request.prefix)
+    limit = _SPARE_CHARS + _CHARS_PER_TOKEN * request.max_tokens + len(request.prefix)
     if all(len(choice.text) <= limit and len(choice.tokens) <= limit for choice in reply.choices):
         return reply
     return replace(reply, choices=tuple(_cut(choice, limit) for choice in reply.choices))
@@ -331,9 +324,9 @@ def _cut(choice: Choice, limit: int) -> Choice:
 def open_calls(
     cache: str | Path | Store | None = "default", *, concurrency: int | None = None, shared_by: int = 1
 ) -> Calls:
-    """The way to models and searches, with the cache at its "default" place, in a file, or none.
+    """Make `Calls` with the cache at its "default" path, in another file, or none.
 
-    A cache that cannot be used is done without; `cache_failure` tells why.
+    A cache that cannot be opened is left out; `cache_failure` says why.
     """
     failure = None
     if isinstance(cache, str | Path):
@@ -347,7 +340,7 @@ def open_calls(
 
 
 def call_key(model: Model, request: Request) -> tuple[str, ...]:
-    """Everything that determines the reply."""
+    """Return everything that determines the reply."""
     settings: tuple[object, ...] = (
         request.max_tokens,
         request.temperature,
@@ -356,7 +349,7 @@ def call_key(model: Model, request: Request) -> tuple[str, ...]:
         request.n,
         request.top_logprobs,
     )
-    if request.signals or request.attention_of:  # only then, so that older replies are still found
+    if request.signals or request.attention_of:  # only then, so that cached replies of older versions are still found
         settings += (sorted(request.signals), request.attention_of)
     if request.top_p < 1 or request.top_k:
         settings += (f"top_p={request.top_p}", f"top_k={request.top_k}")
@@ -369,18 +362,18 @@ def call_key(model: Model, request: Request) -> tuple[str, ...]:
 
 
 def search_key(retriever: Retriever, query: str, k: int, where: Mapping[str, str] | None) -> tuple[str, ...]:
-    """Everything that determines what a search finds."""
+    """Return everything that determines what a search finds."""
     filters = [part for item in sorted((where or {}).items()) for part in item]
     return ("search", retriever.identity, query, str(k), *filters, *_period(retriever))
 
 
 def _period(source: object) -> list[str]:
-    """The time in which what a source says now counts: it begins and ends for everything at once."""
+    """Return the current period of a source whose replies expire at its end."""
     return [] if (lasts := cache_lifetime(source)) == math.inf else [f"period {time.time() // lasts:.0f}"]
 
 
 def digest(parts: Iterable[str]) -> bytes:
-    """One digest of many texts, each told from the next by its length."""
+    """Return one digest of many texts; lengths keep their borders apart."""
     texts = (part.encode("utf-8", "surrogatepass") for part in parts)
     return hashlib.sha256(b"".join([b"%d:%b" % (len(text), text) for text in texts])).digest()
 

@@ -1,4 +1,4 @@
-"""One `Context` a question: its budget, and what a method may do, counted, limited and traced."""
+"""The `Context` of a question: its budget, and all that a method may do."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Budget:
     """Limits of one question; None means no limit.
 
-    Calls and tokens count whether or not the cache answered; `cost` counts what is really paid. It is checked before
-    each call, so calls that are under way together may take tokens and cost a little over it.
+    Calls and tokens count whether or not the cache answered; `cost` counts what is really paid. The budget is checked
+    before each call, so concurrent calls may exceed tokens and cost a little.
     """
 
     calls: int | None = None
@@ -37,7 +37,7 @@ class Budget:
     seconds: float | None = None
 
     def check(self, calls: int, tokens: int, cost: float) -> None:
-        """Raise when after these a further call is not allowed any more."""
+        """Raise if no further call is allowed after these."""
         if self.calls is not None and calls >= self.calls:
             raise BudgetSpent("calls", self.calls)
         if self.tokens is not None and tokens >= self.tokens:
@@ -68,7 +68,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Money a million tokens, in whatever currency the budget is meant in."""
+    """Prices per million tokens, in the currency of the budget."""
 
     prompt: float = 0.0
     completion: float = 0.0
@@ -91,7 +91,7 @@ class Prices:
 
 
 class Context:
-    """The world as one question sees it. A method asks it to generate, search, decide and warn, and nothing else."""
+    """All that a method can do for a question, counted, limited and traced."""
 
     def __init__(
         self,
@@ -123,18 +123,18 @@ class Context:
         self._cache_lost = False
 
     def model_for(self, role: str) -> Model:
-        """The model that plays a role: its own, or the one for all."""
+        """Return the model of a role, by default the one for all roles."""
         return self._roles.get(role, self.model)
 
     def require(self, capability: Capability, role: str = "answer") -> None:
-        """Refuse to start without a signal the method cannot do without."""
+        """Raise unless the model gives a signal that the method needs."""
         model = self.model_for(role)
         if capability not in model.capabilities:
             cause = f"{self.method} with these options needs {capability}, which {model.name} does not give."
             raise ConfigError(cause, "Choose another model or other options: hoptree methods lists what each needs.")
 
     def require_corpus(self, *, instead: str = "") -> None:
-        """Refuse to start without documents to read; `instead` is what does without."""
+        """Raise if there is no corpus; `instead` names an alternative that needs none."""
         if self._retriever is None:
             without = f" {instead} does without." if instead else ""
             raise CorpusError(
@@ -144,7 +144,7 @@ class Context:
             )
 
     def require_graph(self, *, instead: str = "") -> None:
-        """Refuse to start without a knowledge graph to look things up in; `instead` is what does without."""
+        """Raise if there is no graph; `instead` names an alternative that needs none."""
         if self._graph is None:
             without = f" {instead} does without." if instead else ""
             cause = f"{self.method} with these options looks facts up, and no knowledge graph was given."
@@ -171,7 +171,7 @@ class Context:
         attention_of: tuple[tuple[int, int], ...] = (),
         part: bool = False,
     ) -> Reply:
-        """Ask the model of a role once, within the budget; `part` of a longer text may well end for its length."""
+        """Call the model of a role, within the budget; a `part` may be cut off unwarned."""
         self._budget.check(self._calls_made, self._tokens, self._cost)
         self._calls_made += 1
         request = Request(
@@ -237,8 +237,8 @@ class Context:
     ) -> tuple[Passage, ...]:
         """Return the k best passages for a query, of those with the metadata `where`.
 
-        `facts` are those of the corpus that the search goes out from, in place of the ones nearest to the query; or it
-        goes out from `names`, in a corpus that tells them.
+        The search starts from `facts` of the corpus instead of those nearest to the query, or from `names`, if the
+        retriever supports them.
         """
         self.require_corpus()
         assert self._retriever is not None
@@ -266,7 +266,7 @@ class Context:
     async def titles(
         self, name: str, *, k: int, where: Mapping[str, str] | None = None, node: Node | None = None
     ) -> tuple[str, ...]:
-        """The titles of the k best passages for a name: a look into the catalogue, of which nobody reads a passage."""
+        """Return the titles of the k best passages for a name; no passage counts as read."""
         self.require_corpus()
         assert self._retriever is not None
         issued = self.trace.now()
@@ -276,18 +276,18 @@ class Context:
         return tuple(titles)
 
     async def sentence_scores(self, query: str, passages: Sequence[Passage]) -> list[list[float]] | None:
-        """How much each sentence of passages matters for a query; None if the retriever was not trained to tell."""
+        """Return the relevance of each sentence; None if the retriever cannot rank them."""
         if not isinstance(self._retriever, RanksSentences):
             return None
         return await asyncio.to_thread(self._retriever.sentence_scores, query, passages)
 
     @property
     def corpus_tells(self) -> frozenset[str]:
-        """What the search of the corpus has beside passages: with `facts`, `facts_near` can be asked for."""
+        """The signals of the retriever; with `facts`, `facts_near` can be called."""
         return signals_of(self._retriever)
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
-        """Return the k facts nearest to a query; their confidence is how near."""
+        """Return the k facts nearest to a query, with their similarity as confidence."""
         assert isinstance(self._retriever, FactGuided)
         facts = await self._retriever.facts_near(query, k=k)
         self.emit(FactsNear(value=[[f.subject, f.relation, f.object, f.passage_id] for f in facts], query=query))
@@ -296,7 +296,7 @@ class Context:
     async def facts(
         self, entity: Entity, *, direction: Direction = "both", limit: int = DEFAULT_MAX_FACTS, node: Node | None = None
     ) -> Neighbourhood:
-        """The facts of the knowledge graph one step around an entity."""
+        """Return the facts of the knowledge graph one step around an entity."""
         self.require_graph()
         assert self._graph is not None
         issued = self.trace.now()
@@ -326,8 +326,8 @@ class Context:
 
     @property
     def names_indexed(self) -> bool:
-        """Whether the graph has an index of its names, so that `candidates` can be asked for."""
-        from hoptree.graph.facts import NamesIndexed  # which a question without a graph does not need
+        """Whether the graph has an index of its names, which `candidates` needs."""
+        from hoptree.graph.facts import NamesIndexed  # a question without a graph does not need it
 
         return isinstance(self._graph, NamesIndexed)
 
@@ -354,11 +354,11 @@ class Context:
 
     @property
     def tokens_left(self) -> float:
-        """What the budget still allows; no end of it where it does not say."""
+        """The tokens that the budget still allows; infinite without a limit."""
         return float("inf") if self._budget.tokens is None else float(max(self._budget.tokens - self._tokens, 0))
 
     def propose(self, answer: Answer, *, order: int, note: str = "") -> None:
-        """Offer an answer in case the budget ends; that of the highest order counts."""
+        """Offer an answer in case the budget ends; the last of the highest order counts."""
         if answer.known and order >= self._best_order:
             self.best, self.best_note, self._best_order = answer, note, order
 
@@ -367,7 +367,7 @@ class Context:
         self.trace.emit(NodeStarted(id=node.id, resolved=resolved))
 
     def end_node(self, node: Node, answer: Answer, **details: Any) -> None:
-        """Record what a node came to, with the record of how (what the papers' tables and figures are made from)."""
+        """Record a node's answer and how it was found, for the papers' tables."""
         self.trace.add(
             "node",
             id=node.id,
@@ -384,18 +384,18 @@ class Context:
         )
 
     def emit(self, event: Event, *, node: Node | None = None) -> None:
-        """Record a typed event, such as a Decision of the method; `node` is what it was done for."""
+        """Record a typed event, such as a Decision, for a node if one is given."""
         if node is not None and isinstance(event, OfNode):
             event.place(node.id, node.depth)
         self.trace.emit(event)
 
     def decide(self, kind: str, value: Any, *, node: Node | None = None, **inputs: Any) -> None:
-        """Record a branch the method took, and on what grounds; for methods without types of their own."""
+        """Record a decision and its `inputs`, for methods without types of their own."""
         place = {} if node is None else {"node": node.id, "depth": node.depth}
         self.trace.add("decision", kind=kind, value=value, **place, **inputs)
 
     def warn(self, kind: str, message: str) -> None:
-        """Record something the reader of the answer should know."""
+        """Record a warning for the user."""
         self.trace.emit(Warned(kind=kind, message=message))
 
     def _tell_progress(self, step: str, now: Progress, node: Node | None) -> None:
@@ -422,7 +422,7 @@ def _times(issued: float, call: Call[Any]) -> dict[str, Any]:
 
 
 def _node_record(events: Sequence[Event]) -> dict[str, Any]:
-    """Return how a node was worked on, from its own events."""
+    """Return the tokens, time, passages and decisions of a node, from its events."""
     calls = [event for event in events if isinstance(event, tracing.ModelCalled)]
     record: dict[str, Any] = {
         "tokens": sum(call.prompt_tokens + call.completion_tokens for call in calls),

@@ -1,7 +1,7 @@
-"""Rewrite a follow-up question so that it stands for itself.
+"""Rewrite a follow-up question so that it can be understood alone.
 
-A small model may repeat an earlier question, alone or before the follow-up, and leave its pronoun. What the reply adds
-is then dropped, and the pronoun gets the name of the person or thing that the conversation is about.
+A small model may repeat an earlier question, alone or before the follow-up, and leave the pronoun in. The repetition
+is then dropped, and the pronoun is replaced by the person or thing that the conversation is about.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from hoptree.text.names import CLOSED, name_spans
 if TYPE_CHECKING:
     from hoptree.engine.context import Context
 
-_MAX_TURNS = 6  # questions of a conversation that a new one is read with
+_MAX_TURNS = 6  # earlier questions that the model sees
 _MAX_REWRITTEN_TOKENS = 120
-_MAX_ADDED_STEMS = 2  # of words that neither the conversation nor the question has; more is another question
+_MAX_ADDED_STEMS = 2  # word stems that neither the conversation nor the question has; with more it is another question
 _WORD = lazy_re(r"[a-z0-9]+|[^\W\d_a-z]")
 _JOINED = lazy_re(r"(?:and|but|so|und|aber)\s+", re.IGNORECASE)
 _BETWEEN = lazy_re(r"\b(?:and|or|but|und|oder|aber)\b", re.IGNORECASE)
@@ -46,21 +46,21 @@ Turn = tuple[str, str]  # a question and its answer
 
 
 async def rewrite_question(asked: Question, ctx: Context) -> Question:
-    """Return a question of a conversation so that it stands for itself: one call of the model.
+    """Return a follow-up question that can be understood alone; calls the model once.
 
-    A reply is not taken that leaves out all words of the question, has a name that neither it nor the conversation has,
-    or says more than both.
+    A reply is rejected if it has no word of the question, a name that neither the question nor the conversation has, or
+    too many new words.
     """
     turns = [(shorten(question), shorten(answer)) for question, answer in asked.history[-_MAX_TURNS:]]
     history = "\n".join(f"Question: {question}\nAnswer: {answer or 'none was found'}" for question, answer in turns)
     prompt = prompt_for("chat", "standalone").fill(history=history, question=asked.text)
     reply = (await ctx.generate("rewrite", prompt, max_tokens=_MAX_REWRITTEN_TOKENS, stop=("\n",))).text
     text = " ".join(reply.removeprefix("Next question:").split())
-    text = re.sub(r'\A["“„]([^"“”„]*)["”“]\Z', r"\1", text)  # not those of a title at its beginning
+    text = re.sub(r'\A["“„]([^"“”„]*)["”“]\Z', r"\1", text)  # the quotes of a title at the beginning stay
     text = _without_earlier(text, turns)
-    taken = _is_rewriting(text, asked.text, history)
-    text = resolve_pronoun(text if taken else asked.text, turns)
-    if not taken and text == asked.text:
+    accepted = _is_rewriting(text, asked.text, history)
+    text = resolve_pronoun(text if accepted else asked.text, turns)
+    if not accepted and text == asked.text:
         message = "The question was asked as it stands: what the model made of it names something else."
         ctx.warn("not_rewritten", message)
         return asked
@@ -70,7 +70,7 @@ async def rewrite_question(asked: Question, ctx: Context) -> Question:
 
 
 def _without_earlier(text: str, turns: Sequence[Turn]) -> str:
-    """Return what stands behind an earlier question, if there is more than that."""
+    """Return the text without an earlier question at its beginning."""
     for question, _ in turns:
         if text.casefold().startswith(question.casefold()) and (rest := text[len(question) :].strip()):
             return rest
@@ -78,7 +78,7 @@ def _without_earlier(text: str, turns: Sequence[Turn]) -> str:
 
 
 def _is_rewriting(text: str, asked: str, history: str) -> bool:
-    """Tell whether a text asks what was asked, in the words of the conversation."""
+    """Tell whether a text asks the same question, in the words of the conversation."""
     wanted = stems(_THING.sub("", _PERSON.sub("", asked))) or _words(asked)
     kept = wanted & (stems(text) | _words(text))
     added = stems(text) - stems(f"{history} {asked}")
@@ -86,7 +86,7 @@ def _is_rewriting(text: str, asked: str, history: str) -> bool:
 
 
 def resolve_pronoun(text: str, turns: Sequence[Turn]) -> str:
-    """Put the last person, or thing, in place of a pronoun, if no name in the question may be meant."""
+    """Replace a pronoun by the last person or thing, unless the question names one."""
     bare = text[joined.end() :] if (joined := _JOINED.match(text)) else text
     pronoun = _PERSON.search(bare)
     if pronoun is not None:
@@ -103,7 +103,7 @@ def resolve_pronoun(text: str, turns: Sequence[Turn]) -> str:
 
 
 def _last_person(turns: Sequence[Turn]) -> str:
-    """Return the person whom the latest question is about that tells."""
+    """Return the person of the latest question, or answer, about a person."""
     for question, answer in reversed(turns):
         if person := _person_of(question, answer):
             return person
@@ -114,14 +114,14 @@ def _last_person(turns: Sequence[Turn]) -> str:
 
 
 def _person_of(question: str, answer: str) -> str:
-    """Return the name that answers who; a sentence may tell it: "Ada directed the film [1]"."""
+    """Return the name in the answer to "who", such as "Ada directed the film [1]"."""
     spans = name_spans(answer) if _ASKS_FOR_PERSON.search(question) else ()
     names = (answer[start:end] for start, end in spans)
     return next((name for name in names if name.casefold() not in CLOSED and name not in question), "")
 
 
 def _last_thing(turns: Sequence[Turn]) -> str:
-    """Return what the latest question that names anything is about, if it names one thing and nobody's life."""
+    """Return the only thing that the latest question with names is about, or ""."""
     named = next(((question, names) for question, _ in reversed(turns) if (names := _names(question))), None)
     if named is None or len(named[1]) > 1 or _OF_PERSON.search(named[0]):
         return ""
@@ -130,7 +130,7 @@ def _last_thing(turns: Sequence[Turn]) -> str:
 
 
 def _names(text: str) -> list[str]:
-    """Return the names behind the first word, and what is written as names of files and programs are."""
+    """Return the names after the first word, and the names of files and programs."""
     first = re.match(r"\W*\w+", text)
     spans = name_spans(text, first.end() if first else 0)
     odd = [match.span() for match in _ODD_NAME.finditer(text)]
@@ -139,5 +139,5 @@ def _names(text: str) -> list[str]:
 
 
 def _words(text: str) -> set[str]:
-    """Return the words of a text, of scripts without spaces the characters."""
+    """Return the words of a text, or the characters in scripts without spaces."""
     return set(_WORD.findall(text.casefold()))

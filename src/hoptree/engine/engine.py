@@ -1,4 +1,4 @@
-"""The ask path: every door goes through here, and no door knows how a method works."""
+"""`Engine`, and the functions that ask a question, behind all interfaces."""
 
 from __future__ import annotations
 
@@ -39,20 +39,19 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-MAX_QUESTION = 8_000  # characters; more is not a question but a document
-_STUCK = re.compile(r"(\S+(?: \S+){0,3}?)(?: \1){7,}")  # a model that writes the same words on and on
-_SPANS_SWITCH = "HOPTREE_OTEL"  # the environment variable that has spans sent to where OTEL_EXPORTER_OTLP_ENDPOINT says
+MAX_QUESTION = 8_000  # characters; a longer text is not a question but a document
+_STUCK = re.compile(r"(\S+(?: \S+){0,3}?)(?: \1){7,}")  # the same words eight times in a row
+_SPANS_SWITCH = "HOPTREE_OTEL"  # the environment variable that has spans sent to OTEL_EXPORTER_OTLP_ENDPOINT
 
 
 class Engine:
     """A method, a model and a corpus, ready to answer any number of questions at once.
 
-    `graph` is a knowledge graph beside the corpus: a folder, an endpoint's URL, "wikidata", or one that is open.
-    `roles` gives parts of the method a model of their own (`{"decompose": "openai/NAME"}`); `model` plays all others.
-    `cache` is the file where replies are remembered, by default the user's own, or any other store of them; None
-    remembers nothing. `prompts` is a folder of prompts that stand in for ours, by file name. `calls` is a way to models
-    that engines share, with their cache and their limits. Use it as an async context manager: it closes what it opened,
-    not what was handed to it open.
+    `graph` is a knowledge graph beside the corpus: a folder, an endpoint's URL, "wikidata", or an open graph. `roles`
+    gives parts of the method a model of their own (`{"decompose": "openai/NAME"}`); `model` plays all others. `cache`
+    is the file or store of replies, by default the user's file; None caches nothing. `prompts` is a folder of prompts
+    that replace ours by file name. `calls` lets engines share a cache and limits. Use the engine as an async context
+    manager: it closes what it opened, not what was passed in open.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class Engine:
         self._shares_calls = calls is not None
 
     def _open_roles(self, roles: Mapping[str, str | Model], base_url: str) -> dict[str, Model]:
-        """Return a model for each role; a name that several have is opened once."""
+        """Return a model for each role; a name that several roles share is opened once."""
         opened: dict[str, Model] = {}
         by_role: dict[str, Model] = {}
         for role, given in roles.items():
@@ -115,15 +114,15 @@ class Engine:
 
     @property
     def models_identity(self) -> str:
-        """What all replies depend on: the model, and those that play roles."""
+        """The model and those of the roles, on which all replies depend."""
         others = (f"{role}={model.identity}" for role, model in sorted(self.roles.items()))
         return " ".join((self.model.identity, *others))
 
     @property
     def fidelity(self) -> str:
-        """How close to the method's paper the answers are, with these options, this corpus and model."""
-        can = self.roles.get("answer", self.model).capabilities
-        return self.method.fidelity(self.options, can | signals_of(self.retriever))
+        """How close to the method's paper the answers are."""
+        capabilities = self.roles.get("answer", self.model).capabilities
+        return self.method.fidelity(self.options, capabilities | signals_of(self.retriever))
 
     async def __aenter__(self) -> Engine:
         return self
@@ -142,16 +141,16 @@ class Engine:
             await self._spans.flush()
 
     async def ask(self, question: str | Question, *, listeners: Sequence[Listener] = ()) -> Result:
-        """Answer one question. A failure is a result too: an empty answer with the error's class and message."""
+        """Answer one question; a failure is a result too, with class and message."""
         events, failure = await self.trace(question, listeners=listeners)
-        from hoptree.engine.result import read_result  # while a model was at work, not before it was asked
+        from hoptree.engine.result import read_result  # imported late, so that the first call starts sooner
 
         return read_result(events, failure)
 
     async def trace(
         self, question: str | Question, *, listeners: Sequence[Listener] = ()
     ) -> tuple[Sequence[Event], HoptreeError | None]:
-        """Answer one question, and return its events and what failed."""
+        """Answer one question; return its events and the failure, if any."""
         asked = check_question(question)
         trace = Trace(secrets.token_hex(6), (*self._listeners, *listeners))
         ctx = Context(
@@ -197,7 +196,7 @@ class Engine:
         )
 
     async def _answer(self, asked: Question, ctx: Context) -> tuple[Answer | None, str, HoptreeError | None]:
-        """What the method says; else the limit that ended it, or the failure."""
+        """Return the method's answer; else the limit that ended it, or the failure."""
         try:
             async with asyncio.timeout(self._budget.seconds if self._budget else None) as clock:
                 if asked.history:
@@ -210,7 +209,7 @@ class Engine:
             return None, spent.limit, None
         except HoptreeError as error:
             return None, "", error
-        except Exception as error:  # one question's mishap must not end a run of a thousand
+        except Exception as error:  # one failed question must not end a run of a thousand
             if isinstance(error, TimeoutError) and clock.expired():
                 return None, "seconds", None
             if os.environ.get("HOPTREE_DEBUG"):
@@ -233,7 +232,7 @@ class Engine:
 
 
 def settle(answer: Answer) -> Answer:
-    """Empty the text of a refusal, or of endless repetition: the one rule on these for all methods."""
+    """Empty the text of a refusal or an endless repetition, in all methods alike."""
     is_none = not answer.known or looks_unanswered(answer.text) or _STUCK.search(answer.text)
     return replace(answer, text="") if is_none else answer
 
@@ -260,27 +259,27 @@ async def aask(
 ) -> Result:
     """Answer one question; a failure is raised.
 
-    What is not given comes from the environment, .env and hoptree.toml, as in the terminal.
+    Settings that are not given come from the environment, .env and hoptree.toml, as in the terminal.
     """
-    usual, tables = settings_of_files()
-    method = method or usual.get("method", DEFAULT_METHOD)
+    settings, tables = settings_of_files()
+    method = method or settings.get("method", DEFAULT_METHOD)
     writer = TraceFile(Path(trace)) if trace else None
     try:
         async with Engine(
             method=method,
-            model=model or usual.get("model", DEFAULT_MODEL),
-            corpus=corpus if corpus is not None else usual.get("corpus"),
-            retriever=retriever or usual.get("retriever", DEFAULT_RETRIEVER),
+            model=model or settings.get("model", DEFAULT_MODEL),
+            corpus=corpus if corpus is not None else settings.get("corpus"),
+            retriever=retriever or settings.get("retriever", DEFAULT_RETRIEVER),
             rerank=rerank,
             options={**tables.get(method, {}), **(options or {})},
-            budget=budget or (Budget.parse(usual["budget"]) if "budget" in usual else None),
-            prices=prices or (Prices.parse(usual["prices"]) if "prices" in usual else None),
-            base_url=base_url or ("" if model else usual.get("base_url", "")),
+            budget=budget or (Budget.parse(settings["budget"]) if "budget" in settings else None),
+            prices=prices or (Prices.parse(settings["prices"]) if "prices" in settings else None),
+            base_url=base_url or ("" if model else settings.get("base_url", "")),
             concurrency=concurrency,
             cache=cache,
             listeners=(*listeners, writer) if writer else listeners,
             roles=roles,
-            graph=graph if graph is not None else usual.get("graph"),
+            graph=graph if graph is not None else settings.get("graph"),
             prompts=prompts,
         ) as engine:
             result = await engine.ask(question)
@@ -301,9 +300,9 @@ def _without_loop(asynchronous: Callable[P, Coroutine[Any, Any, Result]]) -> Cal
             return asyncio.run(asynchronous(*args, **kwargs))
         from concurrent.futures import ThreadPoolExecutor
 
-        # A notebook has a loop running already: the question gets one of its own beside it.
-        with ThreadPoolExecutor(1) as beside:
-            return beside.submit(lambda: asyncio.run(asynchronous(*args, **kwargs))).result()
+        # A notebook already runs a loop in this thread: the question gets a loop in another thread.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(lambda: asyncio.run(asynchronous(*args, **kwargs))).result()
 
     return synchronous
 
@@ -312,9 +311,9 @@ ask = _without_loop(aask)  # `aask` for code without an event loop, and for note
 
 
 async def stream(question: str | Question, **settings: Any) -> AsyncIterator[Event | Result]:
-    """Yield what happens while a question is answered, and at last its result; settings are those of `aask`.
+    """Yield a question's events as they happen, then its result.
 
-    A failure is raised. Leaving the loop ends the question.
+    Settings are those of `aask`. A failure is raised. Leaving the loop cancels the question.
     """
     events: asyncio.Queue[Event | None] = asyncio.Queue()
     listeners = (*settings.pop("listeners", ()), LiveListener(events.put_nowait))
@@ -329,9 +328,9 @@ async def stream(question: str | Question, **settings: Any) -> AsyncIterator[Eve
 
 
 def index(sources: str | Path | Sequence[str | Path], out: str | Path | None = None, **settings: Any) -> Path:
-    """Make documents searchable, and return the folder of their index, which `corpus` takes.
+    """Index documents, and return the folder of the index, which `corpus` takes.
 
-    Without `out` it is in the user's cache. An index of the same sources is brought up to date. `settings` are those of
+    Without `out` it is in the user's cache. An existing index of the same sources is updated. `settings` are those of
     `hoptree.retrieval.index.folder.Settings`: `index("docs", "docs.idx", language="german")`.
     """
     from hoptree.retrieval.index.folder import MANIFEST, Settings, read_manifest
@@ -355,7 +354,7 @@ def index(sources: str | Path | Sequence[str | Path], out: str | Path | None = N
 
 
 def check_question(question: str | Question) -> Question:
-    """Return a question that can be asked; raises an InputError for another one."""
+    """Return a valid question; raise an InputError for an invalid one."""
     asked = Question(question) if isinstance(question, str) else question
     if not asked.text.strip():
         raise InputError("The question is empty.", 'Ask one: hoptree ask "Which …?"')
@@ -400,7 +399,7 @@ def _open_graph(graph: str | Path | KnowledgeGraph | None) -> KnowledgeGraph | N
         return graph
     from hoptree.graph import open_graph
 
-    return open_graph(str(graph), cached=False)  # what it says is remembered with the models' replies
+    return open_graph(str(graph), cached=False)  # the call cache holds its replies
 
 
 def spans_wanted() -> SpanListener | None:

@@ -1,4 +1,4 @@
-"""Trace events: one frozen dataclass for each kind of thing that happens to a question.
+"""Trace events: a frozen dataclass for each kind.
 
 On disk an event is one JSON object a line, `{"event": KIND, "run": ID, "t": SECONDS, ...}`; a decision is
 `{"event": "decision", "kind": NAME, "value": ..., ...}`. `Event.as_dict` writes this form, `parse_event` reads it.
@@ -13,10 +13,10 @@ Types that only one method uses are defined in its file. A class registers itsel
 
     ctx.emit(Routed(value="direct", labels=[...]), node=node)
 
-Fields hold what JSON holds: texts, numbers, lists and dictionaries with texts as keys. Readers match on the type
-(`isinstance(event, Routed)`) and read attributes. Objects of kinds that nobody registered become OtherEvent and
-OtherDecision, which keep all they hold in `details`. Several methods may register a decision of the same kind with
-fields of their own: the first type that knows all fields of an object is taken, and OtherDecision where none does.
+Fields hold JSON values: texts, numbers, lists and dictionaries with texts as keys. Readers match on the type
+(`isinstance(event, Routed)`) and read attributes. Objects of unregistered kinds become OtherEvent and OtherDecision,
+which keep their fields in `details`. Several methods may register a decision of the same kind with fields of their own:
+the first type that knows all fields of an object is taken, or OtherDecision if none does.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _Event = TypeVar("_Event", bound="Event")
 _Decision = TypeVar("_Decision", bound="Decision")
-FORMAT = 2  # the version of the form on disk. Format 1 had no number; its objects are read as well
-GUESS = "guess"  # an answer that no passage states, by whatever method
+FORMAT = 2  # the version of the form on disk; objects of format 1, which had no number, are read too
+GUESS = "guess"  # an answer that no passage states
 SOURCE_WORDS: Mapping[str, str] = {
     "internal": "from the model's own knowledge",
     "external": "from documents",
@@ -42,7 +42,7 @@ SOURCE_WORDS: Mapping[str, str] = {
     "fallback": f"{GUESS}: the documents do not say",
     "none": "no answer found",
 }
-"""Where the answer of a node comes from, for people."""
+"""Where the answer of a node comes from, in words for people."""
 OMIT: Mapping[str, bool] = {"omit": True}
 """Metadata of a field that is left out of the JSON object while it has its default."""
 
@@ -51,14 +51,14 @@ OMIT: Mapping[str, bool] = {"omit": True}
 def typed_event(cls: type[_Event]) -> type[_Event]:
     """Make a class of events a frozen dataclass with slots and keywords only.
 
-    What `dataclass` would compile to compare and show each of a hundred classes, `Event` does for all of them.
+    `Event` has `__eq__`, `__hash__` and `__repr__` for all of them: compiling these for a hundred classes is slow.
     """
     return dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)(cls)
 
 
 @typed_event
 class Event:
-    """Something that happened; `run` and `t`, seconds since the question was asked, are set by the trace."""
+    """Something that happened; the trace sets `run` and the seconds `t`."""
 
     event: ClassVar[str] = ""
     run: str = field(default="", init=False, compare=False)
@@ -67,7 +67,7 @@ class Event:
     def __init_subclass__(cls) -> None:
         kind = cls.__dict__.get("kind")
         if cls.event == "decision" and isinstance(kind, str) and issubclass(cls, Decision):
-            # dataclass(slots=True) builds the class anew: the second takes the place of the first.
+            # dataclass(slots=True) creates the class a second time: the second replaces the first.
             _DECISIONS.setdefault(kind, {})[f"{cls.__module__}.{cls.__qualname__}"] = cls
         elif cls.event and "event" in cls.__dict__:
             _EVENTS[cls.event] = cls
@@ -86,7 +86,7 @@ class Event:
         return tuple(getattr(self, part.name) for part in dataclasses.fields(self) if part.compare)
 
     def stamp(self, run: str, seconds: float) -> None:
-        """Say which question the event belongs to and when it happened; done once, by the trace."""
+        """Set the run and time of the event; called once, by the trace."""
         object.__setattr__(self, "run", run)
         object.__setattr__(self, "t", seconds)
 
@@ -100,37 +100,34 @@ class Event:
         return data
 
     def add_to(self, view: GenerationView) -> None:
-        """Add what the event tells of a text that is written sentence by sentence; most tell nothing."""
+        """Add the event to the view of a generated text; by default do nothing."""
 
 
 _EVENTS: dict[str, type[Event]] = {}
 _DECISIONS: dict[str, dict[str, type[Decision]]] = {}
-
-
 _FIELDS: dict[type[Event], tuple[tuple[str, bool, Any], ...]] = {}
 
 
 def _fields(cls: type[Event]) -> tuple[tuple[str, bool, Any], ...]:
-    """Return name, whether it may be left out, and default of each field that an event type adds."""
-    if (known := _FIELDS.get(cls)) is None:
-        own = [part for part in dataclasses.fields(cls) if part.name not in ("run", "t", "details")]
-        known = tuple(
+    """Return name, omission at its default, and default of each field of a type."""
+    if cls not in _FIELDS:  # for mypy a class with its own `__hash__` is not hashable, as `cache` demands
+        _FIELDS[cls] = tuple(
             (
                 part.name,
                 part.metadata.get("omit", False),
                 part.default if part.default_factory is dataclasses.MISSING else part.default_factory(),
             )
-            for part in own
+            for part in dataclasses.fields(cls)
+            if part.name not in ("run", "t", "details")
         )
-        _FIELDS[cls] = known
-    return known
+    return _FIELDS[cls]
 
 
 @typed_event
 class Started(Event):
-    """A question was asked. `fidelity` is how close to its paper the method is with these options and this model.
+    """A question was asked; `fidelity` is how close to its paper the method is.
 
-    `prompts` are the digests, by file name, of prompts that stand in for the package's own.
+    `prompts` are the digests, by file name, of prompts that replace the package's own.
     """
 
     event: ClassVar[str] = "start"
@@ -152,7 +149,7 @@ class Started(Event):
 
 @typed_event
 class Finished(Event):
-    """The question has its answer, or failed. `stopped_by` names the budget limit that ended it early."""
+    """The question has its answer, or failed; `stopped_by` is a limit of the budget."""
 
     event: ClassVar[str] = "final"
     answer: str = ""
@@ -167,20 +164,20 @@ class Finished(Event):
 
 @typed_event
 class OfNode(Event):
-    """Something done for a node of the plan, or for the question itself where `node` is None."""
+    """Something done for a node, or for the question itself if `node` is None."""
 
     node: int | None = field(default=None, metadata=OMIT)
     depth: int | None = field(default=None, metadata=OMIT)
 
     def place(self, node: int, depth: int) -> None:
-        """Say which node the event belongs to; done by the context, before the event is recorded."""
+        """Set the node of the event; called by the context, before it is recorded."""
         object.__setattr__(self, "node", node)
         object.__setattr__(self, "depth", depth)
 
 
 @typed_event
 class Planned(Event):
-    """Nodes of a plan: a new plan, or nodes hung `under` one. `rebuilt` nodes replace all that was under it."""
+    """A new plan, or nodes added `under` a node, replacing all there if `rebuilt`."""
 
     event: ClassVar[str] = "plan"
     under: int | None = field(default=None, metadata=OMIT)
@@ -191,7 +188,7 @@ class Planned(Event):
 
 @typed_event
 class PlanRepaired(Event):
-    """Something was wrong with a plan, and was repaired or left out."""
+    """A fault of a plan was repaired or left out."""
 
     event: ClassVar[str] = "plan_issue"
     kind: str = ""
@@ -201,7 +198,7 @@ class PlanRepaired(Event):
 
 @typed_event
 class NodeStarted(Event):
-    """A node of the plan is being worked on; `resolved` is its question with references filled in."""
+    """Work on a node began; `resolved` is its question with references filled in."""
 
     event: ClassVar[str] = "node"
     id: int
@@ -211,7 +208,7 @@ class NodeStarted(Event):
 
 @typed_event
 class NodeSettled(Event):
-    """What a node of the plan came to.
+    """A node of the plan has its answer, or none.
 
     `why` is the method's reason, `branch` the part of the method that answered, `know` what the model said of its own
     knowledge. `hypothesis` is an answer guessed beforehand, `verdict` what evidence said of it, `struck` are those it
@@ -247,7 +244,7 @@ class NodeSettled(Event):
 
     @property
     def outcome(self) -> str:
-        """The verdict of the evidence, or where the answer comes from, in words for people."""
+        """The verdict of the evidence, or the source of the answer, in words."""
         if self.verdict or self.source != "external":
             return self.verdict or SOURCE_WORDS.get(self.source, self.source)
         if self.facts:
@@ -257,7 +254,7 @@ class NodeSettled(Event):
 
 @typed_event
 class Warned(Event):
-    """Something the reader of the answer should know."""
+    """A warning for the user."""
 
     event: ClassVar[str] = "warning"
     kind: str = ""
@@ -274,7 +271,7 @@ class ChainWritten(Event):
 
 @typed_event
 class ReplyParsed(Event):
-    """A step could read a reply, with `repairs`, or could not, for `error`."""
+    """A step parsed a reply, after `repairs`, or could not, because of `error`."""
 
     event: ClassVar[str] = "parse"
     step: str = ""
@@ -304,7 +301,7 @@ class PassageTruncated(Event):
 
 @typed_event
 class Decision(OfNode):
-    """A branch that a method took. Subclasses name their `kind` and the grounds as fields.
+    """A decision of a method; subclasses have a `kind`, and its grounds as fields.
 
     The methods below say how the decision is shown; a subclass overrides those that apply to it.
     """
@@ -319,36 +316,35 @@ class Decision(OfNode):
         return {"event": "decision", "run": self.run, "t": self.t, "kind": self.kind, "value": data.pop("value")} | data
 
     def shown_line(self) -> str:
-        """Return the line that is shown with the answer; "" for decisions that a tree or a text shows already."""
+        """Return the line shown with the answer; "" if a tree or a text shows it."""
         return describe_decision(self.shown_as, self.as_dict()) if self.shown_as else ""
 
     def reason(self) -> str:
-        """Return why the answer to the question itself is what it is, as far as this decided it."""
+        """Return what this decided about the final answer; "" for nothing."""
         return ""
 
     def settles(self) -> bool:
-        """Whether this decision alone gave the answer, so that the reasons of others do not count."""
+        """Tell whether this alone gave the answer, so that other reasons do not count."""
         return False
 
     def lowers_fidelity(self) -> bool:
-        """Whether it was noticed here that the run is not exactly as in the method's paper."""
+        """Tell whether the run is not exactly as in the method's paper."""
         return False
 
     def log_line(self) -> str:
-        """Return the line that a log of the run says of it; "" where it says nothing."""
+        """Return the line for the log of a run; "" for none."""
         return ""
 
     def node_record(self) -> dict[str, Any]:
-        """Return what the record of the node (`NodeSettled.details`) keeps of the decision."""
+        """Return what the decision adds to the record of its node (`NodeSettled.details`)."""
         return {}
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def decision(kind: str, *, shown_as: str = "") -> Callable[[type[_Decision]], type[_Decision]]:
-    """Register a subclass of `Decision` under a kind, as a frozen dataclass with slots and keywords only.
+    """Register a subclass of `Decision` under a kind, and make it a `typed_event`.
 
-    One that tells how the question was answered is shown with the answer, in a line that begins with `shown_as`; a
-    tree or a text shows the others.
+    With `shown_as`, it is shown with the answer in a line that begins with this label; else a tree or a text shows it.
     """
 
     def register(cls: type[_Decision]) -> type[_Decision]:
@@ -360,7 +356,7 @@ def decision(kind: str, *, shown_as: str = "") -> Callable[[type[_Decision]], ty
 
 @decision("facts_near")
 class FactsNear(Decision):
-    """The facts of the corpus nearest to a query: subject, relation, object and the id of the passage."""
+    """The facts nearest to a query: rows of subject, relation, object, passage id."""
 
     value: list[list[str]]
     query: str = ""
@@ -368,7 +364,7 @@ class FactsNear(Decision):
 
 @typed_event
 class OtherDecision(Decision):
-    """A decision of a kind that no loaded module defines: of another package's method, or of an older version."""
+    """A decision of an unregistered kind: of another package or an older version."""
 
     name: str = ""
     details: dict[str, Any] = field(default_factory=dict)
@@ -379,20 +375,20 @@ class OtherDecision(Decision):
         return head | data | self.details
 
     def shown_line(self) -> str:
-        """Return the line of the other decisions of this kind, whose fields are not those of this one."""
+        """Return the line, with the label of registered decisions of this kind."""
         labels = (cls.shown_as for cls in _DECISIONS.get(self.name, {}).values())
         return describe_decision(label, self.as_dict()) if (label := next(filter(None, labels), "")) else ""
 
 
 def decisions_of(kind: str, events: Iterable[Event]) -> list[Decision]:
-    """Return the decisions of a kind, whichever types they have."""
+    """Return the decisions of a kind, of whatever type."""
     decisions = (event for event in events if isinstance(event, Decision))
     return [decision for decision in decisions if decision.as_dict()["kind"] == kind]
 
 
 @typed_event
 class OtherEvent(Event):
-    """An event of a kind that no loaded module defines."""
+    """An event of an unregistered kind."""
 
     name: str = ""
     details: dict[str, Any] = field(default_factory=dict)
@@ -402,7 +398,7 @@ class OtherEvent(Event):
 
 
 def make_event(kind: str, fields: Mapping[str, Any]) -> Event:
-    """Build the typed event of a kind; what its type does not know is kept in `details`, or left out."""
+    """Build the typed event of a kind; unknown fields go into its `details`, if any."""
     if kind == "decision":
         return _make_decision(fields)
     if kind == "node":
@@ -415,7 +411,7 @@ def make_event(kind: str, fields: Mapping[str, Any]) -> Event:
 
 
 def _make_decision(fields: Mapping[str, Any]) -> Event:
-    """Build the first type of this kind that knows all the fields, and has all it needs."""
+    """Build the first type of this kind that has these fields and needs no others."""
     given = dict(fields)
     kind = str(given.pop("kind"))
     for cls in _DECISIONS.get(kind, {}).values():
@@ -434,7 +430,7 @@ def _split(cls: type[Event], fields: Mapping[str, Any]) -> tuple[dict[str, Any],
 
 
 def parse_event(data: Mapping[str, Any]) -> Event:
-    """Turn a JSON object of a trace into its event; raises KeyError or TypeError where it is none."""
+    """Turn a JSON object into its event; raise KeyError or TypeError if it is none."""
     fields = dict(data)
     kind, run, seconds = fields.pop("event"), fields.pop("run"), fields.pop("t")
     if not (isinstance(kind, str) and isinstance(run, str) and isinstance(seconds, int | float)):

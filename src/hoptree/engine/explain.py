@@ -1,4 +1,4 @@
-"""Decisions and answers put into words: the lines that people read, made without a model."""
+"""Put decisions and answers into words for people, without a model."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MAX_ITEMS = 10
 
 
 def describe_decision(label: str, decision: Mapping[str, Any]) -> str:
-    """Put a decision into one line: "way: Retrieval (of Direct, Plan, Reason, Retrieval)"."""
+    """Put a decision into one line: "way: Retrieval (of Direct, Plan, Retrieval)"."""
     grounds = (_describe_ground(name, value) for name, value in decision.items() if name not in _NOT_DESCRIBED)
     behind = ", ".join(filter(None, grounds))
     return f"{label}: {_describe_value(decision.get('value'))}" + (f" ({behind})" if behind else "")
 
 
 def _describe_ground(name: str, value: Any) -> str:
-    """Describe what a decision rests on; "" for what takes more than a few words, or goes without saying."""
+    """Describe a ground of a decision; "" if it is long or a plain yes."""
     if isinstance(value, bool):
         return "" if value else f"not {name}"
     if isinstance(value, Mapping):
@@ -61,14 +61,14 @@ def shorten(text: object, max_chars: int = 200) -> str:
 
 Level = Literal["well supported", "partly supported", "a guess"]
 _WELL_SUPPORTED, _PARTLY_SUPPORTED = 2 / 3, 1 / 3
-"""From so high a probability on an answer that passages hold is called well or partly supported."""
+"""The least probability of an answer that is called well, or partly, supported."""
 OWN_KNOWLEDGE = "the model answered from its own knowledge, and nothing that was read says so"
 NOT_SAID = "nothing that was read says so"
 _NOT_TOGETHER = ", but not together with what the question names"
 
 
 class _Frame(NamedTuple):
-    """The words around an answer in the language of its question; {} stands for the answer, a number or a reason."""
+    """The words around an answer in one language; {} is an answer, number or reason."""
 
     stated: str = "The answer is {}"
     yes: str = "Yes"
@@ -103,7 +103,7 @@ _FRAMES = {
         "在读过的 {} 个段落中没有找到答案。",
     ),
 }
-"""The sentence of any other language is the bare answer; remarks on it are in English."""
+"""In any other language the sentence is the bare answer, and remarks are in English."""
 
 
 def _frame_of(question: str) -> _Frame:
@@ -115,16 +115,16 @@ def _frame_of(question: str) -> _Frame:
 
 
 class Confidence(NamedTuple):
-    """How well an answer is supported, in words, with the reason."""
+    """How well an answer is supported, with the reason in words."""
 
     level: Level
     reason: str
-    probability: float | None = None  # that the answer is right, of methods that were calibrated
-    calibrated_on: str = ""  # names the questions
+    probability: float | None = None  # that the answer is right; only calibrated methods give one
+    calibrated_on: str = ""  # the questions of the calibration
 
     @property
     def is_in_sentence(self) -> bool:
-        """Whether the sentence of the answer gives the reason: "Possibly A: nothing that was read says so"."""
+        """Whether the answer's sentence gives the reason: "Possibly A: nothing … says so"."""
         return self.reason in (OWN_KNOWLEDGE, NOT_SAID)
 
     def as_dict(self) -> dict[str, Any]:
@@ -144,11 +144,11 @@ def tell_answer(
     computed: bool,
     measured: Chance | None,
 ) -> tuple[str, Confidence | None]:
-    """Return the sentence that a person reads for an answer, and how well it is supported.
+    """Return the sentence for an answer, and how well it is supported.
 
-    `nodes` are those of the tree, `evidence` what the answer rests on, `cited` what only nodes rest on, and `read`
-    counts the passages that were read. [N] in the sentence is the Nth of evidence and cited. What code
-    `computed` is held against no step.
+    `nodes` are those of the tree, `evidence` the passages behind the answer, `cited` those only behind nodes, and
+    `read` the number of passages that were read. [N] in the sentence is the Nth of evidence and cited. An answer that
+    code `computed` is not compared with the last step.
     """
     frame = _frame_of(question)
     if not answer:
@@ -159,7 +159,7 @@ def tell_answer(
     asked_nodes = [node for node in nodes if node.id]
     steps = [node for node in asked_nodes if node.answer]
     backed = [node for node in steps if node.verdict == "supported" or node.source in ("external", "synthesis")]
-    complete = bool(steps) and len(backed) == len(asked_nodes)  # what is open may be what the answer needs
+    complete = bool(steps) and len(backed) == len(asked_nodes)  # the answer may need a step without an answer
     if source == "internal" or (not holding and not complete):
         recalled = source == "internal"
         confidence = Confidence("a guess", OWN_KNOWLEDGE if recalled else NOT_SAID, *measured or ())
@@ -173,7 +173,7 @@ def tell_answer(
     numbers = {passage.id: place for place, passage in enumerate(passages)}
     agreeing = [node for node in backed if node is not contrary]
     rested = {numbers[name] for node in agreeing for name in node.evidence if name in numbers}
-    if complete and rested and any(node.answer == answer for node in agreeing):  # others only hold the same names
+    if complete and rested and any(node.answer == answer for node in agreeing):  # other passages only share the name
         holding = [place for place in holding if place in rested]
     named = (numbers[name] for node in agreeing for name in node.evidence[:1] if name in numbers)
     asked = next((node.resolved for node in reversed(steps) if node.answer == answer and node.resolved), question)
@@ -181,18 +181,18 @@ def tell_answer(
 
 
 def _holding(question: str, answer: str, evidence: Sequence[Passage]) -> tuple[list[int], bool]:
-    """Return the places of the passages that hold an answer, and whether some hold a name of the question too."""
-    from hoptree.text.grounding import held_parts, holding  # not before there is an answer
+    """Return the places of passages with an answer, and if any has a name asked about."""
+    from hoptree.text.grounding import held_parts, holding  # imported late, so that the first call starts sooner
 
     stating = holding(answer, question, evidence)
     ids = stating or holding(answer, "", evidence)
-    if not ids:  # its parts stand in several passages
+    if not ids:  # several passages may hold its parts
         stating = ids = {name for part in held_parts(answer, evidence) for name in holding(part, "", evidence)}
     return [place for place, passage in enumerate(evidence) if passage.id in ids], bool(stating)
 
 
 def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed: Sequence[TreeNode]) -> TreeNode | None:
-    """Return the one last step if it is backed and says something else."""
+    """Return the only last step if it is backed and its answer contradicts."""
     needed = {ref for node in nodes for ref in node.refs}
     ends = [node for node in nodes if node.id not in needed and not node.children]
     if len(ends) != 1 or not all(node.id for node in nodes) or not any(node is ends[0] for node in backed):
@@ -200,7 +200,7 @@ def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed:
     (end,) = ends
     if end.answer == answer:
         return None
-    from hoptree.text.comparison import contradicts  # most answers are that of the last step
+    from hoptree.text.comparison import contradicts  # rarely needed: most answers are that of the last step
 
     return end if contradicts(question, answer, end.resolved or end.question, end.answer) else None
 
@@ -208,7 +208,7 @@ def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed:
 def _weigh_support(
     answer: str, holding: int, stated: bool, backed: int, steps: int, against: str, measured: Chance | None
 ) -> Confidence:
-    """Say how well passages support an answer: `backed` of its `steps` rest on what was read."""
+    """Return how well passages support an answer and `backed` of its `steps`."""
     several = holding > 1
     if steps > 1:
         of_all = f"each of its {steps} steps rests" if backed == steps else f"only {backed} of its {steps} steps rest"
@@ -234,8 +234,8 @@ def _weigh_support(
 
 
 _FROM = {"internal": "own knowledge", "external": "documents", "synthesis": "its sub-questions", "graph": "the graph"}
-_MAX_QUOTE_CHARS, _MAX_WORD_CHARS = 300, 30  # a cut spares no longer word: Chinese has no spaces
-_MAX_CITATIONS = 4  # two things compared, by two steps each
+_MAX_QUOTE_CHARS, _MAX_WORD_CHARS = 300, 30  # longer words are cut apart, since Chinese has no spaces
+_MAX_CITATIONS = 4  # enough for a comparison of two things in two steps each
 _MAX_SPAN_WORDS, _MAX_SPAN_CHARS = 12, 200  # a longer answer is a sentence itself
 _PREPOSITIONS = "in|at|on|from|to|for|with|by|under|of|near|after|about|into|as"
 _VERBS = (
@@ -260,7 +260,7 @@ _DID = lazy_re(rf"(?P<subject>.+?)\s(?P<verb>{_VERBS})(?P<rest>(?:\s.+)?)", re.D
 _WAS = lazy_re(rf"(?P<verb>is|was|are|were)\s(?P<subject>.+)\s(?P<part>{_PARTICIPLES})(?P<rest>(?:\s.+)?)", re.DOTALL)
 _NO_SUBJECT = lazy_re(r"\b(?:the|an?|of|his|her|its|their|this|that|first|last|being)\Z", re.IGNORECASE)
 _LONG_REST = lazy_re(rf"\d|\b(?:who|whose|which|that|prior|before|after|while|(?:{_PREPOSITIONS})\Z)\b|(?:\s\S+){{6}}")
-"""What stands behind a verb and would come between it and the answer."""
+"""Words after the verb that are too long to stand between it and the answer."""
 _PLACE = lazy_re(r"(?:where|when|(?:(?P<given>in|at|on)\s(?:which|what)(?:\s[a-z]+){1,3}?))\s", re.IGNORECASE)
 _IDENTITY = lazy_re(r"(?:who|what)\s(?P<verb>is|was|are|were)\s(?P<subject>(?:the\s|[A-Z]).+)", re.IGNORECASE)
 _HAS = r"(?:has|had)\b(?!\s(?:(?-i:[A-Z])|s?he\b|they\b|it\b))"  # in "Who has Ada met?" the answer is no subject
@@ -272,13 +272,13 @@ _DAY = lazy_re(rf"\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTHS})\b.*|(?:{_MON
 _YEAR = lazy_re(rf"(?:(?:{_MONTHS}),?\s)?(?:the\s)?\d{{3,4}}s?(?:\s(?:BC|AD|BCE|CE))?")
 _AT = lazy_re(r".*\b(?:University|College|School|Institute|Academy|Hospital|Stadium|Airport|Museum|Theat(?:re|er))\b.*")
 _LED = lazy_re(rf"(?:{_PREPOSITIONS})\s", re.IGNORECASE)
-CITATIONS = lazy_re(r"(?<!\S)(?:\[\d+\])+")  # argv[1] is none; the page's words.js has the same
+CITATIONS = lazy_re(r"(?<!\S)(?:\[\d+\])+")  # not in argv[1]; the page's words.js has the same pattern
 
 
 def state_answer(question: str, answer: str) -> str:
-    """Put an answer into a sentence with the words of its question, without a full stop.
+    """Put an answer into a sentence of its question's words, without a full stop.
 
-    Only forms that code turns round safely; else "The answer is …", in German and Chinese too, or the bare answer.
+    Only safe forms are inverted; else it is "The answer is …", in German and Chinese too, or the bare answer.
     """
     from hoptree.text.comparison_questions import asks_twice
 
@@ -305,7 +305,7 @@ def _without_rivals(question: str) -> str:
 
 
 def _state_place(asked: str, answer: str) -> str:
-    """Turn round where, when and "in which": X died in A."""
+    """Invert where, when and "in which": X died in A."""
     head = _PLACE.match(asked)
     if head is None:
         return ""
@@ -328,7 +328,7 @@ def _state_place(asked: str, answer: str) -> str:
 
 
 def _preposition(answer: str, *, when: bool, given: str) -> str:
-    """Return what leads to a place or a time in a sentence; "" where the answer has it, or none is sure."""
+    """Return the preposition before a place or time; "" if none is certain or needed."""
     if _LED.match(answer):
         return ""
     if given and not _DAY.fullmatch(answer):
@@ -341,7 +341,7 @@ def _preposition(answer: str, *, when: bool, given: str) -> str:
 
 
 def _state_identity(asked: str, answer: str) -> str:
-    """Turn round "Who is the X of Y": the X of Y is A."""
+    """Invert "Who is the X of Y": the X of Y is A."""
     match = _IDENTITY.fullmatch(asked)
     if match is None or re.search(rf"\b(?:{_PREPOSITIONS}|{_PARTICIPLES}|called|known|named|like)\Z", asked):
         return ""
@@ -363,10 +363,10 @@ def _state_subject(asked: str, answer: str) -> str:
 def cite_answer(
     question: str, answer: str, places: Sequence[int], passages: Sequence[Passage], *, asked: str = ""
 ) -> str:
-    """Return the sentence for an answer that rests on passages, with their numbers in brackets.
+    """Return the sentence for an answer, with a quotation and numbers of passages.
 
-    `places`, from 0, are those of the passages to cite, in ascending order. The sentence that states the answer is
-    quoted, with the number of its passage first behind it: the one nearest to `asked`, the last sub-question.
+    `places`, from 0, are those of the passages to cite, in ascending order. Of the sentences that state the answer, the
+    one nearest to `asked`, the last sub-question, is quoted; the number of its passage follows it.
     """
     from hoptree.text.grounding import find_quote
 
@@ -377,12 +377,13 @@ def cite_answer(
         return f"{stated}{_marks(cited)}{frame.stop}"
     place = next(place for place in places if passages[place].id == quote.passage)
     before, after = [other for other in cited if other < place], [other for other in cited if other > place]
-    quoted = cut_around(CITATIONS.sub("[…]", quote.text), answer, _MAX_QUOTE_CHARS)  # they are of another list
+    # Citations in the passage refer to a list of its own.
+    quoted = cut_around(CITATIONS.sub("[…]", quote.text), answer, _MAX_QUOTE_CHARS)
     return f"{frame.quote.format(f'{stated}{_marks(before)}', quoted)}{_marks([place, *after])}"
 
 
 def tree_lines(tree: Iterable[TreeNode], depth: int = 0) -> Iterator[str]:
-    """Yield a line for each sub-question, indented below the one that it belongs to."""
+    """Yield a line for each sub-question, indented by its depth."""
     for node in tree:
         source = node.verdict or ("a guess" if node.source == "fallback" else _FROM.get(node.source, ""))
         origin = f" ({source})" if source and node.answer else ""
@@ -391,7 +392,7 @@ def tree_lines(tree: Iterable[TreeNode], depth: int = 0) -> Iterator[str]:
 
 
 def result_text(result: Result) -> str:
-    """Return a result as a person reads it: the sentence, the answer, the tree and what was read."""
+    """Return a result as text: the sentence, the answer, the tree and the passages."""
     lines = [result.sentence] if result.sentence else []
     lines.append(f"Answer: {result.answer or 'none'}")
     if support := result.support:
@@ -434,7 +435,7 @@ def _marks(places: Sequence[int]) -> str:
 
 
 def cut_around(text: str, answer: str, max_chars: int) -> str:
-    """Return a text on one line, cut to the words around an answer where it is long."""
+    """Return a text on one line, cut to the words around an answer if it is long."""
     text = " ".join(text.split())
     if len(text) <= max_chars:
         return text

@@ -1,4 +1,4 @@
-"""How a text came about sentence by sentence: doubts, searches, memory, and what was rewritten."""
+"""How a text was generated: its sentences, doubts, searches and memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hoptree.text.names import fold
 if TYPE_CHECKING:
     from hoptree.engine.events import Event
 
-_KEPT = ("added", "surer")  # what becomes of a fact that is in memory from then on
+_KEPT = ("added", "surer")  # outcomes of a fact that memory keeps
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name that could be searched for, how sure the model was of it, and the filter that dropped it, if one did."""
+    """A candidate name, the model's confidence, and the filter that dropped it."""
 
     name: str
     kind: str
@@ -28,7 +28,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class ReadFact:
-    """A fact that was read: where it stands, what became of it, and in which sentence's turn (from 1) it was read."""
+    """A fact that was read, its source and outcome; `turn` is the sentence, from 1."""
 
     fact: tuple[str, ...]
     confidence: float | None
@@ -45,9 +45,9 @@ class ReadFact:
 
 @dataclass(frozen=True, slots=True)
 class SubQuery:
-    """What was searched for, and what came; `search` is the number of that search among all of the trace.
+    """A query and its passages; `search` is the number of the search in the trace.
 
-    `repeated` says that it was searched for before.
+    `repeated` says that the same was searched for before.
     """
 
     query: str
@@ -59,10 +59,10 @@ class SubQuery:
 
 @dataclass(slots=True)
 class Part:
-    """One sentence of the text, and all that was done about it if it was in doubt.
+    """A sentence of the text, and what was done about it if it was in doubt.
 
-    `shown` are the facts that stood before the question when it was written `again`, `tried` the passages it was
-    written with, one at a time, with the spread that each left. `kept` is None where the run ended before it was known.
+    `shown` are the facts in the prompt when it was written `again`; `tried` are the passages it was written with, one
+    at a time, each with the spread it left. `kept` is None if the run ended before it was known.
     """
 
     turn: int
@@ -87,7 +87,7 @@ class Part:
 
     @property
     def outcome(self) -> str:
-        """What became of the sentence, where that needs saying."""
+        """What became of the sentence, in words; "" if it simply stays."""
         undoubted = not self.said.triggered or self.replaced
         if self.kept is False:
             if undoubted:
@@ -107,10 +107,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """The parts of a text in order, what was searched for before the first, and what memory held at the end.
+    """The parts of a text in order, the searches before them, and the final memory.
 
-    `conflicts` are groups of facts that contradict each other, each with its passage; `answers` are those that were
-    weighed, with their spread, and `taken` tells which counts.
+    `conflicts` are groups of contradicting facts, each with its passage; `answers` are the compared ones with their
+    spread, and `taken` names the chosen one.
     """
 
     parts: tuple[Part, ...]
@@ -126,23 +126,23 @@ class Writing:
 
     @property
     def explained(self) -> str:
-        """What was held against a threshold, and "" where no sentence was."""
+        """What was compared with the threshold, in words; "" without a sentence."""
         return MEASURES[self.parts[0].said.measure] if self.parts else ""
 
     @property
     def told_by(self) -> str:
-        """What tells the doubt of each word, in nats; "" where nothing does."""
+        """The measure of each word's doubt, in nats; "" if there is none."""
         words = [word for part in self.parts for word in part.said.words if word.doubt is not None]
         return "" if not words else "entropy" if any(word.entropy is not None for word in words) else "−ln p"
 
     @property
     def skips(self) -> int:
-        """Searches that memory spared."""
+        """The number of searches that memory made unnecessary."""
         return sum(part.skipped is not None for part in self.parts)
 
 
 def read_writing(events: Iterable[Event]) -> Writing | None:
-    """Return how the text of a trace came about; None if nothing was doubted."""
+    """Return how the text of a trace was generated; None if it has no such sentences."""
     view = GenerationView()
     for event in events:
         event.add_to(view)
@@ -150,7 +150,7 @@ def read_writing(events: Iterable[Event]) -> Writing | None:
 
 
 class GenerationView:
-    """A text as it is written; events add themselves to it in their order."""
+    """The state of a text while its events, in their order, add themselves."""
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
@@ -172,14 +172,14 @@ class GenerationView:
         return self.parts[-1] if self.parts else Part(0, SentenceView(""))
 
     def write(self, sentence: SentenceView, *, rewritten: bool = False) -> None:
-        """Add a sentence, or what was written again in place of the last one."""
+        """Add a sentence, or the text that replaces the last one."""
         if not rewritten:
             self.parts.append(Part(len(self.parts) + 1, sentence))
         elif sentence.text:
             self.part.again = sentence
 
     def ask(self, query: str, sought: Sequence[str] = (), *, repeated: bool = False) -> None:
-        """Add what is to be searched for because of the last sentence."""
+        """Add a query that the last sentence caused."""
         self.part.queries.append(SubQuery(query, tuple(map(str, sought)), repeated))
 
     def mask(self, beta: Any) -> None:
@@ -200,14 +200,14 @@ class GenerationView:
         self._searches += 1
 
     def read_fact(self, fact: Sequence[str], confidence: Any, passage: Any, sentence: Any, outcome: str) -> None:
-        """Add a fact that was read, and remember it where memory does."""
+        """Add a fact that was read, and remember it if memory kept it."""
         read = self._fact(fact, confidence, passage, sentence, outcome)
         self.part.facts.append(read)
         if outcome in _KEPT:
             self._held[tuple(map(fold, read.fact))] = read
 
     def use_fact(self, fact: Sequence[str], confidence: Any, passage: Any, sentence: Any) -> None:
-        """Add a fact of memory that spared a search."""
+        """Add a fact of memory that made a search unnecessary."""
         self.part.skipped = self._fact(fact, confidence, passage, sentence, "used")
 
     def _fact(self, fact: Sequence[str], confidence: Any, passage: Any, sentence: Any, outcome: str) -> ReadFact:
@@ -231,7 +231,7 @@ class GenerationView:
         )
 
     def _mark_kept(self) -> None:
-        """Mark sentences that the text has, behind those before; without an end, only the last may not be kept."""
+        """Mark the sentences in the final text; before its end, all but a doubted last."""
         at = 0
         for part in self.parts:
             if self.final_text is None:

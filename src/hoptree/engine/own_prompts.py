@@ -1,4 +1,4 @@
-"""Prompts of one's own: a folder of files that stand in for those of the package, by name."""
+"""A user's own prompts: a folder of files that replace the package's by name."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import ConfigError, InputError, closest
+from hoptree.core.errors import ConfigError, InputError, closest, did_you_mean
 from hoptree.core.lazy import lazy_re
 from hoptree.engine.prompts import SECTIONS_HINT, packaged_names, packaged_text, read_prompt, read_rows, split_lines
 from hoptree.engine.registry import Method, list_methods, load_method
 
 _SHARED = "shared"
-_START = "Write ours as a start: hoptree methods prompts NAME --out FOLDER."
+_START = "Write our prompts as a start: hoptree methods prompts NAME --out FOLDER."
 _HEADER = lazy_re(r"^[ \t]*---[ \t]*\w.*$", re.MULTILINE)
 _KNOWN_HEADERS = ("--- system", "--- user", "--- assistant")
-_IDENTIFIER = lazy_re(r"\{([^\W\d]\w*)\}")  # wider than what is filled in, so that {Question} is no silent text
+_IDENTIFIER = lazy_re(r"\{([^\W\d]\w*)\}")  # wider than the variables that are filled in, so that {Question} is refused
 
 
 @dataclass(frozen=True, slots=True)
 class OwnPrompts:
-    """Texts by file name, as under `hoptree/prompts`; those that are the same as ours are left out.
+    """Texts by file name, as under `hoptree/prompts`, without those that equal ours.
 
-    `shared/FILE` stands in for a prompt that methods share, `METHOD/FILE` for the prompt of one method, also where that
-    has none of its own and takes the shared one.
+    `shared/FILE` replaces a prompt that methods share, `METHOD/FILE` the prompt of one method, even if the method
+    itself uses the shared one.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -36,14 +36,14 @@ class OwnPrompts:
         """Return the digests, by file name, of the texts that a method may use."""
         if not self.texts:
             return {}
-        method = load_method(method.name) or method  # parts of a method run under its name
+        method = load_method(method.name) or method  # parts of a method run under the method's name
         names = {name for used in files_of(method) for name in (used, f"{method.name}/{used.partition('/')[2]}")}
         used = sorted(name for name in self.texts if name in names)
         return {name: hashlib.sha256(self.texts[name].encode("utf-8")).hexdigest()[:8] for name in used}
 
 
 def open_prompts(given: str | Path | OwnPrompts | None) -> OwnPrompts:
-    """Read a folder of prompts and refuse what is not ours to replace; one that was read already is returned."""
+    """Read and check a folder of prompts; `OwnPrompts` are returned unchanged."""
     if given is None or isinstance(given, OwnPrompts):
         return given or OwnPrompts()
     folder = Path(given)
@@ -68,7 +68,7 @@ def open_prompts(given: str | Path | OwnPrompts | None) -> OwnPrompts:
 
 
 def files_of(method: Method) -> tuple[str, ...]:
-    """Return the names of all prompts and demonstrations of the package that a method uses, its own first."""
+    """Return the package's prompts and demonstrations of a method, its own first."""
     known = packaged_names()
     own = [name for name in known if name.startswith(f"{method.name}/")]
     shared = (f"{_SHARED}/{name}" for name in _shared_files(method))
@@ -76,17 +76,17 @@ def files_of(method: Method) -> tuple[str, ...]:
 
 
 def _shared_files(method: Method) -> list[str]:
-    """Return the shared files that a method uses: all of them for one of another package that names none."""
+    """Return the shared files of a method: all if another package's method names none."""
     if not method.shared_prompts and not method.run.__module__.startswith("hoptree."):
         return [name.partition("/")[2] for name in packaged_names() if name.startswith(f"{_SHARED}/")]
     return [name if "." in name else f"{name}.txt" for name in method.shared_prompts]
 
 
 def write_prompts(method: Method, folder: Path) -> list[Path]:
-    """Write what a method's prompts are made from under its own name; refuse where a file is there already."""
+    """Write the prompts of a method under its own name; raise if a file exists."""
     texts = {folder / method.name / name.partition("/")[2]: packaged_text(name) or "" for name in files_of(method)}
     if taken := next((path for path in texts if path.exists()), None):
-        raise InputError(f"{taken} is there already.", "Choose another folder, or move the file away.")
+        raise InputError(f"{taken} exists already.", "Choose another folder, or move the file away.")
     try:
         (folder / method.name).mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
@@ -99,7 +99,7 @@ def write_prompts(method: Method, folder: Path) -> list[Path]:
 
 
 def _stands_for(folder: Path, name: str) -> str:
-    """Return the text of the package that a file stands in for."""
+    """Return the package's text that a file replaces; raise ConfigError without one."""
     if (text := _find_ours(name)) is not None:
         return text
     owner, _, file = name.partition("/")
@@ -114,28 +114,28 @@ def _stands_for(folder: Path, name: str) -> str:
     if not file and named:
         raise ConfigError(f"{folder / name} stands in no method's folder.", f"Did you mean {' or '.join(named[:3])}?")
     if file and method is None and owner not in owners:
-        close = closest(owner.casefold(), [*(known.name for known in list_methods()), *sorted(owners)])
-        raise ConfigError(f"{folder / owner} has no method's name.", f"Did you mean {close}?" if close else _START)
+        names = [*(known.name for known in list_methods()), *sorted(owners)]
+        raise ConfigError(f"{folder / owner} has no method's name.", did_you_mean(owner.casefold(), names, _START))
     if method:
         used = [used.partition("/")[2] for used in files_of(method)]
         hint = f"{owner} uses {', '.join(used)}."
-        meant = [] if named else _spelled_alike(owner, file, used)  # another method's file is no misspelling
+        meant = [] if named else _closest_file(owner, file, used)  # the name of another method's file is no misspelling
     else:
         used, hint = [known.partition("/")[2] for known in packaged_names() if known.startswith(f"{owner}/")], _START
-        meant = named[:3] or _spelled_alike(owner, file, used)
+        meant = named[:3] or _closest_file(owner, file, used)
     remedy = f"Did you mean {' or '.join(meant)}?" if meant else hint
     raise ConfigError(f"{folder / name} is no prompt and no file of demonstrations that is used.", remedy)
 
 
-def _spelled_alike(owner: str, file: str, used: Sequence[str]) -> list[str]:
-    """Return the file whose name without its ending is nearest, if one is near."""
+def _closest_file(owner: str, file: str, used: Sequence[str]) -> list[str]:
+    """Return the file with the most similar stem, if one is similar."""
     stems = {Path(name).stem: name for name in used}
     close = closest(Path(file).stem.casefold(), stems)
     return [f"{owner}/{stems[close]}"] if close else []
 
 
 def _find_ours(name: str) -> str | None:
-    """Return the text of the package for OWNER/FILE, that of the shared file where a method uses it."""
+    """Return the package's text for OWNER/FILE, or of a shared file of the method."""
     if name in packaged_names():
         return packaged_text(name)
     owner, _, file = name.partition("/")
@@ -144,13 +144,13 @@ def _find_ours(name: str) -> str | None:
 
 
 def _check_prompt(path: Path, text: str, ours: str) -> None:
-    """Refuse a prompt that does not take the variables of ours, or has text outside its sections."""
+    """Refuse a prompt with other variables than ours, or text outside its sections."""
     for line in _HEADER.findall(text):
         if line not in _KNOWN_HEADERS:
             cause = f"{path} has the unknown section '{line}'."
             raise ConfigError(cause, f"{SECTIONS_HINT} Nothing follows these words.")
     takes = read_prompt(path.name, ours).variables
-    prompt = read_prompt(str(path), f"{text}\n")  # with it a header at the end of the file is one
+    prompt = read_prompt(str(path), f"{text}\n")  # a header needs a line end, even at the end of the file
     form = f"It takes {', '.join(f'{{{name}}}' for name in sorted(takes)) or 'no variables'}."
     if unknown := sorted(set(_IDENTIFIER.findall(text)) - takes):
         close = closest(unknown[0].casefold(), sorted(takes))
@@ -165,7 +165,7 @@ def _check_prompt(path: Path, text: str, ours: str) -> None:
 
 
 def _check_demonstrations(path: Path, text: str, ours: str) -> None:
-    """Refuse lines that are not like ours: the same fields, of the same kinds, and the same names of strategies."""
+    """Refuse lines with other fields, types or names of strategies than ours."""
     model = read_rows(ours)
     rows = []
     for number, line in split_lines(text):
@@ -184,7 +184,7 @@ def _check_demonstrations(path: Path, text: str, ours: str) -> None:
 
 
 def _alike(value: Any, ours: Any) -> bool:
-    """Whether a value has the fields of ours; those of an object inside may be any, those in a list may not."""
+    """Tell whether a value has our fields, also in lists, but not in nested objects."""
     if not isinstance(ours, dict) or not isinstance(value, dict) or value.keys() != ours.keys():
         return False
     for name, part in ours.items():

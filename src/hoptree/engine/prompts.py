@@ -1,4 +1,4 @@
-"""Prompt files, known by the hash of their text, and passages shown in them."""
+"""Prompt files, identified by a hash of their text, and passages in prompts."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _PROMPTS = Path(__file__).parent.parent / "prompts"  # importlib.resources is sl
 _VARIABLE = lazy_re(r"\{([a-z_]+)\}")
 _SECTION = lazy_re(r"^--- (system|user|assistant)\n", re.MULTILINE)
 SECTIONS_HINT = "Write --- system, --- user and --- assistant on lines of their own; the last one is --- user."
-# What chat templates use to tell turns apart; in a text from outside it must not look like a turn.
-# Every branch begins with a letter of its own, which lets `re` skip the text between them.
+# The control tokens of chat templates, with which a text from outside could imitate a turn.
+# Every branch begins with another character, which lets `re` skip the text between matches.
 _CONTROL = lazy_re(r"<(?=\||/?(?:s|start_of_turn|end_of_turn|bos|eos)>)|>(?<=\|>)|\[(?=/?INST\])", re.IGNORECASE)
 
 
@@ -43,26 +43,26 @@ def _filled(part: Message, items: tuple[tuple[str, str], ...]) -> Message:
     return Message(part.role, _VARIABLE.sub(lambda match: plain(values[match[1]]), part.content))
 
 
-_filled_again = lru_cache(maxsize=256)(_filled)  # fills in worked examples, which are the same for every question
+_filled_cached = lru_cache(maxsize=256)(_filled)  # for worked examples, which are the same for every question
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A prompt ready to be sent, the template it came from, and the beginning that is always the same."""
+    """A prompt ready to be sent, its template, and the beginning that never changes."""
 
     messages: tuple[Message, ...]
     template: str
     opening: tuple[Message, ...] = ()
 
     def follow_up(self, reply: str, correction: str) -> Filled:
-        """The same conversation after a reply that could not be used, and what was wrong with it."""
+        """Return the prompt for a second attempt, with the bad reply and a correction."""
         turns = (Message("assistant", plain(reply)), Message("user", plain(correction)))
         return Filled(self.messages + turns, self.template + FOLLOW_UP, self.opening)
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One prompt file: a section a turn, instructions first and what changes last, for the sake of prefix caches."""
+    """A prompt file: a section a turn, instructions first, as prefix caches need."""
 
     name: str
     digest: str
@@ -71,18 +71,18 @@ class Prompt:
 
     @property
     def template(self) -> str:
-        """How calls, training rows and adapters name it; changes with its text."""
+        """The name in calls, training rows and adapters, which changes with the text."""
         return f"{self.name}@{self.digest}"
 
     def fill(self, *, shots: Sequence[Shot] = (), **values: str) -> Filled:
-        """Put the values in, all in one pass: text inside a value is never taken for a variable or a turn.
+        """Fill in the values in one pass: text in a value is no variable and no turn.
 
-        `shots` are worked examples: the last turn filled with their values, and the reply it should get.
+        `shots` are worked examples: values for the last turn, and the reply to it.
         """
         *before, last = self.sections
         turns = [self._turn(part, values) for part in before]
         for given, reply in shots:
-            turns += (self._turn(last, given, _filled_again), Message("assistant", reply))
+            turns += (self._turn(last, given, _filled_cached), Message("assistant", reply))
         turns.append(self._turn(last, values))
         return Filled(tuple(turns), self.template, _opening(before if shots else self.sections))
 
@@ -104,19 +104,19 @@ def _opening(sections: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def plain(text: str) -> str:
-    """The text with chat-template control tokens broken up."""
+    """Return the text with the control tokens of chat templates broken up."""
     if "<" not in text and "|>" not in text and "[" not in text:
         return text
     return _CONTROL.sub(lambda match: match[0] + " " if match[0] in "<[" else " " + match[0], text)
 
 
 _in_use: ContextVar[tuple[str, Mapping[str, str]]] = ContextVar("prompts", default=("", {}))
-"""The method at work, and the texts that stand in for the package's by file name."""
+"""The running method, and the texts that replace the package's by file name."""
 
 
 @contextmanager
 def using_prompts(texts: Mapping[str, str], method: str) -> Iterator[None]:
-    """Have a method's prompts and demonstrations read from these texts first, in this task and those it starts."""
+    """Prefer these texts to the package's, in this task and those it starts."""
     token = _in_use.set((method, texts))
     try:
         yield
@@ -125,7 +125,7 @@ def using_prompts(texts: Mapping[str, str], method: str) -> Iterator[None]:
 
 
 def prompt_for(method: str, step: str) -> Prompt:
-    """Return a method's prompt for a step, or the one that all methods share."""
+    """Return a method's prompt for a step, or the shared one."""
     for name in (f"{method}/{step}", f"shared/{step}"):
         if (text := prompt_text(f"{name}.txt")) is not None:
             return read_prompt(name, text)
@@ -135,7 +135,7 @@ def prompt_for(method: str, step: str) -> Prompt:
 
 
 def read_demonstrations(name: str, method: str = "") -> str:
-    """Return the text of a file of demonstrations, of the method at work if it has its own, or of all methods."""
+    """Return demonstrations: those of `method` or the running one, else the shared."""
     for folder in (method or _in_use.get()[0], "shared"):
         if (text := prompt_text(f"{folder}/{name}")) is not None:
             return text
@@ -144,9 +144,9 @@ def read_demonstrations(name: str, method: str = "") -> str:
 
 
 def split_lines(text: str) -> list[tuple[int, str]]:
-    """Return the lines of a file of demonstrations with their numbers, without empty ones.
+    """Return the non-empty lines of a file of demonstrations with their numbers.
 
-    Only a line feed ends a line: JSON texts may hold the other characters at which `splitlines` splits.
+    Only a line feed ends a line: JSON texts may hold other characters at which `splitlines` splits.
     """
     return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
@@ -157,21 +157,21 @@ def read_rows(text: str) -> list[Any]:
 
 
 def prompt_text(name: str) -> str | None:
-    """Return the text of a file as under `hoptree/prompts`; None where there is no such file."""
+    """Return the text of a file, the user's own or the package's; None without one."""
     _, texts = _in_use.get()
     return texts[name] if name in texts else packaged_text(name)
 
 
 @cache
 def packaged_text(name: str) -> str | None:
-    """Return the text of a file of the package; None where there is no such file."""
+    """Return the text of a file under `hoptree/prompts`; None without such a file."""
     path = _PROMPTS / name
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 @cache
 def packaged_names() -> tuple[str, ...]:
-    """Return the names of all prompts and demonstrations of the package, as METHOD/FILE."""
+    """Return all prompts and demonstrations of the package, as METHOD/FILE."""
     folders = (folder for folder in _PROMPTS.iterdir() if folder.is_dir())
     return tuple(sorted(f"{folder.name}/{file.name}" for folder in folders for file in folder.iterdir()))
 
@@ -188,7 +188,7 @@ def prompts_digest(method: str) -> str:
 
 @lru_cache(maxsize=512)
 def read_prompt(name: str, text: str) -> Prompt:
-    """Split a prompt text into its sections; a text without any is one user turn."""
+    """Split a prompt text into its sections; a text without headers is one user turn."""
     parts = _SECTION.split(text)
     if len(parts) == 1:
         parts = ["", "user", text]
@@ -203,7 +203,7 @@ def read_prompt(name: str, text: str) -> Prompt:
 
 
 MAX_WORDS = 350  # words of a passage that a prompt shows, as in IRCoT
-_MAX_ID_WORDS = 8  # titles and names of files have few
+_MAX_ID_WORDS = 8  # titles and file names are shorter
 _SENTENCE = lazy_re(r"(?<=[.!?])\s+")
 _ADDRESSES_MODEL = lazy_re(
     r"rag[\s\\_-]*required"
@@ -224,7 +224,7 @@ _ADDRESSES_MODEL = lazy_re(
 _LOOKALIKES = str.maketrans(
     "аеіјоорсѕухԁһԛԝАВЕІЈКМНОРСЅТУХαιορνΑΒΕΗΙΚΜΝΟΡΤΥΧΖıİ", "aeijoopcsyxdhqwABEIJKMHOPCSTYXaiopvABEHIKMNOPTYXZiI"
 )
-"""Cyrillic, Greek and Turkish letters that look like Latin ones, with which an order may be disguised."""
+"""Cyrillic, Greek and Turkish letters that look like Latin ones and may disguise an order."""
 _LOOKALIKE = lazy_re(f"[{''.join(map(chr, _LOOKALIKES))}]")
 _SAYING = ("answer", "output", "respond", "reply", "print", "say", "write")
 _ORDER_WORDS = (
@@ -233,7 +233,7 @@ _ORDER_WORDS = (
     *(f"{verb} {word}" for verb in _SAYING for word in ("only", "with", "just", "exactly", "nothing", "the ", ":")),
     *(f"{verb}{word}" for verb in _SAYING for word in ("only", "with", "exactly", ":")),
 )
-"""Whatever `_ADDRESSES_MODEL` matches holds one of these, in small letters and with single spaces."""
+"""Every match of `_ADDRESSES_MODEL` contains one of these, in lower case and with single spaces."""
 _NON_WORDS = lazy_re(r"[\W_]+")
 
 
@@ -243,10 +243,10 @@ def show_passages(ctx: Context | None, passages: Sequence[Passage], *, titles: b
 
 
 def show_texts(ctx: Context | None, passages: Sequence[Passage], *, titles: bool) -> list[str]:
-    """Return the text of each passage as a prompt shows it, with its title where there is one.
+    """Return the text of each passage for a prompt, with its title if it has one.
 
-    Retrieved text is untrusted: sentences that give orders to the model are left out, with a warning unless there is
-    no context to warn in.
+    Retrieved text is untrusted: sentences that give orders to the model are left out, with a warning if there is a
+    context.
     """
     shown = []
     for passage in passages:
@@ -269,7 +269,7 @@ def number_lines(texts: Iterable[str]) -> str:
 
 
 def show_line(ctx: Context, line: str, *, what: str) -> str:
-    """Return a line of a list from outside without what gives orders, as `show_passages` does."""
+    """Return a line of an untrusted list without orders to the model."""
     text, orders = _without_orders(line)
     if orders:
         ctx.emit(TextQuarantined(passage=what, sentences=list(orders)))
@@ -282,15 +282,15 @@ def _name(passage: Passage) -> str:
 
 
 def is_readable_id(text: str) -> bool:
-    """Whether a model may read the id of a passage: whoever wrote the document may have put an order into it."""
-    spaced = _NON_WORDS.sub(" ", text)  # names of files have other signs in the place of spaces
+    """Tell whether a passage id may be shown to a model: short and without orders."""
+    spaced = _NON_WORDS.sub(" ", text)  # file names have other characters instead of spaces
     orders = any(_ADDRESSES_MODEL.search(_as_read(form)) for form in (text, spaced))
     return not orders and len(text.split()) <= _MAX_ID_WORDS
 
 
 @lru_cache(maxsize=4096)
 def _body(text: str) -> tuple[str, int, tuple[str, ...]]:
-    """Return the words of a passage that are shown, how many it has, and its sentences that address a model."""
+    """Return a passage's shown words, its number of words, and sentences left out."""
     text, orders = _without_orders(text)
     words = text.count(" ") + 1 if text else 0
     return text if words <= MAX_WORDS else " ".join(text.split(" ", MAX_WORDS)[:MAX_WORDS]), words, orders
@@ -298,8 +298,8 @@ def _body(text: str) -> tuple[str, int, tuple[str, ...]]:
 
 @lru_cache(maxsize=4096)
 def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return the text without its sentences that address a model, and those; cached, since passages come again."""
-    text = _on_one_line(text)  # an order broken over two lines is one
+    """Return the text without sentences that give orders to a model, and these."""
+    text = _on_one_line(text)  # so that an order on two lines is found
     plain = text.lower() if text.isascii() else _on_one_line(_as_read(text)).lower()
     if not _order_finder().find_matches_as_indexes(plain):
         return text, ()
@@ -313,26 +313,25 @@ def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
 
 def _on_one_line(text: str) -> str:
     """Return the words of a text with a space between them."""
-    # Splitting takes three times as long as this check, and most passages pass it: of white space, only the space is
-    # printable.
+    # Most passages pass this check, which is three times as fast as splitting: the only printable white space is " ".
     is_one_line = text.isprintable() and "  " not in text and text.strip() == text
     return text if is_one_line else " ".join(text.split())
 
 
 @cache
 def _order_finder() -> ahocorasick_rs.AhoCorasick:
-    """Return a finder of the words of orders, ten times as fast as the pattern on text that has none."""
+    """Return a finder of `_ORDER_WORDS`, ten times as fast as the pattern."""
     import ahocorasick_rs
 
     return ahocorasick_rs.AhoCorasick(_ORDER_WORDS)
 
 
 def _as_read(text: str) -> str:
-    """Return the text as a model reads it: no invisible characters, plain letters for wide or styled ones."""
+    """Return the text without invisible characters, and with plain letters for others."""
     if text.isascii():
         return text
     plain = unicodedata.normalize("NFKC", text)
-    if _LOOKALIKE.search(plain):  # most have none, and are not translated character by character
+    if _LOOKALIKE.search(plain):  # most texts have none, and `translate` is slow
         plain = plain.translate(_LOOKALIKES)
     if plain.isprintable():
         return plain

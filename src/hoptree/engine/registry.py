@@ -30,12 +30,12 @@ _MODULES = {
     **{name: f"hoptree.methods.{name}" for name in _PAPERS},
     **{name: f"hoptree.methods.baselines.{name}" for name in _BASELINES},
 }
-"""Where each method of the package is defined; a module is imported when its method is first looked for."""
+"""The module of each method of the package, imported when the method is first looked up."""
 _registered: dict[str, Method] = {}
 _REGISTERS = '@method("{}", …)'
 _MAX_LISTED_METHODS = 6
 _UNBOUNDED = 1e9
-ON, OFF = ("on", "true", "yes", "1"), ("off", "false", "no", "0")  # how a switch is written
+ON, OFF = ("on", "true", "yes", "1"), ("off", "false", "no", "0")  # spellings of a switch
 _CONTINUES = "prefix"
 _FRACTION = (0.0, 1.0)
 _POSITIVE = (1.0, _UNBOUNDED)
@@ -43,26 +43,26 @@ _BOUNDS = {
     **dict.fromkeys(("k", "words", "stretch", "look_ahead", "max_tokens"), _POSITIVE),
     **dict.fromkeys(("admit", "agreement", "disagree", "doubt", "threshold"), _FRACTION),
 }
-"""The least and the most that options of these names take in whatever method: counts of what there must be, shares."""
+"""The bounds of options with these names in all methods: counts from 1, and fractions."""
 
 
 class Explanation:
-    """How a result explains itself by its decisions; methods may subclass it."""
+    """Puts a result's decisions into words; methods may subclass it."""
 
     def explain_answer(self, decisions: Sequence[Decision]) -> str:
-        """Say what decided between the answers to the question itself; `decisions` belong to no node."""
+        """Return what decided between final answers; `decisions` belong to no node."""
         reasons = {type(decision): decision for decision in decisions if decision.reason()}
         settled = [decision for decision in reasons.values() if decision.settles()]
         return "; ".join(decision.reason() for decision in settled[-1:] or reasons.values())
 
     def measure_answer(self, decisions: Sequence[Decision]) -> tuple[float, str] | None:
-        """Return how likely the answer is right, and what that was calibrated on; None where it was not measured."""
+        """Return the probability that the answer is right and its calibration, or None."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A keyword of a method: its type as written, its default, and the values it may take if they are few."""
+    """A keyword parameter of a method: its annotated type, default and choices."""
 
     name: str
     type: Any
@@ -93,27 +93,27 @@ class Method:
     strategy: str = ""
     query: str = ""
     beyond: Mapping[str, str] = field(default_factory=dict)  # options (or OPTION=VALUE) that leave the paper, and why
-    roles: tuple[str, ...] = ("answer",)  # parts that can each be played by a model of their own
-    shared_prompts: tuple[str, ...] = ()  # files under `prompts/shared` that it uses; a prompt without its `.txt`
-    signals: tuple[str, ...] = ()  # what the paper hears from its model, or has in its corpus
-    trained: bool = False  # whether the paper trained something for the method …
-    trained_by: tuple[str, Any] = ("checkpoint", True)  # … and which value of which option uses that
-    reworded: bool = False  # whether what was trained is asked in other sentences than in its training
-    differs: str = ""  # what is always done otherwise than in the paper, which makes every run `approx`
-    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # least and most; else 0 or more
-    check: Callable[..., None] = lambda **options: None  # refuses options that do not go together
-    # What a run with certain options rests on beside model, corpus and graph, as something that changes with it.
+    roles: tuple[str, ...] = ("answer",)  # parts that may each have a model of their own
+    shared_prompts: tuple[str, ...] = ()  # files under `prompts/shared` that it uses; prompts without `.txt`
+    signals: tuple[str, ...] = ()  # signals of model or corpus that the paper uses
+    trained: bool = False  # whether the paper trained a model for the method …
+    trained_by: tuple[str, Any] = ("checkpoint", True)  # … and which value of which option uses it
+    reworded: bool = False  # whether the trained model gets other wording than in its training
+    differs: str = ""  # what always differs from the paper, so that every run is `approx`
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # least and most value; by default from 0
+    check: Callable[..., None] = lambda **options: None  # refuses options that exclude each other
+    # Digests of what a run with certain options depends on beside model, corpus and graph.
     uses: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda options: {}
-    figures: Callable[[], Sequence[str]] = tuple  # lines on what its options were measured to cost and bring
-    explain: Explanation = field(default_factory=Explanation)  # puts into words what the method decided
+    figures: Callable[[], Sequence[str]] = tuple  # lines with measured costs and gains of its options
+    explain: Explanation = field(default_factory=Explanation)
 
     def fidelity(self, options: Mapping[str, Any], given: Collection[str]) -> str:
         """Return how close to its paper a run with these signals is.
 
-        `approx` where it always differs, with an option that goes beyond it, or without a signal; else `prompted` where
-        the paper trained a model and another one is asked, and `approx` where that model is asked in other words than
-        it was trained with, or a model cannot continue a text and is asked to go on; else `exact`. The first that holds
-        wins: a prompted run that also goes beyond the paper is `approx`.
+        - `approx`: it always differs, an option leaves the paper, or a signal is missing
+        - `prompted`: the paper trained a model, and another one is used
+        - `approx`: the trained model gets other wording, or a model cannot continue a text and is asked to
+        - `exact`
         """
         chosen = {**{option.name: option.default for option in self.options}, **options}
         missing = [signal for signal in self.signals if signal not in given]
@@ -131,7 +131,7 @@ class Method:
 
     @property
     def goes_by_facts(self) -> bool:
-        """Whether it goes out from facts of its corpus, and a search that nobody chose is by those that there are."""
+        """Whether it starts from facts of the corpus, as its default retriever must."""
         return "facts" in self.signals
 
     @property
@@ -157,7 +157,7 @@ class Method:
 
 
 def _leaves(beyond: str, chosen: Mapping[str, Any]) -> bool:
-    """Whether options have a switch on, a count set, or the value, that leaves the paper."""
+    """Tell whether options leave the paper by a switch, a count or OPTION=VALUE."""
     name, named, value = beyond.partition("=")
     given = chosen.get(name)
     if not named:
@@ -186,7 +186,7 @@ def method(name: str, *, title: str, **facts: Any) -> Callable[[Run], Run]:
 
 
 def _begun_again(run: Run) -> Run:
-    """A method that begins again, once, when its model turns out not to give what it said it would."""
+    """Return a method that starts again, once, if its model lacks an announced signal."""
 
     @functools.wraps(run)
     async def begun(*asked: Any, **options: Any) -> Answer:
@@ -199,7 +199,7 @@ def _begun_again(run: Run) -> Run:
 
 
 def list_methods() -> tuple[Method, ...]:
-    """Return every method: hop, the four papers, the baselines, then those of other packages."""
+    """Return every method: hop, the papers, the baselines, then other packages'."""
     for name in _MODULES:
         _load(name)
     _load_plugins()
@@ -225,7 +225,7 @@ def _not_registered(module: str, name: str, why: str) -> ConfigError:
 
 
 class _Announced(NamedTuple):
-    """An entry point of another package, and why it cannot be imported."""
+    """An entry point of another package, and the problem if it cannot be imported."""
 
     name: str
     package: str
@@ -242,8 +242,8 @@ class _Announced(NamedTuple):
 
 @cache
 def _load_plugins() -> tuple[_Announced, ...]:
-    """Import the methods that other packages announce under the entry point group `hoptree.methods`."""
-    from importlib.metadata import entry_points  # slow to import, and seldom needed
+    """Import the methods of other packages' entry points in `hoptree.methods`."""
+    from importlib.metadata import entry_points  # slow to import, and rarely needed
 
     plugins = []
     for point in entry_points(group="hoptree.methods"):
@@ -288,7 +288,7 @@ def find_method(name: str) -> Method:
 
 
 def load_method(name: str) -> Method | None:
-    """Return a method; None for those of traces that are not installed here."""
+    """Return a method; None if it is not installed, as a trace may name any."""
     try:
         return find_method(name)
     except ConfigError:
@@ -296,7 +296,7 @@ def load_method(name: str) -> Method | None:
 
 
 def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check options against the method's signature, turning texts (`k=3`, `titles=on`) into values."""
+    """Check options against the signature, turning texts (`titles=on`) into values."""
     known = {option.name: option for option in chosen.options}
     values: dict[str, Any] = {}
     for name, value in given.items():
@@ -305,13 +305,13 @@ def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:
             close = closest(key, known)
             hint = f"did you mean '{close}'?" if close else f"it has: {', '.join(known) or 'none'}."
             others = [other.name for other in list_methods() if key in (option.name for option in other.options)]
-            if 0 < len(others) <= _MAX_LISTED_METHODS:  # all of them have those that most do
+            if 0 < len(others) <= _MAX_LISTED_METHODS:
                 hint += f" Methods with this option: {', '.join(others)}."
             raise ConfigError(f"{chosen.name} has no option '{name}':", hint)
         option = known[key]
-        below = isinstance(option.default, int | float) and option.default < 0
-        usual = _BOUNDS.get(key, (-_UNBOUNDED if below else 0.0, _UNBOUNDED))
-        bounds = chosen.bounds.get(key, usual)
+        negative = isinstance(option.default, int | float) and option.default < 0
+        default_bounds = _BOUNDS.get(key, (-_UNBOUNDED if negative else 0.0, _UNBOUNDED))
+        bounds = chosen.bounds.get(key, default_bounds)
         try:
             values[key] = _read_value(option, value, *bounds)
         except (TypeError, ValueError, OverflowError):
@@ -320,7 +320,7 @@ def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _takes(option: Option, least: float, most: float) -> str:
-    """What an option takes, in words: its kind, the bounds of a number, and what it is if nobody sets it."""
+    """Return the values that an option takes, in words: type, bounds and default."""
     if option.choices or not {int, float} & {*(typing.get_args(option.type) or (option.type,))}:
         return f"{option.name} takes {option.describe()}."
     bounds = f", from {least:g} to {most:g}" if most < _UNBOUNDED else f", {least:g} or more" if least >= 0 else ""
@@ -330,9 +330,12 @@ def _takes(option: Option, least: float, most: float) -> str:
 
 
 def _read_value(option: Option, value: Any, least: float, most: float) -> Any:
-    """Turn what was given into a value of the option's type; raise one of Python's errors where it is none."""
+    """Convert a value to the option's type.
+
+    Raise TypeError, ValueError or OverflowError if that fails.
+    """
     if option.choices:
-        if isinstance(value, bool) and "on" in option.choices:  # as YAML reads a switch
+        if isinstance(value, bool) and "on" in option.choices:  # YAML reads on and off as booleans
             value = "on" if value else "off"
         if value not in option.choices:
             raise ValueError

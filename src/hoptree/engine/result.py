@@ -1,4 +1,4 @@
-"""A question's result, folded from the events of its trace: the same for a fresh run and for one from a file."""
+"""A question's result, folded from the events of its trace."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 STOPPED = "stopped"  # the state of a node that a budget ended
 UNSUPPORTED = "what was read does not hold the answer: it is a guess that documents do not support"
-"""The warning of an answer that stands in none of the passages that were read for it."""
+"""The warning for an answer that no passage read for it holds."""
 _CUT = ("cap_nodes", "cap_depth")
 _DROPPED_BELOW = {
     "rebuild_unreadable": "could not be read",
@@ -46,7 +46,7 @@ E = TypeVar("E", bound=Event)
 
 @dataclass(slots=True)
 class TreeNode:
-    """A sub-question as it was asked and answered; number 0 is the question itself."""
+    """A sub-question and its answer; number 0 is the question itself."""
 
     id: int
     question: str
@@ -58,21 +58,21 @@ class TreeNode:
     refs: tuple[int, ...] = ()  # the nodes whose answers its question needs
     why: str = ""
     module: str = ""  # the part of the method that answered
-    know: bool | None = None  # whether the model claims to know the answer; None where it was not asked
+    know: bool | None = None  # whether the model claims to know the answer; None if it was not asked
     hypothesis: str = ""  # an answer guessed beforehand
     verdict: str = ""  # of the evidence on the hypothesis
-    struck: tuple[str, ...] = ()  # hypotheses that the answer took the place of
-    facts: tuple[tuple[str, ...], ...] = ()  # triples that were cited
+    struck: tuple[str, ...] = ()  # hypotheses that the answer replaced
+    facts: tuple[tuple[str, ...], ...] = ()  # cited triples
     children: list[TreeNode] = field(default_factory=list)
 
     @property
     def unverified(self) -> str:
-        """Why an answer is no more than a guess; "" for one that is verified."""
+        """Why the answer is only a guess; "" if it is verified."""
         if not self.verdict:
             return "unknown" if self.hypothesis and not self.answer else ""
         replaced = bool(self.struck) or self.answer != self.hypothesis
         if self.verdict == "refuted" and replaced:
-            return "unknown" if self.source == "internal" else ""  # what took its place may be a guess too
+            return "unknown" if self.source == "internal" else ""  # the replacement may be a guess too
         return "" if self.verdict == "supported" else self.verdict
 
     def walk(self) -> Iterator[TreeNode]:
@@ -108,7 +108,7 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An answer with the tree, the evidence and the bill behind it."""
+    """An answer with its tree, evidence and cost."""
 
     question: str
     answer: str
@@ -119,33 +119,33 @@ class Result:
     abstained: bool
     tree: tuple[TreeNode, ...]
     chains: tuple[str, ...]
-    evidence: tuple[Passage, ...]  # what the answer rests on
+    evidence: tuple[Passage, ...]  # the passages that support the answer
     usage: Usage
     stopped_by: str  # the budget limit that ended the run early
     warnings: tuple[str, ...]
     error: str = ""  # the class of the failure; a failed question counts as wrong
     error_message: str = ""
-    failure: HoptreeError | None = None  # the error itself, where it is at hand
-    writing: Writing | None = None  # how the text came about, of methods that look up what they doubt
-    cited: tuple[Passage, ...] = ()  # what only nodes of the tree name beside the evidence
-    why: str = ""  # what decided between the answers that there were to the question itself
-    decisions: tuple[Decision, ...] = ()  # those about the question that tell how it was answered
-    consulted: tuple[Passage, ...] = ()  # what the method gave as its support, whether or not it holds the answer
+    failure: HoptreeError | None = None  # the error itself, unless the result was read from a trace
+    writing: Writing | None = None  # how the text was generated, of methods that look up what they doubt
+    cited: tuple[Passage, ...] = ()  # passages that only nodes of the tree cite
+    why: str = ""  # what decided between candidate answers to the question itself
+    decisions: tuple[Decision, ...] = ()  # decisions on the question itself that are shown
+    consulted: tuple[Passage, ...] = ()  # the support that the method named, whether or not it holds the answer
     prompts: dict[str, str] = field(default_factory=dict)  # digests, by file name, of own prompts
-    sentence: str = ""  # the answer for a person; [N] in it is the Nth of `evidence` and `cited`
+    sentence: str = ""  # the answer in a sentence; [N] in it is the Nth of `evidence` and `cited`
     confidence: Confidence | None = None  # None without an answer
-    asked: str = ""  # the words of a follow-up question, which `question` has rewritten
+    asked: str = ""  # the original words of a follow-up question; `question` is the rewritten one
 
     @property
     def support(self) -> str:
-        """How well the answer is supported, with the reason; "" where its sentence says that."""
+        """How well the answer is supported, with the reason; "" if its sentence says that."""
         if self.confidence is None or self.guesses:
             return ""
         return f"{self.confidence.level}: {self.confidence.reason}"
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The warnings that the sentence does not tell."""
+        """The warnings that the sentence does not contain."""
         return tuple(warning for warning in self.warnings if not (self.guesses and warning == UNSUPPORTED))
 
     @property
@@ -222,14 +222,14 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         _end_unfinished(tree, final)
     passages = _passages_found(_of(Retrieved, events))
     consulted = _consulted(finals, tree, passages)
-    if tree and not final.answer:  # nothing of what was read supports an answer, and all of it is shown
+    if tree and not final.answer:  # no passage supports an answer, so all of them are shown
         consulted += tuple(passage for passage in passages.values() if passage not in consulted)
     cited = tuple(passages[name] for name in _cited(tree) if name in passages and passages[name] not in consulted)
     warnings = dict.fromkeys([*(event.message for event in _of(Warned, events)), *losses(events)])
     evidence, answer = consulted, final.answer
     noticed = any(decision.lowers_fidelity() for decision in decisions)
     fidelity = "approx" if noticed and start.fidelity == "exact" else start.fidelity
-    published = method is not None and method.paper and fidelity == "exact"  # whose answer is not ours to correct
+    published = method is not None and method.paper and fidelity == "exact"  # its answers must stay comparable
     if answer and final.source != "internal" and not published:
         answer = correct_spelling(answer, question, tuple(passages.values()))
     if answer != final.answer:
@@ -283,7 +283,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
 
 
 def _writing(events: Sequence[Event]) -> Writing | None:
-    """Return how the text came about, of methods whose decisions add to it sentence by sentence."""
+    """Return how the text was generated; None if no decision records it."""
     if all(type(event).add_to in (Event.add_to, Retrieved.add_to) for event in events):
         return None
     from hoptree.engine.generation_view import read_writing
@@ -292,7 +292,7 @@ def _writing(events: Sequence[Event]) -> Writing | None:
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as JSON has it: lists in place of tuples."""
+    """Return a value with lists instead of tuples, as in JSON."""
     if isinstance(value, dict):
         return {name: _as_json(part) for name, part in value.items()}
     return [_as_json(part) for part in value] if isinstance(value, list | tuple) else value
@@ -303,7 +303,7 @@ def _of(kind: type[E], events: Iterable[Event]) -> list[E]:
 
 
 def _read_tree(events: Sequence[Event]) -> tuple[TreeNode, ...]:
-    """Return the last plan with all that was hung or rebuilt under its nodes."""
+    """Return the last plan with all that was added or rebuilt under its nodes."""
     nodes: dict[int, TreeNode] = {}
     tops: list[TreeNode] = []
     for event in events:
@@ -340,7 +340,7 @@ def _settle(node: TreeNode, event: NodeSettled) -> None:
 
 
 def _end_unfinished(tree: Sequence[TreeNode], final: Finished) -> None:
-    """Mark the nodes that a budget ended; one with a hypothesis has that to show."""
+    """Mark the nodes that a budget ended, unless they have a hypothesis."""
     for node in (node for top in tree for node in top.walk() if node.state == "asking" and not node.hypothesis):
         if node.id == 0 and final.answer:
             node.answer, node.source, node.evidence = final.answer, final.source, tuple(final.support)
@@ -353,7 +353,7 @@ def _cited(tree: Sequence[TreeNode]) -> dict[str, None]:
 
 
 def _passages_found(searches: Sequence[Retrieved]) -> dict[str, Passage]:
-    """Return all passages that were found, each once, with its best score."""
+    """Return all passages by id, each with its best score."""
     passages: dict[str, Passage] = {}
     for search in searches:
         for p in search.passages:
@@ -365,14 +365,14 @@ def _passages_found(searches: Sequence[Retrieved]) -> dict[str, Passage]:
 def _consulted(
     finals: Sequence[Finished], tree: Sequence[TreeNode], passages: Mapping[str, Passage]
 ) -> tuple[Passage, ...]:
-    """Return the passages named at the end, else those the tree cites, else all."""
+    """Return the passages that the final event names, else the tree's, else all."""
     named = dict.fromkeys(name for final in finals for name in final.support)
     ids: Iterable[str] = named or _cited(tree) if named or tree else passages
     return tuple(passages[name] for name in ids if name in passages)
 
 
 def _without_unread_sources(node: TreeNode, passages: Mapping[str, Passage]) -> TreeNode:
-    """Call an answer a guess that none of the passages holds which its node cites, unless a verdict stands."""
+    """Mark answers as guesses if no passage that their node cites holds them."""
     children = [_without_unread_sources(child, passages) for child in node.children]
     read = tuple(passages[name] for name in node.evidence if name in passages)
     if node.source != "external" or node.verdict or node.facts or not read or supports_answer(node.answer, read):
@@ -381,14 +381,14 @@ def _without_unread_sources(node: TreeNode, passages: Mapping[str, Passage]) -> 
 
 
 def losses(events: Iterable[Event]) -> Iterator[str]:
-    """Yield a sentence for each thing that the last plan or a settled node lost."""
+    """Yield a warning for each dropped part of the last plan or of a rebuilt node."""
     sentences: list[str] = []
     for event in events:
         if isinstance(event, Planned):
             if event.under is None:
                 sentences = []
             cuts = (issue["detail"] for issue in event.issues if issue["kind"] in _CUT)
-            # In the words in which other methods warn of it, so that nobody reads it twice.
+            # The same words as the warning of other methods, so that it is shown once.
             sentences += [f"The model's plan was repaired: {detail}." for detail in cuts]
         elif isinstance(event, NodeSettled):
             sentences += _rebuild_losses(event)

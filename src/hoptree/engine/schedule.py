@@ -1,4 +1,4 @@
-"""Run independent work at once, the same work once, and a plan's nodes as soon as their references are answered."""
+"""Concurrency: tasks together, single flight, and the nodes of a plan."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ U = TypeVar("U")
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Await all at once; the first failure cancels the others and is raised bare.
+    """Await all concurrently; the first failure cancels the others and is raised.
 
-    A spent budget cancels nothing: calls under way are paid for and finish, and nothing new is begun anywhere.
+    A spent budget cancels nothing: calls in progress are paid for, so they finish, and no new call can start.
     """
     coroutines = list(work)
-    if len(coroutines) == 1:  # nothing to wait for beside it
+    if len(coroutines) == 1:  # spares the task group
         return [await coroutines[0]]
     spent: list[BudgetSpent] = []
 
@@ -50,14 +50,15 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 _RARE = (20_000, 20, 100)
 _rare_lock = threading.Lock()
-_rare_uses: list[tuple[int, int, int]] = []  # the thresholds at the beginning of each use that has not ended
+_rare_uses: list[tuple[int, int, int]] = []  # the original thresholds, once for each use that has not ended
 
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Collect garbage a thirtieth as often: what questions leave behind holds few cycles, and looking costs 6 %.
+    """Collect garbage a thirtieth as often.
 
-    Runs overlap and end in any order; after the last of them the thresholds are those from before the first.
+    Questions leave few cycles, and collections cost 6 % of the time. Uses may overlap and end in any order; the end of
+    the last one restores the thresholds.
     """
     with _rare_lock:
         _rare_uses.append(_rare_uses[0] if _rare_uses else gc.get_threshold())
@@ -72,7 +73,7 @@ def rare_collections() -> Iterator[None]:
 
 
 async def both(left: Coroutine[Any, Any, T], right: Coroutine[Any, Any, U]) -> tuple[T, U]:
-    """Await two different things at once, as `together` does."""
+    """Await two coroutines of different types, as `together` does."""
     first, second = await together((cast(Coroutine[Any, Any, Any], left), cast(Coroutine[Any, Any, Any], right)))
     return first, second
 
@@ -82,7 +83,7 @@ async def in_order(
 ) -> dict[int, T]:
     """Solve every node after those it refers to, one by one or as early as possible.
 
-    The results are the same, and in the same order, whichever comes first: prompts are written from them.
+    The results come in the plan's order either way, since prompts are made from them.
     """
     done: dict[int, T] = {}
     if not parallel:
@@ -95,7 +96,7 @@ async def in_order(
         for ref in node.refs:
             await ended[ref].wait()
         try:
-            if all(ref in done for ref in node.refs):  # else the budget ended before what it needs was known
+            if all(ref in done for ref in node.refs):  # else the budget ended before a reference was answered
                 done[node.id] = await solve(node, done)
         finally:
             ended[node.id].set()
@@ -105,10 +106,10 @@ async def in_order(
 
 
 class SingleFlight:
-    """Does the work of each key once: whoever asks for work in progress waits for it, and shares its failure too.
+    """Does the work of each key once; other callers wait for its result or failure.
 
-    Results are kept for later calls unless `keep` is false. If the caller that does the work is cancelled, the next of
-    those who wait does it. Work that waits for other work under the same `SingleFlight` must not come back to itself.
+    Results are kept for later calls unless `keep` is false. If the working caller is cancelled, the next waiting one
+    does the work. Work must not wait for its own key, not even through other keys.
     """
 
     def __init__(self, *, keep: bool = True) -> None:
@@ -120,9 +121,9 @@ class SingleFlight:
         return (await self.share(key, work))[0]
 
     async def share(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """Return the result, and whether it is that of another caller's work."""
+        """Return the result, and whether another caller did the work."""
         while (flight := self._flights.get(key)) is not None:
-            await asyncio.wait((flight,))  # a caller that gives up waiting does not end the work for the others
+            await asyncio.wait((flight,))  # unlike `await flight`, cancelling this does not cancel the flight
             if not flight.cancelled():
                 return flight.result(), True
         flight = self._flights[key] = asyncio.get_running_loop().create_future()
@@ -130,7 +131,7 @@ class SingleFlight:
             result = await work()
         except Exception as error:
             flight.set_exception(error)
-            flight.exception()  # mark as retrieved: it is raised here, whether or not anybody joined
+            flight.exception()  # mark as retrieved: it is raised here, even if no other caller waits
             if not self._keep:
                 del self._flights[key]
             raise
@@ -148,25 +149,25 @@ MAX_CHILDREN = 9
 
 
 def plant(ctx: Context, question: str) -> Node:
-    """The question itself as the tree's first node, and a tree that holds nothing else."""
+    """Start a tree whose only node is the question itself, and record it."""
     root = Node(0, question, depth=0)
-    ctx.emit(Planned(nodes=[_written(root)]))
+    ctx.emit(Planned(nodes=[plan_row(root)]))
     return root
 
 
 def grow(ctx: Context, node: Node, questions: Sequence[str]) -> tuple[Node, ...]:
-    """Hang sub-questions under a node, and tell of them."""
-    assert len(questions) <= MAX_CHILDREN, "a number has one digit a level"
+    """Add sub-questions under a node, and record them."""
+    assert len(questions) <= MAX_CHILDREN, "an id has one digit a level"
     children = tuple(
         Node(10 * node.id + place, question, node.id, node.depth + 1) for place, question in enumerate(questions, 1)
     )
     if children:
-        ctx.emit(Planned(under=node.id, nodes=[_written(child) for child in children]))
+        ctx.emit(Planned(under=node.id, nodes=[plan_row(child) for child in children]))
     return children
 
 
 def spent_under(ctx: Context, node: Node) -> dict[str, int]:
-    """What a node and all below it have cost so far."""
+    """Return what a node and all below it have cost so far."""
     start = "" if node.id == 0 else str(node.id)
     mine = [
         event
@@ -181,5 +182,6 @@ def spent_under(ctx: Context, node: Node) -> dict[str, int]:
     }
 
 
-def _written(node: Node) -> dict[str, object]:
-    return {"id": node.id, "question": node.question, "parent": node.parent, "refs": []}
+def plan_row(node: Node) -> dict[str, Any]:
+    """Return a node as `Planned` records it."""
+    return {"id": node.id, "question": node.question, "parent": node.parent, "refs": list(node.refs)}

@@ -1,4 +1,4 @@
-"""A sentence as a model wrote it, with how unsure it was of each word, and what of that made it doubtful."""
+"""A generated sentence, the model's doubt of each word, and of the sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal
 from hoptree.text.tokens import find_words, token_spans, word_spans
 
 LEVELS = (0.25, 0.75, 1.5, 2.5)
-"""Where a word's doubt, in nats, becomes a little, some, much and very much: from 0 to 4 in all."""
+"""The bounds, in nats, between the five levels of a word's doubt (0 to 4)."""
 
 Measure = Literal["score", "probability", "disagreement", "spread"]
 MEASURES: dict[Measure, str] = {
@@ -20,15 +20,15 @@ MEASURES: dict[Measure, str] = {
     "disagreement": "Disagreement is how much samples of a sentence differ, and θ what it must exceed",
     "spread": "U is how far samples of a step are apart, and θ what it must exceed",
 }
-"""What is held against a threshold before anything is looked up."""
+"""What is compared with a threshold before anything is looked up."""
 _SIGNS: dict[Measure, str] = {"score": "S", "probability": "least p", "disagreement": "disagreement", "spread": "U"}
 
 
 @dataclass(frozen=True, slots=True)
 class WordView:
-    """A word, or a mark, by its place in a sentence, and what is known of the model's doubt about it.
+    """A word or punctuation mark of a sentence, and the model's doubt about it.
 
-    `hit` says that it is why the sentence is in doubt; only words with `content` can be, where entropy tells.
+    `hit` marks the words that put the sentence in doubt; by entropy only words with `content` can.
     """
 
     text: str
@@ -43,7 +43,7 @@ class WordView:
 
     @property
     def doubt(self) -> float | None:
-        """In nats: the entropy, or how surprising the word was."""
+        """The entropy, or else the surprisal, in nats."""
         if self.entropy is not None or self.probability is None:
             return self.entropy
         return -math.log(max(self.probability, 1e-9))
@@ -54,12 +54,12 @@ class WordView:
 
     @property
     def told(self) -> str:
-        """All that is known, in one line."""
+        """All measures of the word, in one line."""
         parts = [
-            *_told("entropy", self.entropy),
-            *_told("attention share", self.attention),
-            *_told("score", self.score),
-            *_told("probability", self.probability),
+            *_labelled("entropy", self.entropy),
+            *_labelled("attention share", self.attention),
+            *_labelled("score", self.score),
+            *_labelled("probability", self.probability),
         ]
         if self.entropy is not None and not self.content:
             parts.append("carries no content: does not count")
@@ -68,7 +68,7 @@ class WordView:
 
 @dataclass(frozen=True, slots=True)
 class SentenceView:
-    """A sentence: its words, and what of them was held against theta (None where nothing was)."""
+    """A sentence: its words, and the value that was compared with theta, if any."""
 
     text: str
     words: tuple[WordView, ...] = ()
@@ -82,14 +82,14 @@ class SentenceView:
     def by_scores(
         cls, text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int], triggered: bool, highest: Any, theta: Any
     ) -> SentenceView:
-        """Judged by the entropy and attention of words: rows of word, entropy, attention, score, has content."""
+        """Judge by words: rows of word, entropy, attention, score, has content."""
         return cls(text, _scored(text, rows, hits), triggered, "score", number(highest), number(theta))
 
     @classmethod
     def by_tokens(
         cls, text: str, rows: Sequence[Sequence[Any]], triggered: bool = False, theta: Any = None
     ) -> SentenceView:
-        """Judged by the probability of tokens: rows of token and probability."""
+        """Judge by the probability of tokens; rows of token and probability."""
         words = _probable(text, rows, number(theta) if triggered else None)
         least = min((word.probability for word in words if word.probability is not None), default=None)
         return cls(text, words, triggered, "probability", least, number(theta))
@@ -98,20 +98,20 @@ class SentenceView:
     def by_spread(
         cls, text: str, rows: Sequence[Sequence[Any]], spread: Any, triggered: bool = False, theta: Any = None
     ) -> SentenceView:
-        """Judged by how far samples of it are apart; rows are those of `by_tokens`."""
+        """Judge by how far samples of the step are apart; rows as for `by_tokens`."""
         return cls(text, _probable(text, rows, None), triggered, "spread", number(spread), number(theta))
 
     @classmethod
     def by_samples(
         cls, text: str, samples: Sequence[str], hits: Sequence[str], triggered: bool, highest: Any, theta: Any
     ) -> SentenceView:
-        """Judged by samples of it: `hits` are the words that most of them lack."""
+        """Judge by samples of the sentence; `hits` are the words that most of them lack."""
         words = _rare(text, hits)
         return cls(text, words, triggered, "disagreement", number(highest), number(theta), tuple(map(str, samples)))
 
     @property
     def pieces(self) -> Iterator[tuple[str, WordView | None]]:
-        """The whole text in order: words with what is known of them, and what stands between them."""
+        """The whole text in order: words with their views, and the text between them."""
         at = 0
         for word in self.words:
             if word.start > at:
@@ -123,7 +123,7 @@ class SentenceView:
 
     @property
     def compared(self) -> str:
-        """Return what was measured and its threshold: "S 3.00 > θ 1.65"."""
+        """The measured value and its threshold: "S 3.00 > θ 1.65"."""
         if self.measured is None:
             return "no sample said anything" if self.measure == "spread" and self.triggered else ""
         value = f"{_SIGNS[self.measure]} {self.measured:.2f}"
@@ -135,17 +135,17 @@ class SentenceView:
 
 
 def number(value: Any) -> float | None:
-    """A number of a trace; None for what is none, or cannot be reckoned with."""
+    """Return a number of a trace as float; None if it is no finite number."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if known else None
 
 
-def _told(name: str, value: float | None) -> list[str]:
+def _labelled(name: str, value: float | None) -> list[str]:
     return [] if value is None else [f"{name} {value:.2f}"]
 
 
 def _scored(text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int]) -> tuple[WordView, ...]:
-    """Return scored words in their order, each where it comes next in the text."""
+    """Return scored words in their order, each at its next place in the text."""
     views: list[WordView] = []
     at = 0
     for place, (word, entropy, attention, score, content) in enumerate(rows):
@@ -159,7 +159,7 @@ def _scored(text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int]) -> tu
 
 
 def _probable(text: str, rows: Sequence[Sequence[Any]], below: float | None) -> tuple[WordView, ...]:
-    """Return words, and tokens in none, with their least probable token's chance."""
+    """Return words, and tokens outside words, with their least token probability."""
     pieces = [str(token) for token, _ in rows]
     probabilities = [number(value) for _, value in rows]
     spans = {(word.start, word.end): list(word.tokens) for word in find_words(text, pieces)}

@@ -1,4 +1,4 @@
-"""OpenTelemetry: what a question did as spans, made from its trace; nothing of it is loaded unless it is asked for."""
+"""OpenTelemetry spans of a question; imported only if HOPTREE_OTEL is set."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from hoptree.engine.events import Event, Finished, Started
 from hoptree.engine.telemetry_spans import CallWork, QuestionWork, Work, attributes_of, name_of, note_of, read_work
 from hoptree.engine.trace import ModelCalled
 
-PATIENCE = 2.0  # seconds that the end of a command waits for the last spans
+FLUSH_TIMEOUT_S = 2.0  # how long the end of a command waits for the last spans
 _LOG = logging.getLogger("hoptree.engine.telemetry")
 
 
 class Sending(SpanExporter):
-    """An exporter that tells when spans are lost; `lost` says that the backend took nothing when it was last tried."""
+    """An exporter that warns once of lost spans; `lost` if its last attempt failed."""
 
     def __init__(self, exporter: SpanExporter, where: str) -> None:
         self._exporter = exporter
         self._where = where
-        self._told = False
+        self._warned = False
         self.lost = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -42,14 +42,14 @@ class Sending(SpanExporter):
         if result is SpanExportResult.SUCCESS:
             self.lost = False
         else:
-            self.tell()
+            self.report_loss()
         return result
 
-    def tell(self) -> None:
-        """Spans are lost: say so, the first time."""
+    def report_loss(self) -> None:
+        """Note that spans are lost, and warn the first time."""
         self.lost = True
-        if not self._told:
-            self._told = True
+        if not self._warned:
+            self._warned = True
             _LOG.warning(
                 "spans were lost: %s does not take them. Start the backend, or correct OTEL_EXPORTER_OTLP_ENDPOINT; "
                 "without HOPTREE_OTEL none are sent.",
@@ -63,8 +63,8 @@ class Sending(SpanExporter):
         return self._exporter.force_flush(timeout_millis)
 
 
-def within(seconds: float, work: Callable[[], object]) -> bool:
-    """Whether something was done in time; what takes longer goes on in a thread that the process does not wait for."""
+def finishes_within(seconds: float, work: Callable[[], object]) -> bool:
+    """Run work in a daemon thread, and tell whether it ended in time; else it goes on."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(seconds)
@@ -76,21 +76,21 @@ _NANO = 1_000_000_000
 
 @dataclass(slots=True)
 class _Asked:
-    """A question that is being answered: when it was asked, within which span, and what happened so far."""
+    """A question in progress: its start in ns, the span around it, and its events."""
 
     began: int
-    within: Any
-    forget: Callable[[], None]
+    parent: Any
+    unwatch: Callable[[], None]
     events: list[Event] = field(default_factory=list)
 
 
 class SpanListener:
-    """Spans of every question: itself, the nodes of its tree nested as they are there, and all calls.
+    """Makes nested spans of every question, the nodes of its tree, and all calls.
 
-    Their times are those of the trace. The tree may be rebuilt until the end, so spans are made when the question is
-    done, or when the task that asked it is: a question that is broken off leaves spans too. They go to the provider
-    given, or to that of the process, below the span that was current when the question was asked. Without `content`
-    no question, answer, reply or passage leaves the process. `sending` is the exporter, where that is known.
+    Their times are those of the trace. As the tree may be rebuilt until the end, spans are made when the question is
+    answered, or when its task ends: a cancelled question has spans too. They go to the given provider, by default that
+    of the process, below the span that was current when the question was asked. Without `content` no question, answer,
+    reply or passage leaves the process. `sending` is the exporter, if known.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class SpanListener:
     def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
             began = time.time_ns() - round(event.t * _NANO)
-            self._asked[event.run] = _Asked(began, contexts.get_current(), self._when_broken_off(event.run))
+            self._asked[event.run] = _Asked(began, contexts.get_current(), self._watch_task(event.run))
         asked = self._asked.get(event.run)
         if asked is None:
             return
@@ -113,17 +113,17 @@ class SpanListener:
         if isinstance(event, Finished):
             self._end(event.run)
 
-    async def flush(self, seconds: float = PATIENCE) -> None:
-        """Send what was not sent yet, for so long at most; a backend that took nothing just now is not waited for."""
+    async def flush(self, seconds: float = FLUSH_TIMEOUT_S) -> None:
+        """Send the remaining spans in time, unless the backend refused the last ones."""
         send = getattr(self._provider, "force_flush", None)
         if send is None or (self._sending and self._sending.lost):
             return
-        in_time = await asyncio.to_thread(within, seconds, lambda: send(round(seconds * 1000)))
+        in_time = await asyncio.to_thread(finishes_within, seconds, lambda: send(round(seconds * 1000)))
         if not in_time and self._sending:
-            self._sending.tell()
+            self._sending.report_loss()
 
-    def _when_broken_off(self, run: str) -> Callable[[], None]:
-        """See to it that a question ends with its task; what is returned undoes that."""
+    def _watch_task(self, run: str) -> Callable[[], None]:
+        """Have a question end when its task ends; return a function that undoes this."""
         try:
             task = asyncio.current_task()
         except RuntimeError:
@@ -134,21 +134,21 @@ class SpanListener:
         def ended(_: object) -> None:
             self._end(run)
 
-        def forget() -> None:
+        def unwatch() -> None:
             task.remove_done_callback(ended)
 
         task.add_done_callback(ended)
-        return forget
+        return unwatch
 
     def _end(self, run: str) -> None:
         asked = self._asked.pop(run, None)
         if asked is None:
             return
-        asked.forget()
+        asked.unwatch()
         try:
             question = read_work(asked.events)
-            self._make(question, question, asked.began, asked.within)
-        except Exception:  # an answer is worth more than its spans
+            self._make(question, question, asked.began, asked.parent)
+        except Exception:  # a fault here must not cost the answer
             _LOG.exception("The spans of a question could not be made.")
 
     def _make(self, work: Work, question: QuestionWork, began: int, parent: Any) -> None:
@@ -180,29 +180,29 @@ class SpanListener:
 
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""OpenTelemetry's own switch for what people and models wrote."""
+"""OpenTelemetry's own switch for the texts of people and models."""
 
 
 def open_spans() -> SpanListener:
-    """A listener for the provider of this process; without one, spans go out by OTLP over HTTP.
+    """Return a listener for this process's provider, by default OTLP over HTTP.
 
-    OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_SERVICE_NAME and the like are read by the SDK.
+    The SDK reads OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_SERVICE_NAME and others.
     """
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):  # nobody has set one
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):  # none was set
         _set_provider(OTLPSpanExporter())
     captures = os.environ.get(CAPTURE, "").strip().casefold() not in ("0", "false", "off", "no", "no_content")
     return SpanListener(content=captures, sending=_sending)
 
 
-_sending: Sending | None = None  # the exporter of this process, where it is ours
+_sending: Sending | None = None  # the exporter of this process, if `open_spans` made it
 
 
 def _set_provider(exporter: SpanExporter) -> None:
-    """Have spans sent from now on, and what is left of them when the process ends."""
+    """Send spans from now on, and the remaining ones when the process ends."""
     global _sending
-    # Which says four times, and in its own words, what is said once here.
+    # It logs the same loss four times; `report_loss` warns once.
     logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
     names = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
     where = next(filter(None, map(os.environ.get, names)), "http://localhost:4318")
@@ -213,7 +213,7 @@ def _set_provider(exporter: SpanExporter) -> None:
     trace.set_tracer_provider(provider)
 
     def end() -> None:
-        if not sending.lost and not within(PATIENCE, provider.shutdown):
-            sending.tell()
+        if not sending.lost and not finishes_within(FLUSH_TIMEOUT_S, provider.shutdown):
+            sending.report_loss()
 
     atexit.register(end)

@@ -1,7 +1,7 @@
-"""What is traced of a question, named as observability tools expect, and the switch that has it sent.
+"""Names and attributes of a question's spans, as observability tools expect them.
 
 Names that begin with gen_ai are those of OpenTelemetry's conventions for generative AI; the others, but for
-`hoptree.…`, are those of OpenInference. Where both have a name for the same, both are given.
+`hoptree.…`, are those of OpenInference. If both conventions name the same thing, both names are given.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hoptree.engine.events import Event, Finished, NodeSettled, NodeStarted, OfN
 from hoptree.engine.trace import EntitiesFound, FactsFound, ModelCalled, Retrieved, TitlesFound, WorldCall, usage_of
 
 DOCUMENTS = 24
-"""Documents of a search that are told of: a span keeps 128 attributes by default and drops the first ones."""
+"""Documents of a search in a span: by default a span keeps 128 attributes and drops the first ones."""
 _PROVIDERS = {"local": "llama.cpp", "hf": "transformers"}
 _FILES = frozenset({"local", "scripted"})
 _TOTALS = ("llm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "retrievals", "price", "cost")
@@ -34,7 +34,7 @@ class Work:
     notes: list[Event] = field(default_factory=list)  # decisions and warnings on the way
 
     def all(self) -> Iterator[Work]:
-        """Yield this and everything below it."""
+        """Yield this work and all below it."""
         yield self
         for work in self.below:
             yield from work.all()
@@ -42,7 +42,7 @@ class Work:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class QuestionWork(Work):
-    """A question; `finished` is None where it was broken off."""
+    """A question; `finished` is None if it was cancelled."""
 
     started: Started
     finished: Finished | None = None
@@ -58,11 +58,11 @@ class NodeWork(Work):
     hypothesis: str = ""
     state: str = "waiting"
     settled: NodeSettled | None = None
-    stands: bool = True  # False for one that the tree was rebuilt without, which was paid for all the same
+    stands: bool = True  # False if a rebuilt tree no longer has the node
     begun: bool = False
 
     def stretch(self, start: float, end: float) -> None:
-        """Let the node begin with the first and end with the last that is known of it."""
+        """Extend the time of the node to this part of its work."""
         self.start = min(self.start, start) if self.begun else start
         self.end = max(self.end, end) if self.begun else end
         self.begun = True
@@ -76,7 +76,7 @@ class CallWork(Work):
 
 
 def read_work(events: Sequence[Event]) -> QuestionWork:
-    """Return the work of one question, nested as its tree is."""
+    """Return the work of one question, nested like its tree."""
     started = events[0]
     assert isinstance(started, Started)
     reader = _WorkReader(QuestionWork(started.t, events[-1].t, started=started))
@@ -86,12 +86,12 @@ def read_work(events: Sequence[Event]) -> QuestionWork:
 
 
 class _WorkReader:
-    """The tree while it is read; numbers are given again, the last node has one."""
+    """Builds the tree from events; a repeated number means the last node."""
 
     def __init__(self, question: QuestionWork) -> None:
         self.question = question
         self._nodes: dict[int, NodeWork] = {}
-        self._early: dict[int, NodeWork] = {}  # begun before they were known to come into the tree, if they do
+        self._early: dict[int, NodeWork] = {}  # nodes with events before a plan has them, if one ever does
 
     def take(self, event: Event) -> None:
         match event:
@@ -117,10 +117,10 @@ class _WorkReader:
 
     def _plan(self, event: Planned) -> None:
         if event.under is None:
-            _fell(self.question.below)
+            _mark_dropped(self.question.below)
             self._nodes, self._early = {}, {}
         elif event.rebuilt and event.under in self._nodes:
-            _fell(self._nodes[event.under].below)
+            _mark_dropped(self._nodes[event.under].below)
         for planned in event.nodes:
             node = self._early.pop(planned["id"], None)
             if node is None:
@@ -146,15 +146,15 @@ class _WorkReader:
         return self._nodes[number]
 
 
-def _fell(works: Sequence[Work]) -> None:
+def _mark_dropped(works: Sequence[Work]) -> None:
     for work in works:
-        for fallen in work.all():
-            if isinstance(fallen, NodeWork):
-                fallen.stands = False
+        for dropped in work.all():
+            if isinstance(dropped, NodeWork):
+                dropped.stands = False
 
 
 def name_of(work: Work, question: QuestionWork) -> str:
-    """Return a span's name: few different ones, and nothing of what was asked."""
+    """Return a span's name: one of few, without any text of the question."""
     if isinstance(work, NodeWork):
         return f"sub-question {work.id}"
     if not isinstance(work, CallWork):
@@ -165,7 +165,7 @@ def name_of(work: Work, question: QuestionWork) -> str:
 
 
 def attributes_of(work: Work, question: QuestionWork, *, content: bool) -> Attributes:
-    """Return all there is to tell of a piece of work; without `content` nothing that somebody wrote or found."""
+    """Return a span's attributes; without `content`, no text of people or documents."""
     if isinstance(work, NodeWork):
         attributes = _node_attributes(work, content)
     elif not isinstance(work, CallWork):
@@ -178,7 +178,7 @@ def attributes_of(work: Work, question: QuestionWork, *, content: bool) -> Attri
 
 
 def note_of(event: Event, *, content: bool) -> tuple[str, Attributes]:
-    """Return something noted on the way, as an event of a span."""
+    """Return a decision or warning as name and attributes of a span event."""
     attributes = {
         name: value if isinstance(value, bool | int | float | str) else json.dumps(value, ensure_ascii=False)
         for name, value in event.as_dict().items()
@@ -209,7 +209,7 @@ def _question_attributes(work: QuestionWork, content: bool) -> dict[str, Any]:
         "gen_ai.provider.name": provider,
         "agent.name": start.method,
         "graph.node.id": "question",
-        # Totals have names of their own: tools add up the tokens of the calls below by themselves.
+        # Totals have other names than the calls' tokens, which tools add up themselves.
         **{f"hoptree.usage.{name}": totals[name] for name in _TOTALS},
         "hoptree.run": start.run,
         "hoptree.question_id": start.question_id,
@@ -276,7 +276,7 @@ def _reply_attributes(call: ModelCalled, question: QuestionWork, content: bool) 
         "llm.token_count.total": call.prompt_tokens + call.completion_tokens,
         "llm.token_count.prompt_details.cache_read": call.cached_tokens,
         "llm.token_count.completion_details.reasoning": call.reasoning_tokens,
-        # Without prices there is no cost to tell; a call that the cache answered costs nothing.
+        # Without prices no cost is known; a cached call costs nothing.
         "llm.cost.total": call.cost if call.full_price else None,
         "llm.prompt_template.version": call.template,
         "hoptree.step": call.step,
@@ -313,7 +313,7 @@ def _retrieval_attributes(call: WorldCall, question: QuestionWork, content: bool
 
 
 def _looked_up(call: WorldCall) -> tuple[str, Sequence[dict[str, Any]]]:
-    """Return what was asked and what was found; facts, names and titles are short documents too."""
+    """Return the query and its documents; facts, names and titles count as some."""
     match call:
         case Retrieved():
             return call.query, call.passages
@@ -333,7 +333,7 @@ def _model(call: ModelCalled, question: QuestionWork) -> tuple[str, str]:
 
 
 def _split_model(model: str) -> tuple[str, str]:
-    """Return who provides a model, and its name there; of a model that is a file, the name of the file alone."""
+    """Return a model's provider and its name there; for a file, without its folder."""
     kind, _, name = model.partition("?")[0].partition("/")
     if kind in _FILES or name.startswith(("/", "~", ".")):
         name = name.rstrip("/").rpartition("/")[2]
@@ -341,7 +341,7 @@ def _split_model(model: str) -> tuple[str, str]:
 
 
 def _plain(value: Any) -> Attribute:
-    """Return a value without halves of characters, which cannot be sent."""
+    """Return a value without lone surrogates, which cannot be sent."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     return [str(_plain(item)) for item in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""The events of calls, and the trace of one question: collect events, write them as JSON Lines, read them back."""
+"""The events of calls, and traces: record events, write and read JSON Lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @typed_event
 class WorldCall(OfNode):
-    """A call of a model, a search or a graph. `seconds` is the work on it, `issued` when it was asked for."""
+    """A call of a model, search or graph; `seconds` is the work, without waiting."""
 
     cached: bool = False
     issued: float = 0.0
@@ -44,7 +44,7 @@ class WorldCall(OfNode):
 
 @typed_event
 class ModelCalled(WorldCall):
-    """A model replied. `price` is what the tokens would cost without any cache, `cost` what they did cost."""
+    """A model replied; `price` is the cost without any cache, `cost` what was paid."""
 
     event: ClassVar[str] = "llm"
     step: str = ""
@@ -61,7 +61,7 @@ class ModelCalled(WorldCall):
 
     @property
     def full_price(self) -> float:
-        """What the tokens would cost without any cache; old traces know only what they did cost."""
+        """The price without any cache; old traces hold only the cost."""
         return self.cost if self.price is None else self.price
 
 
@@ -104,7 +104,7 @@ class FactsFound(WorldCall):
 
 @typed_event
 class EntitiesFound(WorldCall):
-    """The knowledge graph gave the entities that a name, or a text, may mean: pairs of id and label."""
+    """The graph gave the entities that a name or text may mean: pairs of id, label."""
 
     event: ClassVar[str] = "entities"
     name: str = ""
@@ -115,7 +115,7 @@ class EntitiesFound(WorldCall):
 
 @typed_event
 class ModelProgress(OfNode):
-    """How far a call of a model is: told while it goes on, and kept in no trace."""
+    """The progress of a model call, for live listeners only; no trace keeps it."""
 
     event: ClassVar[str] = "progress"
     step: str = ""
@@ -126,7 +126,7 @@ class ModelProgress(OfNode):
     seconds: float = 0.0
 
     def describe(self) -> str:
-        """Return it in words: what is read of the prompt, how fast, and how long the rest will take."""
+        """Return the progress in words: prompt tokens read, speed, and time left."""
         if self.read >= self.total:
             return f"writing, {self.written:,} tokens" if self.written > 1 else "writing"
         rate = (self.read - self.cached) / self.seconds if self.seconds else 0.0
@@ -136,7 +136,7 @@ class ModelProgress(OfNode):
 
 @typed_event
 class QuestionRewritten(Event):
-    """A question of a conversation, written so that it stands for itself."""
+    """A follow-up question was rewritten so that it can be understood alone."""
 
     event: ClassVar[str] = "rewritten"
     question: str = ""
@@ -144,7 +144,7 @@ class QuestionRewritten(Event):
 
 @typed_event
 class Retried(Event):
-    """An attempt failed and is made again after `wait` seconds."""
+    """A call failed and is tried again after `wait` seconds."""
 
     event: ClassVar[str] = "retry"
     step: str = ""
@@ -153,10 +153,10 @@ class Retried(Event):
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
-# Flushing each of these would cost more than the event itself; others are written out at once.
+# Flushing each of these would cost more than the event itself; others are flushed at once.
 _FREQUENT = (WorldCall, Decision, ReplyParsed)
 _FLUSH_INTERVAL_S = 1.0
-"""Seconds after which these are written out as well."""
+"""Seconds after which these are flushed as well."""
 _BUFFER_BYTES = 1 << 16
 _clock = time.monotonic
 
@@ -164,11 +164,11 @@ Listener = Callable[[Event], None]
 
 
 def trace_line(event: Event) -> bytes:
-    """Return an event as it stands in a trace file."""
+    """Return the line of an event in a trace file."""
     data = event.as_dict()
     try:
         return sealed(_encode_search(data) if type(event) is Retrieved else _encode(data)) + b"\n"
-    except UnicodeEncodeError:  # half a character, as models write them
+    except UnicodeEncodeError:  # a lone surrogate from a model
         return sealed(json.dumps(data)) + b"\n"
 
 
@@ -176,7 +176,7 @@ _PASSAGE_FIELDS = ["id", "title", "text", "score"]
 
 
 def _encode_search(data: dict[str, Any]) -> str:
-    """Return what `_encode` does for a search, whose passages others have found too."""
+    """Do the same as `_encode` for a search, with cached texts of passages."""
     passages = data["passages"]
     if not passages or [*data][-1] != "passages" or any([*passage] != _PASSAGE_FIELDS for passage in passages):
         return _encode(data)
@@ -192,7 +192,7 @@ def _encode_passage(name: str, title: str, text: str) -> str:
 
 
 class LiveListener:
-    """A listener that is also told how far models are while they read and write."""
+    """A listener that also gets events that no trace keeps, such as ModelProgress."""
 
     def __init__(self, hear: Listener) -> None:
         self._hear = hear
@@ -202,7 +202,7 @@ class LiveListener:
 
 
 class Trace:
-    """The events of one question, kept in memory and passed on to listeners as they happen."""
+    """The events of a question, kept in memory and passed on to listeners."""
 
     def __init__(self, run: str, listeners: tuple[Listener, ...] = ()) -> None:
         self.run = run
@@ -211,7 +211,7 @@ class Trace:
         self._start = time.perf_counter()
 
     def now(self) -> float:
-        """Seconds since the question was asked."""
+        """Return the seconds since the question was asked."""
         return time.perf_counter() - self._start
 
     def add(self, event_kind: str, /, **fields: Any) -> None:
@@ -225,7 +225,7 @@ class Trace:
             listener(event)
 
     def tell(self, event: Event) -> None:
-        """Pass an event on to the live listeners, and keep it nowhere."""
+        """Pass an event on to the live listeners without recording it."""
         event.stamp(self.run, round(time.perf_counter() - self._start, 4))
         for listener in self._listeners:
             if isinstance(listener, LiveListener):
@@ -233,7 +233,7 @@ class Trace:
 
 
 def events_of(events: Sequence[Event], node: int) -> list[Event]:
-    """What was done for a node of the plan that counts now: one that came to nothing may have had the same number."""
+    """Return the events of a node since the last plan; others may use its number."""
     plans = (
         place
         for place in range(len(events) - 1, -1, -1)
@@ -245,7 +245,7 @@ def events_of(events: Sequence[Event], node: int) -> list[Event]:
 class TraceFile:
     """A listener that appends every event to a JSONL file.
 
-    A killed run loses at most what came within a second of what was written out last.
+    A killed run loses at most the events within a second of the last flush.
     """
 
     def __init__(self, path: Path) -> None:
@@ -265,7 +265,7 @@ class TraceFile:
             self.write(trace_line(event), soon=not isinstance(event, _FREQUENT))
 
     def write(self, lines: bytes, *, soon: bool = True) -> None:
-        """Append lines of events; those that need not be on disk `soon` may wait for others."""
+        """Append lines of events; flush at once if `soon`, else within a second."""
         if self._file is None:
             return
         try:
@@ -274,7 +274,7 @@ class TraceFile:
                 self._file.flush()
                 self._flushed = _clock()
         except OSError as error:
-            # An answer is worth more than its trace: the run goes on, and whoever opened the file says so at the end.
+            # The run goes on without its trace; the caller reports `failure` at the end.
             self.failure = TraceError(
                 f"The trace at {self.path} could not be written further: {error.strerror}.", "Free some space."
             )
@@ -289,14 +289,14 @@ class TraceFile:
 
 
 def read_events(path: Path, wanted: Callable[[str, str], bool] | None = None) -> Iterator[Event]:
-    """Yield the events of a trace file, one at a time and in their order.
+    """Yield the events of a trace file in their order.
 
-    A last line cut off by a kill is passed over; any other line that is no event is an error. With `wanted`, which is
-    asked with kind and run, whole lines that hold other events are passed over unread: most of the work is to read.
+    A last line that a kill cut off is skipped; any other line without an event is an error. `wanted` gets kind and run
+    of an event: complete lines for which it is false are skipped without parsing, which is most of the work.
     """
     has_events = False
     try:
-        with path.open("rb") as lines:  # which end at b"\n" and nothing else: replies hold all kinds of line ends
+        with path.open("rb") as lines:  # in binary, only b"\n" ends a line: replies hold other line ends
             for number, line in enumerate(lines, 1):
                 if not line.strip():
                     continue
@@ -319,7 +319,7 @@ def read_events(path: Path, wanted: Callable[[str, str], bool] | None = None) ->
                         "Write a trace with: hoptree ask … --trace FILE",
                     )
                 if isinstance(event, Started):
-                    load_method(event.method)  # it defines the types of the decisions that follow
+                    load_method(event.method)  # its module registers the types of the decisions that follow
                 has_events = True
                 yield event
     except OSError as error:
@@ -341,9 +341,9 @@ def _read_event(line: bytes) -> Event | None:
 
 
 def read_traces(path: Path) -> Iterator[list[Event]]:
-    """The events of every question in a trace file, question by question, in the order they began.
+    """Yield the events of each question in a trace file, in order of their start.
 
-    All of them are in memory at once, as questions that were asked together are mixed in the file.
+    All are in memory at once, as events of concurrent questions are mixed in the file.
     """
     runs: dict[str, list[Event]] = {}
     for event in read_events(path):
@@ -352,7 +352,7 @@ def read_traces(path: Path) -> Iterator[list[Event]]:
 
 
 def usage_of(events: Sequence[Event]) -> Usage:
-    """Return what the calls among events have cost, and how long they took."""
+    """Return the cost and time of the calls among events."""
     calls = [event for event in events if isinstance(event, WorldCall)]
     replies = [call for call in calls if isinstance(call, ModelCalled)]
     return Usage(
@@ -371,16 +371,16 @@ def usage_of(events: Sequence[Event]) -> Usage:
 
 
 def _critical_path(calls: Sequence[WorldCall]) -> float:
-    """Return the seconds of work along the chain of calls that decided when the question was done.
+    """Return the seconds of work along the critical path of calls.
 
-    From the call that ended last back to the last one that had ended when it was issued, and so on: what each call
-    waited for. Time spent waiting for a slot is not in it; the work of a cached call is what it once took.
+    It leads from the call that ended last back to the last one that had ended when that was issued, and so on. Waiting
+    for a slot does not count; a cached call counts the work that it once took.
     """
     total = 0.0
     last = max(range(len(calls)), key=lambda place: (calls[place].t, place), default=None)
     while last is not None:
         total += calls[last].seconds
         issued = calls[last].issued
-        # Events are in the order they ended, so that a predecessor always stands before.
+        # Events are in the order they ended, so a predecessor always comes before.
         last = next((place for place in range(last - 1, -1, -1) if calls[place].t <= issued), None)
     return total

@@ -21,8 +21,9 @@ from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 from pydantic_core import PydanticCustomError
 
 from hoptree import __version__
+from hoptree.core.config import is_loopback
 from hoptree.core.errors import ASK_OPERATOR, ConfigError, HoptreeError, closest, public_error, redact, redact_keys
-from hoptree.core.http_server import bearer_key, is_loopback, listen, log_refusal, stopped_by_signals
+from hoptree.core.http_server import bearer_key, listen, log_refusal, stopped_by_signals
 from hoptree.engine.engine import MAX_QUESTION, Engine
 from hoptree.engine.events import Event, NodeSettled, NodeStarted, Planned
 from hoptree.engine.result import Result

@@ -1,4 +1,4 @@
-"""RA-ISF: self-knowledge, then relevant passages, then sub-questions that go the same way."""
+"""RA-ISF: self-knowledge, then relevant passages, then sub-questions, recursively."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ _KNOW_TOKENS, _RELEVANCE_TOKENS, _LISTWISE_TOKENS = 128, 16, 128
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """What memory and passages gave for the question of a `node`; one that is not `settled` is decomposed."""
+    """The answer to a `node` from memory or passages; if not `settled`, it is split."""
 
     answer: Answer
     settled: bool
@@ -108,7 +108,7 @@ class _Lookup:
 
 @decision("know")
 class KnowledgeJudged(Decision):
-    """Whether the model says that it knows; `answer` is what it said in the same reply."""
+    """Whether the model says that it knows; `answer` is the answer in the same reply."""
 
     value: bool
     raw: str
@@ -125,7 +125,7 @@ class RelevanceJudged(Decision):
 
 
 async def judge_knowledge(ctx: Context, question: str, *, node: Node | None = None) -> SelfKnowledge:
-    """M_know: ask whether the model knows the answer; a reply that goes on after its "yes" gives it as well."""
+    """M_know: ask whether the model knows the answer, which may follow its "yes"."""
     prompt = prompt_for(ctx.method, "know").fill(question=question)
     reply = await ctx.generate("know", prompt, role="know", max_tokens=_KNOW_TOKENS, node=node)
     knowing = read_self_knowledge(reply.text, question)
@@ -136,12 +136,12 @@ async def judge_knowledge(ctx: Context, question: str, *, node: Node | None = No
 
 
 async def _recall(ctx: Context, question: str, node: Node) -> Answer | None:
-    """Answer from the model's knowledge if M_know says that it has it; asked again only where M_know gave no answer."""
+    """Answer from the model's knowledge if M_know says yes."""
     knowing = await judge_knowledge(ctx, question, node=node)
     if not knowing.known:
         return None
     if knowing.answer:
-        # "Yes" answers the main question completely; for a sub-question, the words behind it may be of use above.
+        # "Yes" is the whole answer to the main question; for a sub-question, the words after it may help its parent.
         text = "Yes" if node.depth == 0 and knowing.answer.startswith(("Yes. ", "Yes, ")) else knowing.answer
         return Answer(text, knowing.answer, source="internal")
     return await direct_answer(ctx, question, node=node)
@@ -156,7 +156,7 @@ async def judge_passages(
     titles: bool = False,
     node: Node | None = None,
 ) -> tuple[Passage, ...]:
-    """M_rel: return the relevant passages, by one call each or, with `listwise`, one call for all."""
+    """M_rel: return the relevant passages, by a call each or one for all (`listwise`)."""
     shown = show_texts(ctx, passages, titles=titles)
     if not passages:
         verdicts = []
@@ -187,10 +187,10 @@ async def _judge_all(ctx: Context, question: str, passages: Sequence[str], node:
 
 @dataclass(slots=True, kw_only=True)
 class _Algorithm1:
-    """The recursion of Algorithm 1, which looks up, decomposes and concludes each distinct question once.
+    """Algorithm 1; looks up, decomposes and concludes each distinct question once.
 
     Only work without recursion is shared: so two branches cannot wait for each other, and the answer to a question does
-    not depend on which of its places in the tree was reached first.
+    not depend on which of its nodes was reached first.
     """
 
     ctx: Context
@@ -209,7 +209,7 @@ class _Algorithm1:
     _once: SingleFlight = field(default_factory=SingleFlight)
 
     async def solve(self, node: Node, asked: str, above: tuple[str, ...] = ()) -> Answer:
-        """Problem-solving(q_t, iter): `iter` is the node's depth, `above` the questions on the way down to it."""
+        """Problem-solving(q_t, iter): `iter` is the depth, `above` the questions above it."""
         self.ctx.begin_node(node, asked)
         if node.depth > self.depth:  # lines 2 to 4
             return self._end(node, _UNKNOWN, "none", f"deeper than {self.depth}")
@@ -247,7 +247,7 @@ class _Algorithm1:
         return _Lookup(answer, True, "passages", why, node.id)
 
     async def _retrieve(self, question: str, node: Node) -> tuple[tuple[Passage, ...], str]:
-        """Return the relevant passages that a search finds, and how many of all they are."""
+        """Return the relevant passages of a search, and their number in words."""
         if not self.search:
             return (), "nothing is looked up"
         query = (
@@ -261,18 +261,18 @@ class _Algorithm1:
         return relevant, f"{len(relevant)} of {len(passages)} passages relevant" if passages else "nothing was found"
 
     async def _decompose(self, node: Node, asked: str, above: tuple[str, ...]) -> tuple[str, ...]:
-        """M_decom: return the sub-questions that were not asked on the way down to them."""
+        """M_decom: return the sub-questions that were not asked above."""
         ctx, linked = self.ctx, self.linked
         key = ("split", question_key(asked))
         questions = await self._once(key, lambda: split_question(ctx, asked, linked=linked, node=node))
         return drop_asked(ctx, questions, set(map(question_key, above)), most=self.most, node=node)
 
     async def _conclude(self, asked: str, node: Node, pairs: _Pairs) -> tuple[Answer, int]:
-        """Return the answer from sub-questions, and the node for which it was found."""
+        """Return the answer from sub-questions, and the node that it was made for."""
         return await combine_answers(self.ctx, asked, pairs, node=node), node.id
 
     async def _solve_all(self, children: tuple[Node, ...], above: tuple[str, ...]) -> _Pairs:
-        """Solve siblings at once, or in turn where each sees the answers before it."""
+        """Solve siblings at once, or one after another, each with the previous answers."""
         if not self.linked:
             answers = await together(self.solve(child, child.question, above) for child in children)
             return [(child.question, answer) for child, answer in zip(children, answers, strict=True)]
@@ -286,7 +286,7 @@ class _Algorithm1:
     def _end(
         self, node: Node, answer: Answer, branch: _Branch, why: str, lookup: _Lookup | None = None, **of_parts: int
     ) -> Answer:
-        """Record which module answered a node and why, with what the paper's tables are made from."""
+        """Record the module that answered a node, why, and the data of the paper's tables."""
         looked_by = lookup.node if lookup else node.id
         self.ctx.end_node(
             node,
@@ -306,7 +306,7 @@ class _Algorithm1:
 
 
 def _judgements(ctx: Context, node: int) -> dict[str, object]:
-    """Return what the modules said of a question's self-knowledge, and of each of its passages."""
+    """Return the modules' judgements of a node: self-knowledge, and each passage."""
     record: dict[str, object] = {}
     for event in ctx.trace.events:
         if isinstance(event, KnowledgeJudged) and event.node == node:

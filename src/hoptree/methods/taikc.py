@@ -1,4 +1,4 @@
-"""TAIKC: a tree of sub-questions, each answered from confident knowledge or else from documents."""
+"""TAIKC: a tree of sub-questions, answered from confident knowledge or documents."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ async def taikc(
     """Split the question into a tree, fill it from confident knowledge or passages, and reason over its chains.
 
     `source` is the paper's ablation: internal answers every node from memory, external always retrieves, probability
-    retrieves where the least token probability of the direct answer is under `tau`. With `continuation` off, a node
-    that documents do not answer ends the run without an answer. `strict` takes only RAG_REQUIRED for a refusal, as the
-    paper does; with it off, "I don't know" is one too.
+    retrieves if the least token probability of the direct answer is under `tau`. With `continuation` off, a node that
+    documents do not answer ends the run without an answer. With `strict`, only RAG_REQUIRED is a refusal, as in the
+    paper; else "I don't know" is one too.
     """
     if source != "internal":
         ctx.require_corpus()
@@ -78,7 +78,7 @@ async def taikc(
         ctx.require("logprobs")
 
     async def recall(asked: str, node: Node) -> Answer:
-        """Confident QA, or what an ablation puts in its place."""
+        """Answer by confident QA, or by its replacement in an ablation."""
         if source == "external":
             return Answer("", status="refused")
         if source == "unified":
@@ -95,7 +95,7 @@ async def taikc(
         return await answer_from(ctx, asked, passages, node=node, titles=titles)
 
     async def continue_reasoning(asked: str, node: Node) -> Answer:
-        """Reasoning continuation: a guess keeps the chain complete."""
+        """Guess, so that the chain stays complete (reasoning continuation)."""
         if not continuation:
             ctx.end_node(node, Answer("", status="unknown"), iterations=2)
             raise _Unanswered
@@ -118,7 +118,7 @@ async def taikc(
 async def fill_tree(
     ctx: Context, question: str, plan: Plan, attempts: Sequence[Attempt], *, parallel: bool
 ) -> dict[int, Solved]:
-    """Answer every node by the first attempt that succeeds; propose one that asks the question itself."""
+    """Answer every node by the first attempt that succeeds."""
 
     async def solve(node: Node, done: Mapping[int, Solved]) -> Solved:
         asked = _complete(ctx, node, done)
@@ -138,7 +138,7 @@ async def fill_tree(
 
 
 def _complete(ctx: Context, node: Node, done: Mapping[int, Solved]) -> str:
-    """Fill in answers for references (Equation 2); an unknown answer is described by its question."""
+    """Replace references by answers (Equation 2) or descriptions of unknown ones."""
     texts = {}
     for ref in node.refs:
         answer = done[ref].answer

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 from typing_extensions import TypedDict
 
-from hoptree.core.http_server import is_loopback
+from hoptree.core.config import is_loopback
 from hoptree.corpus.document import MAX_DOCUMENT_BYTES
 from hoptree.corpus.files import LATIN, Damaged, bom_encoding, decode, open_bytes
 from hoptree.server.corpus_service import CorpusService

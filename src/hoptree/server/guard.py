@@ -12,7 +12,8 @@ from urllib.parse import quote, urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hoptree.core.http_server import bearer_key, is_loopback, log_refusal
+from hoptree.core.config import is_loopback
+from hoptree.core.http_server import bearer_key, log_refusal
 from hoptree.server.error_responses import Refusal, log_internal_error, refusal_of
 from hoptree.server.keys import ANYBODY, Key, Quotas, find_key
 from hoptree.server.prometheus import Metrics

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from hoptree.core.config import is_loopback
 from hoptree.core.errors import ConfigError, closest
-from hoptree.core.http_server import is_loopback
 from hoptree.engine.cache import Store
 from hoptree.engine.context import Prices
 from hoptree.engine.registry import DEFAULT_METHOD

@@ -23,7 +23,7 @@ _SEPARATOR = lazy_re(r"\s*(?:[,;/|]|\s[-–—]\s|\band\b|&)\s*")
 _LEAD = lazy_re(r"^(?:(?:he|she|it|they|who)\s+)?(?:is|was|are|were)\s+|^(?:an?|the|of|from|in|both)\s+")
 _EDGE_CHARS = " .!?\"'“”‘’()[]"
 _MAX_COUNTRY_WORDS = 6
-_MAX_LIST_WORDS = 6  # A longer text is a sentence and no list of countries
+_MAX_LIST_WORDS = 6  # a longer text is a sentence, not a list of countries
 _NEGATION = lazy_re(r"(?:\b(?:not|never|neither|nor|no)|n['’]t)\b", re.IGNORECASE)
 _UNIT_SYMBOLS = {"length": " m", "area": " m²", "volume": " m³", "mass": " kg", "time": " s", "speed": " m/s"}
 _DAYS_PER_YEAR = 365.2425
@@ -46,14 +46,14 @@ def read_names(text: str) -> frozenset[str]:
 def countries_in(text: str) -> frozenset[str]:
     """Return the countries that a text names, also by their demonyms."""
     named = frozenset(_extract_countries(_normalize(text))[0])
-    # Beside its country, Georgia is the state.
+    # Together with its country, Georgia is the state.
     return named - {"georgia"} if "united states" in named else named
 
 
 def stated_countries(text: str) -> frozenset[str]:
-    """Return the countries that a text states without doubt.
+    """Return the countries that a text states clearly; none for an unclear text.
 
-    Open are a negation, a sentence with several, and two in one part: an American Indian is of one country.
+    Unclear are a negation, a sentence with several countries, and two of them in one part, as in "American Indian".
     """
     named = countries_in(text)
     parts = re.split(rf"[()\[\]]|{_SEPARATOR.pattern}", _normalize(text))
@@ -100,7 +100,7 @@ def _extract_countries(part: str) -> tuple[list[str], str]:
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """The answer, and in `why` the comparison it rests on, for people to check."""
+    """The answer, and in `why` the comparison behind it, for people to check."""
 
     answer: str
     why: str
@@ -108,7 +108,7 @@ class Conclusion:
 
 @dataclass(frozen=True, slots=True)
 class _Interval:
-    """A fact in an order: somewhere from `low` to `high`; `shown` is for people."""
+    """The range of a fact that can be ordered; `shown` is for people."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -120,7 +120,7 @@ class _Interval:
 
 
 def conclude(comparison: Comparison, facts: Mapping[str, str]) -> Conclusion | None:
-    """Return the answer that one text an operand gives; None if that leaves it open."""
+    """Return the answer that follows from a text for each operand, or None."""
     by_name = {" ".join(name.casefold().split()): text for name, text in facts.items()}
     texts = [by_name.get(" ".join(name.casefold().split()), "") for name in comparison.operands]
     if not all(text.strip() for text in texts):
@@ -137,7 +137,7 @@ def conclude(comparison: Comparison, facts: Mapping[str, str]) -> Conclusion | N
 
 
 def holds_fact(comparison: Comparison, text: str) -> bool:
-    """Whether a fact can be read from the text that the comparison could rest on."""
+    """Return whether a text holds a fact of the kind that is compared."""
     if comparison.kind in ("both", "which"):
         return read_yes_no(text) is not None
     if comparison.kind != "same" or comparison.of == "number":
@@ -194,7 +194,7 @@ def _read_event_date(text: str, event: Event) -> Date | None:
 def _read_time_span(text: str) -> _Interval | None:
     """Read the time between two dates, or a stated one."""
     dates = read_dates(text)
-    if event_in(text) == "birth":  # the other date may be of anything
+    if event_in(text) == "birth":  # the meaning of the other date is unknown
         return None
     if len(dates) == 2 and dates[0].before(dates[1]):
         start, end = dates
@@ -261,10 +261,10 @@ def _are_same(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | No
 
 
 def _same_names(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | None:
-    """Whether the names overlap; places must agree in all that is said of them.
+    """Return whether the names overlap; places must have all names in common.
 
-    Countries are left out: "American actor" and "American singer" share no profession. If the question does not say
-    what kind of thing is compared, different words prove nothing.
+    Countries are left out: "American actor" and "American singer" share no profession. If the question does not name
+    the kind of thing that is compared, different words prove nothing.
     """
     names = [read_names(text) - countries_in(text) for text in texts]
     if (
@@ -293,7 +293,7 @@ def _overlap(sets: Sequence[frozenset[str]]) -> tuple[bool, str] | None:
     return False, f"{' and '.join(', '.join(sorted(names)) for names in sets)} are different"
 
 
-# In small letters: "Not Fade Away" is a song.
+# In lower case: "Not Fade Away" is a song.
 _NEGATED_ANSWER = lazy_re(r"\b(?:not|never|neither|nor|except|anything but|anyone but)\b|n['’]t\b|\ANot? [a-z]")
 _CONTRAST = lazy_re(r"[,;(]\s*(?:and\s+|but\s+)?(?:not|rather than|instead of)\b[^,;)]*\)?")  # "…, not Apollo 12"
 _FIRST_WORD = lazy_re(r"\w+")
@@ -302,7 +302,7 @@ _YES_NO = lazy_re(r"\W*(?:yes|no|true|false|correct|incorrect)\s*(?:[,.;:!–—
 
 
 def agree(answer: str, other: str) -> bool:
-    """Return whether answers are the `same`, or one has the words of the other."""
+    """Return whether answers are the `same`, or one contains the other."""
     answer, other = _CONTRAST.sub("", answer), _CONTRAST.sub("", other)
     if same(answer, other):
         return True
@@ -312,10 +312,10 @@ def agree(answer: str, other: str) -> bool:
 
 
 def contradicts(question: str, answer: str, asked: str, other: str) -> bool:
-    """Return whether an answer does not mean what a part of its question came to.
+    """Return whether an answer contradicts the answer of a sub-question.
 
-    Never where the two ask for other types of answers, or the answer is yes, no or a name of the question: such an
-    answer is concluded. Nor where one has all the words of the other.
+    It does not if the questions ask for different types, if one answer has all the words of the other, or if the answer
+    is yes, no or a name of the question: such an answer is concluded from the sub-question's.
     """
     kinds = {expected_answer_type(question), expected_answer_type(asked)}
     named = f" {question_key(answer)} " in f" {question_key(question)} "
@@ -326,7 +326,7 @@ def contradicts(question: str, answer: str, asked: str, other: str) -> bool:
 
 
 def same(answer: str, other: str) -> bool:
-    """Return whether answers have the same words, value or names, or dates that fit."""
+    """Return whether answers have the same words, value or names, or compatible dates."""
     left, right = _key(answer), _key(other)
     if not left or not right:
         return False
@@ -345,14 +345,14 @@ def same(answer: str, other: str) -> bool:
 
 
 def tells(statement: str, answer: str) -> bool:
-    """Return whether a statement bears out an answer."""
+    """Return whether a statement supports an answer."""
     stated, answered = read_date(statement), read_date(answer)
     rougher = stated is not None and answered is not None and not stated.within(answered)
     return agree(statement, answer) and not rougher
 
 
 def _within(words: str, text: str) -> bool:
-    """Return whether a text has the words in a row, whatever their accents."""
+    """Return whether a text has the words in a row, ignoring accents."""
     if _key(words) in ("", "yes", "no"):
         return False
     return bool(grounded(Answer(words, words, "answered"), "", [Passage("other", "", text)]).support)
@@ -367,7 +367,7 @@ def _differ_by_initials(name: str, other: str) -> bool:
 
 
 def _number(text: str) -> Quantity | None:
-    """Return the number that an answer is; None for one that names something."""
+    """Return an answer's number; None if the answer is a name."""
     first = _FIRST_WORD.match(text)
     begins = first.end() if first and (_HEDGE.fullmatch(first[0]) or read_quantity(first[0])) else 0
     return None if name_spans(text, begins) else read_quantity(text)

@@ -20,10 +20,10 @@ _ROLE_NOUN = (
 
 @dataclass(frozen=True, slots=True)
 class _Wording:
-    """What the words around the operands mean; each field is "" if they do not say.
+    """What the words around the operands mean; a field that they leave open is "".
 
-    `comparing` is the comparing word, `event` the question for the fact, `role` whose fact it is ("director")
-    if not the operand's own, `thing` what the question calls the operands ("film").
+    `comparing` is the comparing word, `event` the question for the fact, `role` the person whose fact it is
+    ("director") if not the operand's own, `thing` the kind of the operands ("film").
     """
 
     around: str
@@ -68,7 +68,7 @@ _FILLING = lazy_re(
 _WORD = (
     rf"(?!(?:{_FUNCTION}|{_ROLE_NOUN}|whose|with|of|in|at|on|by|from|to|for|as|his|her|its|their|"
     r"second|third|other|same|different)(?![\w-]))(?:(?:(?:wo)?men|children)['’]s|[\w-]+(?!['’\w-]))"
-)  # a word of what things are called: "women's magazine", but not "actor's wife"
+)  # a word of a kind of thing: "women's magazine", but not "actor's wife"
 _CALLED = rf"(?P<thing>(?:{_WORD}\s+){{0,2}}(?:{_WORD}|(?:{_ROLE_NOUN})(?!['’\w-])))"
 _FOLLOWED = rf"(?=\s*[,:{_GAP}{_EVENT}\"“'‘]|\s+(?:is|was|are|were|has|have|had|will|whose|with)\b)"
 _THINGS = tuple(
@@ -99,7 +99,7 @@ _SAME = lazy_re(
 
 
 def _parse_wording(question: str, comparison: Comparison) -> _Wording | None:
-    """Parse the words around the operands; None if unknown."""
+    """Parse the words around the operands; None if a word is not understood."""
     around = _without_things(question, comparison.operands)
     if around is None:
         return None
@@ -161,7 +161,7 @@ def _singular(word: str) -> str:
 
 
 def _any_of(words: str) -> re.Pattern[str]:
-    """Match lower-case words only: names may hold any of them."""
+    """Return a pattern for lower-case words; with capitals they may be parts of names."""
     return lazy_re(rf"\b(?:{'|'.join(words.split())})\b")
 
 
@@ -179,8 +179,8 @@ _ASKING_EVENTS = {
     "end": _any_of("closed closing dissolved end(?:ed)? disbanded demolished destroyed abolished defunct"),
 }
 _SIMILAR_EVENTS = {"founding": {"origin"}, "release": {"origin"}, "origin": {"founding", "release"}}
-"""Events that may be the same day: a magazine is founded, or first published."""
-_OF_THINGS = frozenset(("birth", "founding", "release", "origin"))  # give the age of what is no person
+"""Events that may mean the same: a magazine is founded, or first published."""
+_OF_THINGS = frozenset(("birth", "founding", "release", "origin"))  # events that the age of a thing is counted from
 PERSON_WORDS = lazy_re(
     r"^who|\bwhose\b|\b(?:directors?|authors?|writers?|actors?|actress\w*|composers?|singers?|performers?|musicians?|"
     r"artists?|producers?|founders?|creators?|players?|persons?|people|someone|man|woman|men|women|father|mother|"
@@ -196,7 +196,7 @@ _ASKED_FOR: dict[str, frozenset[str]] = {
 
 
 def select_facts(comparison: Comparison, question: str, answers: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-    """Select a fact for each operand; {} if these are of different kinds."""
+    """Select a fact for each operand; {} if the facts are about different events."""
     facts: dict[str, str] = {}
     kinds: dict[str, frozenset[str]] = {}
     wanted = _wanted(comparison, question)
@@ -227,7 +227,7 @@ def _events(text: str, comparison: Comparison) -> frozenset[str]:
 
 
 def _may_be_same_event(events: frozenset[str], others: frozenset[str]) -> bool:
-    """Whether two sets of events may mean the same one; an empty set may mean any."""
+    """Return whether sets of events may mean the same one; an empty one means any."""
     wider = events.union(*(_SIMILAR_EVENTS.get(event, ()) for event in events))
     return not events or not others or bool(wider & others)
 
@@ -257,7 +257,7 @@ _BIRTH, _DEATH, _LIFE = "When was {} born?", "When did {} die?", "What are the d
 
 
 def plan_comparison(question: str) -> tuple[tuple[str, ...], ...] | None:
-    """Return each operand's chain of questions, {} for the answer before; or None."""
+    """Return a chain of questions for each operand, {} for the last answer; or None."""
     comparison = detect_comparison(question)
     if comparison is None or comparison.kind not in ("choice", "same", "relation"):
         return None
@@ -269,7 +269,7 @@ def plan_comparison(question: str) -> tuple[tuple[str, ...], ...] | None:
     if (wording.role or any(roles)) and comparison.of == "date" and asked not in (_BIRTH, _DEATH):
         return None
     related = [bool(_OF.match(operand)) for operand in comparison.operands]
-    if related[0] and not all(related):  # the director of A or B: that of B as well, or B themselves
+    if related[0] and not all(related):  # "the director of A or B": B may be a work or a person
         return None
     return tuple(_chain(operand, wording, asked) for operand in comparison.operands)
 

@@ -1,4 +1,4 @@
-"""Detect by their grammar questions that compare, or that list several conditions."""
+"""Detect, by grammar, questions that compare or that list several conditions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from hoptree.text.parse import question_key
 from hoptree.text.quantities import date_spans
 
 Kind = Literal["choice", "which", "same", "both", "relation"]
-_MAX_OPERAND_WORDS = 16  # what is longer is a clause and no name
+_MAX_OPERAND_WORDS = 16  # a longer operand is a clause, not a name
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """What a question compares.
 
-    A "choice" asks which operand comes first in the `wanted` order, "which" asks for which one something holds; "same",
-    "both" and "relation" ("is A older than B") are yes-no questions. `of` is the kind of fact to read for each operand,
-    "" if unknown. `event` is birth or death for dates, `about` country or place for names, `claim` the predicate of
-    "both".
+    A "choice" asks which operand comes first in the `wanted` order, "which" asks which operand has a property; "same",
+    "both" and "relation" ("is A older than B") are yes-no questions. `of` is the kind of fact to compare, "" if
+    unknown. `event` is birth or death for dates, `about` country or place for names, `claim` the predicate of "both".
     """
 
     kind: Kind
@@ -63,7 +62,7 @@ _BEFORE = lazy_re(
 
 
 def detect_comparison(question: str) -> Comparison | None:
-    """Return what a question compares; None if it compares nothing, or not clearly."""
+    """Return what a question compares; None if it compares nothing or is unclear."""
     text = question.strip()
     text = text[:-1].rstrip() if text.endswith(("?", "？", ".")) else text
     if not text or len(text) > 1000:
@@ -79,7 +78,7 @@ def detect_comparison(question: str) -> Comparison | None:
 
 
 def _turned(text: str, operands: tuple[str, ...]) -> bool:
-    """Whether a negation outside names reverses the question, or it asks the order."""
+    """Return whether a negation reverses the question, or it asks for the order."""
     for operand in sorted(operands, key=len, reverse=True):
         if _NOT_IN_A_NAME.search(operand):
             return True
@@ -105,7 +104,7 @@ def _chosen(operands: tuple[str, ...] | None, word: Comparative | None) -> Compa
 
 
 def _asks_for_more(text: str) -> bool:
-    """Whether the answer is none of the operands ("What is the year in which …")."""
+    """Return whether the answer is no operand ("What is the year in which …")."""
     opening = _OPEN.match(text)
     word = words.find_comparative(text) if opening else None
     return opening is not None and (word is None or text[opening.end() : word.start].strip() != "")
@@ -383,19 +382,18 @@ _NOT_A_LISTING = lazy_re(
 _BESIDES = lazy_re(
     r"\b(?:besides|apart from|aside from|excluding|except(?:ing)?)\s|\b(?:what|which|who|whom)\s+(?:other|else)\b",
     re.IGNORECASE,
-)  # what is asked for beside what is named; a sentence may begin with these, so that they are taken for names
+)  # questions about others than the named; at the start of a sentence these words look like names
 _WHO_ARE = lazy_re(r"^\W*who\s+(?:are|were)\s+the\s+", re.IGNORECASE)
-# "his first … film" says which film; a preamble, as in "… in the same year. Who was in both?",
-# chooses nothing.
+# "his first … film" selects a film; a preamble, as in "… in the same year. Who was in both?", does not.
 _CHOOSES = lazy_re(r"\bsame\b|\b(?:first|last)\b(?!\s+…)", re.IGNORECASE)
 _PREAMBLE = lazy_re(r"\A.*[.:;]\s+(?=(?:which|who|what|whom)\b)", re.IGNORECASE | re.DOTALL)
 
 
 def named_spans(text: str) -> list[Span]:
-    """Return where names and dates stand in a text.
+    """Return the spans of names and dates in a text.
 
-    A name behind a comma is a part of the one before it unless the two are listed: "Ann Low, Countess of Ghent", but
-    "Ann Low, Bob High and Cora Lind". A rank is never listed: "Ann Low, 3rd Baroness Low and Bob High" are two.
+    A name after a comma belongs to the one before it unless both are in a list: "Ann Low, Countess of Ghent", but
+    "Ann Low, Bob High and Cora Lind". A rank is never an item: "Ann Low, 3rd Baroness Low and Bob High" are two.
     """
     first = _FIRST_WORD.match(text)
     begin = first.end() if first and _NEVER_A_NAME.fullmatch(first[1]) else 0
@@ -434,7 +432,7 @@ def _mask_names(text: str) -> str:
 
 
 def may_list(question: str, *, names: int = 2) -> bool:
-    """Return whether a question asks which thing fulfils several conditions."""
+    """Return whether a question may ask for the thing that fulfils several conditions."""
     plain = _mask_names(question if names > 1 else _WHO_ARE.sub("which ", question))
     if not _ASKING_WORD.search(plain) or _NOT_A_LISTING.search(plain) or _BESIDES.search(question):
         return False

@@ -1,4 +1,4 @@
-"""Words that English compares with, and the operands of a comparison."""
+"""Comparing words of English, and the operands of a comparison."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Several = Literal["yes", "no", "open"]
 
 @dataclass(frozen=True, slots=True)
 class Comparative:
-    """A comparing word; `several`: of more than two things."""
+    """A comparing word; `several` says whether it compares more than two things."""
 
     start: int
     end: int
@@ -69,7 +69,7 @@ _STOP = frozenset(("of", "in", "to", "than", "on", "for", "from", "at", "with"))
 
 
 def event_in(text: str) -> Event:
-    """Return birth or death if a text speaks of one, in lower case: no "Death Kiss"."""
+    """Return birth or death if a text names only one; "Death Kiss" is a title."""
     born, died = _BIRTH.search(text), _DEATH.search(text)
     if bool(born) == bool(died):
         return ""
@@ -94,7 +94,7 @@ def find_comparative(text: str, *, than: bool = False) -> Comparative | None:
 
 
 def _reading(word: str, before: str, after: str) -> tuple[Wanted, Of, int] | None:
-    """Return the order, the kind of fact, and its length."""
+    """Return the order, the kind of fact, and the length that was read of `after`."""
     if word in _AMOUNTS:
         return _amount(word, after)
     if _ORDINAL.search(before):
@@ -280,10 +280,10 @@ def cut_at(text: str) -> int:
 
 
 def _without_adjective(text: str, start: int, end: int) -> int:
-    """Cut off a demonym that belongs to what follows.
+    """Return the end of the subject, before a demonym that qualifies what follows.
 
-    It stays if nothing follows that it could qualify: "… Dawn French from the same country". So does the name of a
-    country without a noun after it: "… Michael Jordan", but "… Michael Jordan | American players".
+    A demonym stays if it qualifies nothing: "… Dawn French from the same country". So does the name of a country
+    without a noun after it: "… Michael Jordan", but "… Michael Jordan | American players".
     """
     follows = text[end:].split()
     if text[end - 1 : end] == "," or (follows and follows[0] in _VERBS) or _ALIKE.match(text[end:]):
@@ -345,8 +345,8 @@ def _without_leads(left: str, right: str) -> tuple[str, str] | None:
 def split_all(text: str, word: str, *, several: Several) -> tuple[str, ...] | None:
     """Split a list joined by `word`; None if it is unclear.
 
-    Commas separate only if three or more operands are meant (`several`), or if one stands before the joining word after
-    another comma: in "Love, Honor And Oh-Baby! or Alibi" the comma belongs to the name.
+    Commas separate only if three or more operands are meant (`several`), or if one comes directly before the joining
+    word: in "Love, Honor And Oh-Baby! or Alibi" the comma belongs to the name.
     """
     if several == "open" and is_unclear(text, word):
         return None

@@ -1,4 +1,4 @@
-"""Decide whether passages hold an answer, and whether its type is asked for."""
+"""Decide whether passages hold an answer, and whether it is of the right type."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from hoptree.text.tokens import UNSPACED, overlaps
 PartKind = Literal["name", "date"]
 _NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b")
 _WORD = lazy_re(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
-# Letters that Unicode does not take apart into a base and an accent.
+# Letters that Unicode does not decompose into a base and an accent.
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ı": "i"})
 _BETWEEN = lazy_re(r"[,;]\s+(?:(?:and|und)\s+)?|\s+(?:and|und|&)\s+")
 _POSSESSIVE = lazy_re(r"['’]s\b")
 _POSSESSIVE_END = lazy_re(r"['’]s\Z")
 _ARTICLES = r"(?:(?:[Tt]he|[Aa]n?|in|at|on|by|from) ){0,2}"
 _SMALL = lazy_re(_ARTICLES)
-# In small letters where they are kinds: "City of God" is a film.
+# Kinds are in lower case: "City of God" is a film.
 _OF_KIND = lazy_re(rf"{_ARTICLES}(?:city|town|village|state|country|county|province|region|district|island) of ")
 _KIND = lazy_re(
     rf"{_OF_KIND.pattern}|{_ARTICLES}(?:(?:film|movie|novel|book|play|song|album|band|magazine|city|town|village|actor|"
@@ -43,9 +43,9 @@ _KIND_AFTER = lazy_re(
 def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answer:
     """Return the answer as the passages spell it, or unknown.
 
-    A passage supports an answer if it holds the answer's words in a row, and a name from the question: a cemetery
-    somebody else is buried in is not evidence. A question without names asks for the words alone; yes and no, which
-    passages do not say, ask for the name alone.
+    A passage supports an answer if it has the answer's words in a row and a name of the question: the cemetery of
+    somebody else is no evidence. For a question without names the words are enough; for yes and no, which passages do
+    not say, the name is.
     """
     spelling = ""
     support = []
@@ -60,7 +60,7 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
 
 
 def _supported(answer: str, question: str, title: str, text: str) -> str:
-    """Return an answer as a passage that supports it spells it, or ""."""
+    """Return an answer as a passage spells it; "" if that does not support it."""
     names, ways = _names(question), _ways(answer)
     held = _held(title, text)
     if names and not any(name.stands_in(held) for name in names):
@@ -69,7 +69,7 @@ def _supported(answer: str, question: str, title: str, text: str) -> str:
 
 
 def has_names(question: str) -> bool:
-    """Whether there are names in a question that a passage can be held against."""
+    """Return whether a question has names that passages can be searched for."""
     return bool(_names(question))
 
 
@@ -88,22 +88,22 @@ def share_of_names(question: str, text: str, *, without: str = "") -> float:
 
 
 def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answer:
-    """Return the answer, marked as a guess without support."""
+    """Return the answer, marked as a guess if no passage supports it."""
     if not answer.known or supports_answer(answer.text, passages):
         return answer
     return replace(answer, source="fallback", support=())
 
 
 def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
-    """Whether passages hold an answer or all its names; yes and no need no passage."""
+    """Return whether passages hold an answer or its parts; yes and no need none."""
     return read_yes_no(answer) is not None or _is_held(answer, *_read(passages)) or bool(held_parts(answer, passages))
 
 
 def held_parts(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
     """Return the parts of an answer if passages hold all of them, else ().
 
-    Parts are its names and dates, or else what it lists. What is listed must stand there to the letter, but for
-    capitals: a path is more than its words.
+    Parts are its names and dates, or else its list items. Items must occur to the letter, ignoring capitals: a path is
+    more than its words.
     """
     texts, folded = _read(passages)
     names, listed = parts_of(answer), _listed(answer)
@@ -114,7 +114,7 @@ def held_parts(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
 
 
 def _read(passages: Sequence[Passage]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return titles and texts, and both in the spelling in which they are compared."""
+    """Return titles and texts, and the folded form of both."""
     texts = [(passage.title, plain_numbers(passage.text)) for passage in passages]
     return texts, [_held(*text) for text in texts]
 
@@ -128,12 +128,12 @@ def _is_held(words: str, texts: Sequence[tuple[str, str]], folded: Sequence[str]
 
 
 def _listed(answer: str) -> tuple[str, ...]:
-    """Return what stands between the commas and "and"s of an answer."""
+    """Return the items between the commas and "and"s of an answer."""
     return tuple(filter(_WORD.search, (part.strip(" `").rstrip(".") for part in _BETWEEN.split(answer))))
 
 
 def holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]:
-    """Return the passages that hold an answer or its date."""
+    """Return the ids of passages with an answer, or its date, and a question's name."""
     answer = plain_numbers(answer)
     texts = [plain_numbers(passage.text) for passage in passages]
     spellings = dict.fromkeys((answer, *_dates_within(answer, texts)))
@@ -146,7 +146,7 @@ def holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]
 
 def _dates_within(answer: str, texts: Iterable[str]) -> Iterator[str]:
     """Yield the spellings of an answer's date in texts."""
-    # A date within a bare year is written with that year, so its words are the answer's already.
+    # A date within a bare year contains that year, so the answer's own words find it.
     date = None if answer.isdigit() else read_date(answer)
     if date is None or date_spans(answer) != ((0, len(answer)),):
         return
@@ -172,7 +172,7 @@ def typed_parts(text: str) -> Iterator[tuple[PartKind, str]]:
 
 
 def numbered_names(text: str) -> list[tuple[int, int]]:
-    """Return where names stand that are no dates, each with a number behind it."""
+    """Return the spans of names that are no dates, each with a number that follows it."""
     dates = date_spans(text)
     return [
         (start, numbered.end() if (numbered := _NUMBER_AFTER.match(text, end)) else end)
@@ -183,13 +183,13 @@ def numbered_names(text: str) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """A folded name, and the parts around a possessive in it."""
+    """A folded name, and its parts around a possessive."""
 
     full: str
     sides: tuple[str, ...]
 
     def stands_in(self, held: str) -> bool:
-        """Whether a folded text with a space on both ends has the name, or all its sides."""
+        """Return whether a folded text between spaces has the name or all its sides."""
         return f" {self.full} " in held or all(f" {side} " in held for side in self.sides)
 
 
@@ -206,8 +206,8 @@ def _names(question: str) -> tuple[_Name, ...]:
 def _ways(answer: str) -> tuple[tuple[str, ...], ...]:
     """Return the folded words of an answer, with and without its kind.
 
-    Readers say "Père Lachaise Cemetery" or "the city of Łódź" of what passages call by its name. What is left must
-    still hold a name or a number, and be more than one word unless "of" comes before it.
+    Models write "Père Lachaise Cemetery" or "the city of Łódź" where passages have the name alone. The rest must still
+    have a name or a number, and more than one word unless it follows "of".
     """
     words = _WORD.findall(answer)
     phrase = " ".join(words)
@@ -219,7 +219,7 @@ def _ways(answer: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _spelled(ways: Sequence[tuple[str, ...]], text: str, held: str) -> str:
-    """Return the words as the text spells them, in the first of these ways; or ""."""
+    """Return the first of `ways` that occurs, as the text spells it; or ""."""
     ways = [part for part in ways if part and f" {' '.join(part)} " in held]
     if not ways:
         return ""
@@ -255,15 +255,15 @@ def _fold(word: str) -> str:
     return "".join(char for char in plain if not unicodedata.combining(char))
 
 
-_MIN_MISSPELT_CHARS, _MIN_SUBSTITUTED_CHARS = 6, 8  # else often other words: Iran, Iraq; Francis, Frances
+_MIN_MISSPELT_CHARS, _MIN_SUBSTITUTED_CHARS = 6, 8  # shorter ones are often other words: Iran, Iraq; Francis, Frances
 
 
 def correct_spelling(answer: str, question: str, passages: Sequence[Passage]) -> str:
-    """Return a misspelt name as passages spell it, or the answer as it is.
+    """Return a misspelt name as passages spell it, or the unchanged answer.
 
-    Only where no passage holds the answer or the misspelt word, and all that fit agree. The words must be the same but
-    for one, which is long, no number, and has one letter inside it too many, too few or out of place: Branden for
-    Braden. First and last letters count, since endings tell names apart: Johann and Johanna, Christian and Christina.
+    No passage may hold the answer or the misspelt word, and all candidates must agree. Only one word may differ: a long
+    one, no number, with one inner letter too many, too few or out of place (Branden for Braden). First and last letter
+    must be the same, since endings distinguish names: Johann and Johanna, Christian and Christina.
     """
     words = _WORD.findall(answer)
     if not words or read_yes_no(answer) is not None or supports_answer(answer, passages):
@@ -283,7 +283,7 @@ def correct_spelling(answer: str, question: str, passages: Sequence[Passage]) ->
 
 
 def _spelled_nearly(wanted: Sequence[str], wrong: int, text: str) -> Iterator[tuple[str, str]]:
-    """Yield a text's words with the `wrong` one spelt otherwise, folded and not."""
+    """Yield occurrences with another spelling of the `wrong` word: folded, as written."""
     matches = list(_WORD.finditer(text))
     folded = [_fold(word[0]) for word in matches]
     before, after = list(wanted[:wrong]), list(wanted[wrong + 1 :])
@@ -297,7 +297,7 @@ def _spelled_nearly(wanted: Sequence[str], wrong: int, text: str) -> Iterator[tu
 
 
 def _is_misspelt(word: str, right: str) -> bool:
-    """Whether a word differs from another by one letter inside it."""
+    """Return whether a word differs from another by one inner letter."""
     if min(len(word), len(right)) < _MIN_MISSPELT_CHARS or not (word.isalpha() and right.isalpha()):
         return False
     if word[0] != right[0] or word[-1] != right[-1]:
@@ -312,7 +312,7 @@ def _is_misspelt(word: str, right: str) -> bool:
     return len(long) == len(short) + 1 and any(long[:place] + long[place + 1 :] == short for place in range(len(long)))
 
 
-_STEM_CHARS = 5  # words that begin alike count as one: director, directed; nationality, national
+_STEM_CHARS = 5  # words with the same beginning count as one: director, directed; nationality, national
 _FUNCTION_WORDS = word_set(
     "a an and are as at be been by can could did do does for from had has have he her his how if in into is it its "
     "me name of on or she so than that the their them there these they this those to was were what when where "
@@ -332,11 +332,10 @@ class Quote:
 
 
 def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copied: str = "") -> Quote | None:
-    """Return the sentence an answer rests on, `copied` or found.
+    """Return the sentence that supports an answer, or None.
 
-    Else the first one with most of the question's words among those that hold the answer, or whose page is named for
-    it; titles count for their sentences. None where there is none; a bare yes or no stands in any text, so that only a
-    copy bears it out.
+    A sentence that the model `copied` comes first; else, of the sentences that hold the answer or whose title does, the
+    first with most words of the question (the title's words count too). A bare yes or no is supported only by a copy.
     """
     wanted = question_key(answer)
     asked, copy = stems(question), question_key(copied)
@@ -370,7 +369,7 @@ _DIGIT = lazy_re(r"\d")
 _LETTER = lazy_re(r"[^\W\d_]")
 _WHEN = lazy_re(r"\W*(?:(?:and|so|then|since|until|by)\s+)?when\b", re.IGNORECASE)
 _LEAD = lazy_re(r"\W*(?:(?:in|on|at|near|from|around|about|the|an?)\s+)*", re.IGNORECASE)
-# Names of times: the Middle Ages, World War II, Easter, the Jurassic; of months and days some are people's too.
+# Names of times: the Middle Ages, World War II, Easter, the Jurassic. Some months and days are people's names too.
 _OF_TIME = lazy_re(
     r"\b(?:ages?|eras?|periods?|epochs?|times?|years?|months?|weeks?|days?|night|eve|season|century|centuries|wars?"
     r"|reign|dynasty|revolution|renaissance|antiquity|depression|olympics|games|spring|summer|autumn|fall|winter"
@@ -407,7 +406,7 @@ def explain_type_mismatch(question: str, answer: str) -> str:
 
 
 def _all_within(text: str, spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether a text holds nothing but these spans and small words before them."""
+    """Return whether a text holds nothing but these spans and small words before them."""
     rest = text[_begin(text) :]
     for start, end in spans:
         rest = rest.replace(text[start:end], " ", 1)

@@ -19,10 +19,10 @@ _OPENERS = {"}": "{", "]": "["}
 
 
 def regroup_brackets(text: str) -> tuple[str, int]:
-    """Rewrite a text so that its brackets match; return its end.
+    """Rewrite a text so that its brackets match; return it and its first value's end.
 
-    An object where a key should be continues the list that was closed last: `"children": [{…}], {…}`. A key inside a
-    list ends it. A bracket that closes something further out closes all inside it; one that closes nothing is dropped.
+    An object in the place of a key continues the list that was closed last: `"children": [{…}], {…}`. A key inside a
+    list ends the list. A bracket that closes an outer one closes all inside it; one that closes nothing is dropped.
     """
     written = _Writer()
     for token in _TOKEN.finditer(text):
@@ -44,7 +44,7 @@ def regroup_brackets(text: str) -> tuple[str, int]:
 
 @dataclass(slots=True)
 class _Writer:
-    """The text written so far, its open brackets, and how many there are of each kind."""
+    """The text written so far, its open brackets, and their number by kind."""
 
     pieces: list[str] = field(default_factory=list)
     opened: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class _Writer:
 
     @property
     def wants_name(self) -> bool:
-        """Whether a comma in an object asks for the next key."""
+        """Whether a key must follow: the last piece is a comma in an object."""
         return self.opened[-1:] == ["{"] and self._last() == ","
 
     @property
@@ -111,7 +111,7 @@ class _Writer:
         return _CLOSERS[opener]
 
 
-MAX_REPLY_CHARS = 100_000  # characters of a reply that are read
+MAX_REPLY_CHARS = 100_000  # the rest of a reply is not read
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +128,15 @@ class JsonReading:
         return not self.error
 
 
-_MAX_STARTS = 4  # brackets at which reading is tried
+_MAX_STARTS = 4  # opening brackets at which parsing is tried
 
 _OPENING = lazy_re(r"[{\[]")
 _CLOSING = lazy_re(r"[}\]]")
-# Prose in brackets begins otherwise: "[as asked]", "{this}"; and so does the second brace of "{{".
+# The beginning of JSON, not of prose in brackets ("[as asked]", "{this}") or the second brace of "{{".
 _BEGUN = lazy_re(r"\{\s*(?:[\"'“„}]|[\w-]{1,40}\s*:)|\[\s*[\"'“„{\[]")
 _FENCE = lazy_re(r"```[a-zA-Z]*\s*(.*?)(?:```|\Z)", re.DOTALL)
-# Strings come first, so that what stands inside them is not touched.
-# One that is not closed ends with the text: else every quotation mark in it would be tried as a beginning.
+# Strings are matched first, so that their content is not changed.
+# An unclosed string ends with the text: else every quotation mark in it would be tried as a beginning.
 _STRING = r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)'
 _TRAILING_COMMA = lazy_re(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 _BARE_WORD = lazy_re(rf"({_STRING})|\b(unknown|True|False|None)\b", re.DOTALL)
@@ -148,7 +148,7 @@ _SMART_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"'})
 
 
 def read_json(text: str) -> JsonReading:
-    """Find the object or array in a reply, mending it if needed, or none of it."""
+    """Find the object or array in a reply, and repair it if needed."""
     text = text[:MAX_REPLY_CHARS].strip()
     if not text:
         return JsonReading(error="the reply is empty")
@@ -164,7 +164,7 @@ def read_json(text: str) -> JsonReading:
 
 
 def _find_json(text: str) -> JsonReading:
-    """Return the first readable object or array; brackets of prose are skipped."""
+    """Return the first object or array that can be parsed; skip brackets of prose."""
     error, tried, position = "there is no object in it", 0, 0
     while tried < _MAX_STARTS and (opening := _OPENING.search(text, position)):
         start, position, tried = opening.start(), opening.end(), tried + 1
@@ -190,7 +190,7 @@ def _inside(text: str, place: int) -> bool:
 
 
 def parse_json(text: str) -> JsonReading:
-    """Parse a text that is JSON and nothing else; strings may hold raw line breaks."""
+    """Parse a text that is nothing but JSON; strings may hold raw line breaks."""
     try:
         return JsonReading(json.loads(text, object_pairs_hook=Pairs, strict=False))
     except (ValueError, RecursionError) as error:
@@ -198,7 +198,7 @@ def parse_json(text: str) -> JsonReading:
 
 
 def _scan(text: str) -> tuple[str, list[str], bool]:
-    """Return the text up to its first complete value, and what is open."""
+    """Return the first complete value, the missing closers, and if a string is open."""
     closers: list[str] = []
     in_string = escaped = False
     for index, char in enumerate(text):
@@ -239,7 +239,7 @@ def _regrouped(text: str) -> str:
 
 
 def _complete(text: str) -> str:
-    """Close what is open; the paper's own examples open four braces and close three."""
+    """Close strings and brackets; the paper's examples open four and close three."""
     body, closers, in_string = _scan(text)
     if in_string:
         body += '"'
@@ -256,14 +256,14 @@ def _mend(text: str) -> str:
     return _TRAILING_COMMA.sub(lambda m: m[1] or "", text)
 
 
-# What follows the quotation mark that ends a string: the end of what it is in, the next name of an object, the next
-# value of an array, or, behind a name, its value.
+# What follows the quotation mark that ends a string: the end of its object or array, the next name or value, or, after
+# a name, the colon.
 _CLOSES = lazy_re(r"""\s*(?:[}\]]|:|\Z|,\s*(?:["'][^"'\n]{1,60}["']\s*:|[}\]]))""")
 _CLOSES_IN_ARRAY = lazy_re(r"""\s*(?:\]|\Z|,\s*["'{\[\d\]-])""")
 
 
 def _requote(text: str) -> str:
-    """Put every string between double quotation marks, and escape those inside it."""
+    """Put every string in double quotation marks, and escape those inside it."""
     written: list[str] = []
     opened: list[str] = []
     quote = before = ""
@@ -302,4 +302,4 @@ _REPAIRS: dict[str, Callable[[str], str]] = {
     "completed": _complete,
     "regrouped": _regrouped,
     "requoted": lambda text: _complete(_requote(text)),
-}  # in the order in which they are tried; all but the first read typographic quotation marks as plain ones
+}  # tried in this order; all but the first read typographic quotation marks as plain ones

@@ -1,4 +1,4 @@
-"""Words, names and sentences of a text, and which words carry content."""
+"""The words, names and sentences of a text, and which words carry content."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CONJUNCTIONS = word_set(
 )
 _POSSESSION_STARTS = word_set("a an the no his her its their my our your this that these those some any many several")
 """Words before which "have" is a full verb."""
-_HAVE = word_set("have has had having")  # auxiliaries that are often full verbs: "he has two brothers"
+_HAVE = word_set("have has had having")  # auxiliaries that may be full verbs: "he has two brothers"
 _DO = word_set("do does did doing")
 _BE = word_set("be am is are was were been being")
 _MODALS = word_set("will would shall should can could may might must ought cannot")
@@ -150,7 +150,7 @@ class SpacyTagger:
         return tuple(flags)
 
 
-_spacy_tagger = cache(SpacyTagger)  # loading takes seconds, and each question asks for it
+_spacy_tagger = cache(SpacyTagger)  # loading takes seconds, and each question opens it
 
 
 def _is_content(word: str, following: str, begins: bool) -> bool:
@@ -170,7 +170,7 @@ def _is_content(word: str, following: str, begins: bool) -> bool:
 
 
 def _bare(word: str) -> str:
-    """Strip what follows an apostrophe: "doesn't" is "does", "it's" is "it"."""
+    """Strip the part from an apostrophe on: "doesn't" is "does", "it's" is "it"."""
     head, mark, tail = word.partition("'")
     if tail == "t" and head.endswith("n"):
         return head[:-1] if head[:-1] in CLOSED else head
@@ -182,7 +182,7 @@ def _is_number(word: str) -> bool:
 
 
 def begins_sentence(text: str, start: int) -> bool:
-    """Whether a position begins a sentence; opening marks may come before it."""
+    """Return whether a sentence begins here; opening marks may come before."""
     before = text[max(0, start - 8) : start].rstrip(" \t'‘(*[")
     return not before or before[-1] in _ENDS
 
@@ -195,11 +195,11 @@ _BEFORE = lazy_re(
     re.IGNORECASE,
 )
 _BEHIND = lazy_re(rf",?\s+(?:the\s+|(?:{_MONTH})\s+)?\d")
-_CONTEXT_CHARS = 24  # characters beside a month that are searched for a date
+_CONTEXT_CHARS = 24  # how far beside a month a date is searched for
 
 
 def is_time_expression(text: str, span: Span) -> bool:
-    """Whether capitalised words give a time: "June 1920", not "June Carter"."""
+    """Return whether capitalised words are a time: "June 1920", not "June Carter"."""
     start, end = span
     begin = max(0, start - _CONTEXT_CHARS)
     if any(
@@ -250,10 +250,10 @@ _LOOKAHEAD_CHARS = 60
 
 
 def is_ordinary_start(text: str, span: Span) -> bool:
-    """Whether a word begins a sentence and is unlikely to begin a name.
+    """Return whether a word begins a sentence and is unlikely to begin a name.
 
-    It is listed, a participle before a preposition, or occurs in lower case elsewhere. Before another capital it is
-    part of a name ("Film Socialisme"); after a colon or quotation mark it may be a name.
+    Such a word is in a list, is a participle before a preposition, or occurs in lower case elsewhere. Before another
+    capital it is part of a name ("Film Socialisme"); after a colon or quotation mark it may be a name.
     """
     start, end = span
     word, plain = text[start:end], text[start:end].lower()
@@ -288,24 +288,24 @@ class NameTagger:
         )
 
 
-LANGUAGES = ("en", "mul", "")  # of names, best first: "mul" is Wikidata's tag for all, "" is no tag
-MAX_NAME_CHARS = 300  # characters of a name that can be looked up
+LANGUAGES = ("en", "mul", "")  # of names, best first: "mul" is Wikidata's tag for all languages, "" is no tag
+MAX_NAME_CHARS = 300  # the rest of a name is not looked up
 
 
 def fold(name: str) -> str:
     """Fold a name for look-ups: case, accents, spaces, quotes, dashes."""
-    if name.isascii():  # most are, and this takes a tenth of the time
+    if name.isascii():  # ten times as fast, for most names
         return " ".join(name[:MAX_NAME_CHARS].casefold().split())
     split = name[:MAX_NAME_CHARS]
-    for _ in range(2):  # a capital may only show once its ornaments are off
+    for _ in range(2):  # a capital may appear only after the first decomposition
         split = unicodedata.normalize("NFKD", split.casefold())
     plain = "".join(letter for letter in split if not unicodedata.combining(letter)).translate(_PLAIN)
-    # Scripts that write vowels as marks would lose them; a name of nothing but marks stays as it is.
+    # A name of nothing but combining marks is kept.
     return " ".join((plain if plain.strip() else split).encode("utf-8", "replace").decode().split())
 
 
 _PLAIN = {ord(odd): plain for odd, plain in zip("‘’ʼ‛“”„‐‑‒–—−", "''''\"\"\"------", strict=True)}
-# Letters that are none with an accent to Unicode, as people write them who do not have them.
+# Letters that Unicode does not decompose, as people write them on other keyboards.
 _PLAIN |= {ord(odd): plain for odd, plain in zip("łøđðħŧıŋ", "loddhtin", strict=True)}
 _PLAIN |= {ord("þ"): "th", ord("æ"): "ae", ord("œ"): "oe"}
 
@@ -330,11 +330,11 @@ def best_name(names: Iterable[tuple[str, str]], order: Sequence[str]) -> str:
 
 _CLOSING = "\"'”’»)\\]*"
 _STOP, _WIDE_STOP = "[.!?…।؟۔]", "[。！？]"
-# A run of marks or spaces is looked at once, however long it is; a pattern that begins with a set is the quickest.
+# A run of marks or spaces is matched once, however long; a pattern that begins with a character set is fastest.
 _MARK = (
     rf"[.!?…।؟۔。！？](?:(?<={_STOP})(?<!{_STOP}.){_STOP}*[{_CLOSING}]*\s+(?=[\"'“‘«(\[¿¡*]*([^\W_]))"
     rf"|(?<={_WIDE_STOP})(?<!{_WIDE_STOP}.){_WIDE_STOP}*[」』”’）]*\s*(?=[「『“‘（]*([^\W_])))"
-)  # scripts without spaces need none behind a mark
+)  # scripts without spaces have none after a mark
 _END = lazy_re(_MARK)
 _END_OR_BREAK = lazy_re(rf"{_MARK}|(?<!\s)\s*\n\s*(?=\S)")
 _TITLE = lazy_re(
@@ -342,14 +342,14 @@ _TITLE = lazy_re(
     r"|capt|lt|lieut|ens|sgt|cpl|pvt|pfc|supt|insp|det|atty|gov|sen|rep|hon|pres|amb|wm|thos|chas|geo|jas|jos"
     r"|ste|mt|ft|vs|v|cf|viz|ca|approx|est|esp|incl|fl|op|e\.g|i\.e)\Z",
     re.IGNORECASE,
-)  # abbreviations that always have something behind them
+)  # abbreviations that never end a sentence
 _SHORTENED = lazy_re(
     r"(?:^|[\s(\[\"“‘'.-])(?:[^\W\d_]|(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}|jr|sr|esq|inc|ltd|co|corp|bros|llc|etc|et al"
     r"|dept|univ|assn|st|ave|blvd"
     r"|(?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|Mon|Tues?|Wed|Thurs?|Fri|Sat|Sun))\Z",
     re.IGNORECASE,
-)  # abbreviations that may end a sentence: they do if no name begins with the next word
-_TITLED = lazy_re(r"\S\s+[^\W\d_a-z][\w'’-]*\s+[^\W\d_a-z][\w'’-]*\Z")  # may go on after "!"
+)  # abbreviations that end a sentence if the next word begins no name
+_TITLED = lazy_re(r"\S\s+[^\W\d_a-z][\w'’-]*\s+[^\W\d_a-z][\w'’-]*\Z")  # a title, after whose "!" a sentence may go on
 _BEFORE_A_NUMBER = lazy_re(r"(?:^|[\s(])(?:nos?|vols?|pp?|ch|fig|figs|art|sec|chap|c|b|d|r|m)\Z", re.IGNORECASE)
 _NUMBERED = lazy_re(r"\s*[(\[]?(?:\d{1,2}|[ivx]{1,4}|[a-h])\Z", re.IGNORECASE)
 _MAX_ABBREVIATION_CHARS = 24
@@ -363,7 +363,7 @@ _BEGINS = lazy_re(
 
 
 def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the span of each sentence; line breaks end one, too."""
+    """Return the span of each sentence; line breaks end one too."""
     spans: list[tuple[int, int]] = []
     begin, stop = len(text) - len(text.lstrip()), len(text.rstrip())
     for end in (_END_OR_BREAK if "\n" in text else _END).finditer(text, begin, stop):
@@ -374,20 +374,20 @@ def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def sentences(text: str) -> tuple[str, ...]:
-    """Return the sentences of a passage, whose line breaks mean nothing."""
+    """Return the sentences of a passage; line breaks count as spaces."""
     text = " ".join(text.split())
     return tuple(text[start:end] for start, end in sentence_spans(text))
 
 
 @lru_cache(maxsize=4096)
 def _abbreviation(before: str) -> tuple[bool, bool]:
-    """Return whether a text ends in an abbreviation, and of which kind."""
+    """Return whether an abbreviation at the end never, or may, end a sentence."""
     needs_more = _TITLE.search(before) is not None or _NUMBERED.fullmatch(before) is not None
     return needs_more, _SHORTENED.search(before) is not None
 
 
 def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
-    """Whether a mark before a space ends the sentence that begins at `begin`."""
+    """Return whether a mark before a space ends the sentence that begins at `begin`."""
     following = end[1]
     if "\n" in end[0] or not following:
         return True
@@ -407,7 +407,7 @@ def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
 
 
 def capitalised_names(text: str, tagger: Tagger) -> tuple[str, ...]:
-    """Return the names in a text by their capitals, without times."""
+    """Return the names in a text, recognised by capitals, without times."""
     names: list[str] = []
     words = word_spans(text)
     at = 0

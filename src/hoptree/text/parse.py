@@ -1,4 +1,4 @@
-"""Parse replies: answers, refusals, conclusions and numbers; never raises."""
+"""Parse replies: answers, refusals, conclusions and questions; never raises."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hoptree.text.loose_json import MAX_REPLY_CHARS, parse_json, read_json
 from hoptree.text.names import sentence_spans
 from hoptree.text.tokens import UNSPACED, Span
 
-# "The Answer Is You" is a title: the verb is in small letters, or all is in capitals.
+# The verb is in lower case, or all is in capitals: "The Answer Is You" is a title.
 _LEAD = lazy_re(r"\b(?:[Aa]nswer(?:\s{1,9}is\b|\s{0,9}:)|ANSWER(?:\s{1,9}IS\b|\s{0,9}:))[\s:*]*")
 _ABBREVIATED = lazy_re(r"(?:\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|Bros|etc|vol)\.)\Z", re.IGNORECASE)
 # A list begins at 1; "12. May 1950" is a date, and "1. FC Köln" and "1. Bundesliga" are names.
@@ -25,11 +25,11 @@ _NEXT_IN_LIST = lazy_re(r"\n[ \t]{0,9}2[.)]\s")
 _QUOTES = "\"'“”‘’«»`*"
 _BOLD = lazy_re(r"(?<!\S)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
 _MAX_LIST_ITEMS = 8
-MAX_ANSWER_CHARS = 1_000  # characters of an answer that are kept
+MAX_ANSWER_CHARS = 1_000  # longer answers are cut
 
 
 def extract_conclusion(text: str) -> str:
-    """Return what follows the last "answer is" or "answer:"."""
+    """Return the text after the last "answer is" or "answer:", or else all of it."""
     text = text[:MAX_REPLY_CHARS].strip()
     end = 0
     for lead in _LEAD.finditer(text):
@@ -70,7 +70,7 @@ def _listed(text: str) -> str:
 
 
 _IDENTIFIER = lazy_re(r"\brag[\s\\_-]*required", re.IGNORECASE)
-# As a sentence has it: "I Don't Know How to Love Him" and "I Don't Have the Heart" are songs.
+# In lower case: "I Don't Know How to Love Him" and "I Don't Have the Heart" are songs.
 _SOFT_REFUSAL = lazy_re(
     r"\b[Ii](?:\s+am|['’]m)\s+(?:unsure|uncertain|unable)\b"
     r"|\b[Ii](?:\s+(?:do\s+not|don['’]t|cannot|can['’]t|am\s+not)|['’]m\s+not)\b[^.]{0,40}"
@@ -94,13 +94,13 @@ def retrieval_trigger(reply: str) -> str:
 
 _SOURCES = r"(?:documents?|passages?|texts?|context|sources?|articles?|excerpts?|paragraphs?|evidence)"
 _NEGATION = lazy_re(r"\b(?:not|no|cannot|unable|without|none|neither|nor)\b|\b[a-z]+n['’]t\b")
-# Nobody says these of the world: "provide", but "Providence"; "specify", but "a specific gravity"; "the state".
+# Words about the sources, not the world: "provide", but not "Providence"; "specify", but not "a specific gravity".
 _MISSING = lazy_re(
     r"\bmention\w*|\bprovid(?:e[sd]?|ing)\b|\bspecif(?:y|ied|ies|ying)\b|\bindicat(?:e[sd]?|ion|ing)\b|\binformation\b"
     r"|\bdetermin(?:e[sd]?|able)\b|\bstated\b|(?:\bnot|n['’]t)\s+(?:[a-z]+ly\s+)?state\b|"
     rf"\b{_SOURCES}\s+states?\b|\bspecific\s+(?:answer|details?|mention)\b"
 )
-# These are said of the world too ("He was not found guilty", "It does not contain gluten").
+# Words that may also be about the world ("He was not found guilty", "It does not contain gluten").
 _LACKING = lazy_re(r"\b(?:found|find|contain(?:s|ed|ing)?|includ(?:e[sd]?|ing)|given|available|answer(?:s|ed|able)?)\b")
 _OF_THE_SEARCH = lazy_re(
     rf"\b(?:{_SOURCES}|[Ii]|we|information|(?:the|this|that|an|no)\s+(?:answer|question))\b"
@@ -120,7 +120,7 @@ _UNKNOWN |= {f"not {verb}" for verb in ("stated", "given", "known", "told")}
 _SYMBOL = "Na"  # sodium
 
 
-# What assistants are trained to say; but "I'm Sorry" and "Sorry, I'm a Lady" are songs.
+# Refusals that assistants are trained to write; but "I'm Sorry" and "Sorry, I'm a Lady" are songs.
 _DECLINED = lazy_re(
     r"\b[Ss]orry,?\s+(?:but\s+)?I\s*(?:can(?:not|['’]t|\s+not)|(?:a|['’])m\s+(?:un|not\b)|(?:do|could)(?:\s+not|n['’]t)|won['’]t"
     r"|have\s+no)|"
@@ -133,7 +133,7 @@ _TELLS = (
     r"(?:say|says|tell|tells|told|name|names|list|lists|give|gives|show|shows|reveal|reveals|explain|explains|describe|"
     r"describes|discuss|discusses|address|identify|identifies|confirm|confirms|know|cover|covers)"
 )
-# In the words of whoever has read: "I Can't Tell You Why" is a song, and "She did not tell her husband" an answer.
+# A reader's words about the sources: "I Can't Tell You Why" is a song, and "She did not tell her husband" an answer.
 _OWN_WORDS = lazy_re(
     rf"\b{_SOURCES}\b(?:\s+[a-z]+){{0,4}}?\s+(?:do(?:es)?|did|can|could)(?:\s+not|n['’]t|not)\s+{_TELLS}\b|"
     rf"\bit\s+does(?:\s+not|n['’]t)\s+{_TELLS}\b|"
@@ -153,10 +153,10 @@ _MAX_TITLE_CHARS = 200
 def find_refusal(text: str) -> str:
     """Return the words by which a reply says that there is no answer, or "".
 
-    A bare "No" or "None" is an answer, and so is "Not Fade Away": a negation and a word such as "found" must stand in
-    one sentence of three words or more, or the sources be said not to tell. Words count as a sentence writes them:
-    "Can't Find My Way Home" is a title, and so is what stands in quotation marks. After "the answer is …" only the rest
-    counts, and of several lines only a first one that is a short answer.
+    A bare "No" or "None" is an answer, and so is "Not Fade Away": a refusal has a negation and a word such as "found"
+    in one sentence of three words or more, or says that the sources do not tell. Capitals matter: "Can't Find My Way
+    Home" is a title, as is a text in quotation marks. After "the answer is …" only the rest counts; if the first of
+    several lines is a short answer, only that line does.
     """
     text = text[:MAX_REPLY_CHARS].strip()
     if not text:
@@ -186,7 +186,7 @@ def find_refusal(text: str) -> str:
 
 
 def _refusal_in(sentence: str) -> str:
-    """Return the negation of a sentence and what is missing by it, or ""."""
+    """Return the negation of a sentence and the word for what is missing, or ""."""
     negation = _NEGATION.search(sentence)
     if not negation:
         return ""
@@ -220,7 +220,7 @@ def is_title(text: str) -> bool:
 
 
 def looks_unanswered(text: str) -> bool:
-    """Whether a reply says that it holds no answer; the rule of all methods."""
+    """Return whether a reply says that it has no answer, in all methods alike."""
     return bool(find_refusal(text))
 
 
@@ -233,7 +233,7 @@ _NOT_KNOWN = lazy_re(
     r"tb[da]|no\s+idea|unsure)\W*\Z)",
     re.IGNORECASE,
 )
-# As a sentence has it: "I Don't Know How to Love Him" is a song.
+# In lower case: "I Don't Know How to Love Him" is a song.
 _I_DO_NOT = lazy_re(r"(?:sorry,? (?:but )?)?[Ii] (?:do not|don['’]t|cannot|can['’]t|am not|have no|am un\w+)\b")
 _OF_WHAT_WAS_GIVEN = lazy_re(
     r"\b(?:information|evidence|passages?|texts?|context|knowledge|provided|given|determin\w+|answer)\b", re.IGNORECASE
@@ -241,7 +241,7 @@ _OF_WHAT_WAS_GIVEN = lazy_re(
 
 
 def says_unknown(text: str) -> bool:
-    """Return whether an answer says that none is known."""
+    """Return whether an answer says that it is unknown."""
     text = " ".join(text[:MAX_ANSWER_CHARS].split())
     bare = extract_conclusion(text).strip(" .!\"'“”`*")
     if _NOT_KNOWN.match(bare) or _BARE_REFUSAL.fullmatch(bare.casefold()) or _I_DO_NOT.match(bare):
@@ -261,7 +261,7 @@ _NO = lazy_re(
 )
 UNSURE = lazy_re(
     r"\b(?:unknown|unclear|not (?:known|sure|stated|mentioned|given|clear)|no (?:information|mention|evidence))\b", re.I
-)  # what an answer says that is neither yes nor no
+)  # words of an answer that is neither yes nor no
 
 
 def read_yes_no(text: str) -> bool | None:
@@ -277,7 +277,7 @@ _NEXT_QUESTION = lazy_re(r"(?:\A|\n)\W{0,4}question\b[^:\n]{0,9}:", re.IGNORECAS
 
 
 def cut_at_next_question(text: str) -> str:
-    """Cut off the next question, which small models go on to ask and answer."""
+    """Cut off a next question, since small models go on to ask and answer one."""
     following = _NEXT_QUESTION.search(text)
     return text[: following.start()] if following else text
 
@@ -296,7 +296,7 @@ _DEMANDS = lazy_re(
     r"(?:(?:the|all|each|both|any|an?|his|her|its|their|whether|if|who|whom|whose|what|which|when|where|why|how)\b|[A-Z\d\"“'#])"
 )
 _OF_THE_TASK = lazy_re(r"\b(?:sub-?questions?|answers?\s+to\s+(?:the|these|each|all))\b", re.IGNORECASE)
-# "C. S. Lewis" is a name: a letter with a full stop marks an item only before the words of a question.
+# A letter with a full stop marks an item only before the words of a question: "C. S. Lewis" is a name.
 _ITEM = lazy_re(
     r"^\s*(?:[-*•]\s+|\W{0,4}(?:q(?:uestion)?\s*|sub-?question\s*|step\s*)?\d{1,2}\s*[.):]\s*"
     rf"|\W{{0,4}}(?:[a-z]|[ivx]{{1,4}})(?:\)\s*|\.\s+(?={_ASKING})))+",
@@ -313,14 +313,14 @@ def read_questions(text: str) -> tuple[str, ...]:
     value = read_json(text).value
     lines = _strings(value) if isinstance(value, dict | list) else []
     if not lines:
-        # Models whose vocabulary has no line breaks, such as T5, write their list on one line.
+        # Models without line breaks in their vocabulary, such as T5, write a list on one line.
         written = [part for line in text.splitlines() for part in _NEXT_ITEM.split(line)][:_MAX_LINES]
         lines = [line for line in written if _ITEM.match(line)]
         lines = lines or [part for line in written for part in re.split(r"(?<=\?)\s+", line)]
     questions: dict[str, str] = {}
     for line in lines:
         question = " ".join(_ITS_ANSWER.sub("", _ITEM.sub("", line.strip(_MARKS))).strip(_MARKS).split())
-        # Without a question mark it may ask too, as a question or an order; but "Find Me Guilty" is a title.
+        # A question or an order may lack the question mark; but "Find Me Guilty" is a title.
         ordered = _DEMANDS.match(question) and not _OF_THE_TASK.search(question) and not is_title(question)
         if question.endswith("?") or ((_ASKS.match(question) or ordered) and not question.endswith(":")):
             questions.setdefault(question_key(question), question[:MAX_ANSWER_CHARS])
@@ -354,8 +354,7 @@ _LETTERS_AND_DIGITS, _WORD_CHARACTERS = _ascii_words(), _ascii_words("_")  # for
 def join_words(text: str, split: Callable[[str], Iterable[str]], *, underscores: bool = False) -> str:
     """Return the words of a text in lower case with a space between them.
 
-    A pattern finds words in ten times the time that it takes to translate bytes: `split` takes only those apart that
-    are not ASCII.
+    ASCII words are found by translating bytes, ten times as fast as by a pattern; `split` is for the others.
     """
     table = _WORD_CHARACTERS if underscores else _LETTERS_AND_DIGITS
     plain = text.encode("utf-8", "surrogatepass").translate(table).decode("utf-8", "surrogatepass")
@@ -377,7 +376,7 @@ _NO_ANSWER = (
     r"|(?:Unknown|Unclear|Uncertain|N/A)(?=[^\w\s]+(?:\s|\Z)|\s*\Z))"
 )
 _ANSWER_PHRASE = lazy_re(rf"\b(?:[Aa]nswer\s+is|ANSWER\s+IS)\b(?!(?i:{_NO_ANSWER}))[\s:]*+(?=\W*+\w)")
-_BOXED = lazy_re(r"\$?\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}\$?")  # as models trained on arithmetic write it
+_BOXED = lazy_re(r"\$?\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}\$?")  # how models trained on arithmetic write an answer
 _ASKS_FOR_VERDICT = lazy_re(
     r"\W*(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|shall|should|may|might|must)\b"
     r"|\W*(?:is|are|was|were|do|does|did|has|have|had|ca|could|wo|would|should)n['’]t\b",
@@ -403,7 +402,7 @@ _CALCULATES = lazy_re(
 
 
 def gives_answer(text: str) -> bool:
-    """Whether a text says "the answer is" with an answer behind it."""
+    """Return whether a text says "the answer is" followed by an answer."""
     return _ANSWER_PHRASE.search(text) is not None
 
 
@@ -423,12 +422,12 @@ def read_conclusion(text: str, question: str = "") -> Answer:
 
 
 def answer_sentence(text: str) -> Span | None:
-    """Return the place of the last sentence with an answer."""
+    """Return the span of the last sentence with "the answer is"."""
     return next((span for span in reversed(sentence_spans(text)) if _ANSWER_PHRASE.search(text, *span)), None)
 
 
 def before_answer(text: str) -> str:
-    """Return a text without the sentence that gives its answer, and what follows it."""
+    """Return the text before the sentence that gives its answer."""
     span = answer_sentence(text)
     return text[: span[0]].rstrip() if span else text
 
@@ -439,5 +438,5 @@ def led_to_answer(text: str) -> str:
 
 
 def states_fact(sentence: str) -> bool:
-    """Return whether a sentence states what documents may."""
+    """Return whether a sentence states a fact, not a conclusion or calculation."""
     return not (_CONCLUDES.match(sentence) or _CALCULATES.search(sentence))

@@ -21,7 +21,7 @@ _NO_QUESTION = frozenset(("", "no", "none", "n a", "not needed", "nothing", "unk
 
 @dataclass(frozen=True, slots=True)
 class DialogueTurn:
-    """What a reply adds: questions, an answer, or something in their place (`idle`)."""
+    """What a reply adds: questions, a final answer, or neither of them (`idle`)."""
 
     pairs: tuple[tuple[str, str], ...] = ()
     open: str = ""
@@ -30,7 +30,7 @@ class DialogueTurn:
 
     @property
     def error(self) -> str:
-        """Why the reply could not be read; a question that comes again could."""
+        """Why the reply could not be read; a repeated question is no error."""
         return "" if self.first or self.final or self.idle else "neither a question nor a final answer"
 
     @property
@@ -47,9 +47,9 @@ class DialogueTurn:
 def read_dialogue(text: str, labels: re.Pattern[str], asked: Collection[str] = ()) -> DialogueTurn:
     """Read a reply up to its final answer, skipping `asked` questions.
 
-    `labels` finds what stands before a question (its group `ask`), an answer (`reply`) and the final one (`final`),
-    anywhere in a line: some models write all on one. Of several questions without an answer between them the last
-    counts. A line that is a question counts where nothing but answers has a label.
+    `labels` finds the label of a question (its group `ask`), an answer (`reply`) and the final one (`final`) anywhere
+    in a line, since some models write all on one. Of several questions without an answer between them the last counts.
+    An unlabelled question counts if only answers have labels.
     """
     text = text[:MAX_REPLY_CHARS]
     marks = list(labels.finditer(text))
@@ -84,14 +84,14 @@ def _bare_question(text: str) -> str:
 
 
 def read_answer(text: str) -> Answer:
-    """Read a text as an answer from memory; unknown where it says that there is none."""
+    """Read a text as an answer from memory; unknown if it says that there is none."""
     answer = clean_answer(text)
     known = bool(answer) and not looks_unanswered(answer)
     return Answer(answer if known else "", text, "answered" if known else "unknown", "internal")
 
 
 def first_line(text: str) -> str:
-    """Return the first line that says something, without quotes and list marks."""
+    """Return the first line that is not empty, without quotes and list marks."""
     lines = (line.strip(_QUOTES) for line in text.splitlines())
     return next((" ".join(line.split())[:MAX_ANSWER_CHARS] for line in lines if line), "")
 
@@ -100,7 +100,7 @@ _LOOSE = " \t\r\n.,:;!?)]–—-*"  # characters between a yes and what follows 
 _KNOW = frozenset(("yes", "know", "known"))
 _FIRST_WORD = lazy_re(r"\W*([^\W\d_]+)(?!['’][^\W\d_])[^\w\s]*", re.DOTALL)
 _EITHER = lazy_re(r"\W*yes\s*(?:/|\bor\b)\s*no\b", re.IGNORECASE)
-# What says no more than yes: "I can answer that from my own knowledge.", "sure", "I know that" before what is known.
+# Phrases that only repeat the yes: "I can answer that from my own knowledge.", "sure", "I know that".
 _ABILITY = lazy_re(
     r"(?:and\s+)?(?:"
     r"i\s+(?:do\s+)?(?:know|think|believe|recall|remember)\s+(?:that\s+)?"
@@ -126,14 +126,14 @@ _ASKS_YES_NO = lazy_re(
 
 @dataclass(frozen=True, slots=True)
 class SelfKnowledge:
-    """Whether a model says it knows, and its answer."""
+    """Whether a model says that it knows the answer, and the answer."""
 
     known: bool
     answer: str = ""
 
 
 def read_self_knowledge(text: str, question: str = "") -> SelfKnowledge:
-    """Read the reply of a self-knowledge model, without answers that are unclear."""
+    """Read the reply of a self-knowledge model; an unclear answer is dropped."""
     text = text[:MAX_REPLY_CHARS].strip()
     first = _FIRST_WORD.match(text)
     if first is None or first[1].casefold() not in _KNOW or _EITHER.match(text):

@@ -15,7 +15,7 @@ from hoptree.text.parse import question_key
 from hoptree.text.parse_dialogue import read_answer
 
 _WORD = re.compile(r"[^\W_]+")
-_MIN_STEM_CHARS = 4  # "fully" begins with "full", and "Retrieve" as "Retrieval" does; but "now" is no "no"
+_MIN_STEM_CHARS = 4  # "fully" means "full", and "Retrieve" means "Retrieval"; but "now" does not mean "no"
 _SYNONYMS = {"none": "no", "not": "no", "nothing": "no"}
 _LEAD = re.compile(
     r"\b(?:strategy|answer|label|class|category|choice|choose|option|level)\b\W{0,3}(?:is|should\s+be|would\s+be|[:=])",
@@ -78,7 +78,7 @@ def read_choice(text: str, names: Sequence[str]) -> str:
         if name := _name_at(text, place, names):
             return name
     words = list(_WORD.finditer(text))
-    long_names = [name for name in names if len(name) != len("no")]  # "no" goes with other words, too
+    long_names = [name for name in names if len(name) != len("no")]  # "no" is also part of other phrases
     exact = {name for name in long_names for word in words if word[0] == name and _is_name(text, word, name)}
     named = exact or {name for name in long_names for word in words if _is_name(text, word, name)}
     return named.pop() if len(named) == 1 else ""
@@ -146,7 +146,7 @@ def read_relevance(text: str) -> bool:
 
 
 def judges_relevance(text: str) -> bool:
-    """Whether a reply calls anything relevant or irrelevant at all."""
+    """Return whether a reply judges relevance at all."""
     text = text[:MAX_REPLY_CHARS]
     return (
         any(pattern.search(text) for pattern in (_IRRELEVANT, _RELEVANT_WORD)) or _NONE_RELEVANT.match(text) is not None
@@ -186,7 +186,7 @@ _JUDGES = lazy_re(r"relevant\b|\bunrelated\b", re.IGNORECASE)
 
 
 def read_numbers(text: str, count: int) -> tuple[int, ...]:
-    """Return the numbers up to `count` that a reply calls relevant, ranges too."""
+    """Return the numbers up to `count` that a reply calls relevant; expand ranges."""
     text = _without_double_negations(text).strip()
     if _NONE_RELEVANT.match(text):
         return ()
@@ -202,7 +202,7 @@ def read_numbers(text: str, count: int) -> tuple[int, ...]:
 
 
 def _with_brackets(line: str, *, alone: bool) -> str:
-    """Put brackets around listed numbers; numbers in a sentence stay as they are."""
+    """Put brackets around listed numbers, but not around numbers in a sentence."""
     if "[" in line:
         return line
     bare = _BARE.fullmatch(line)
@@ -212,7 +212,7 @@ def _with_brackets(line: str, *, alone: bool) -> str:
 
 
 def _relevant_numbers(line: str, count: int) -> tuple[list[int], bool]:
-    """Return the numbers that a line calls relevant, and if a negation stays open."""
+    """Return the numbers that a line calls relevant, and if it heads irrelevant ones."""
     named: list[int] = []
     waiting: list[int] = []
     heading: bool | None = None
@@ -246,7 +246,7 @@ def _numbers(written: str, count: int) -> Iterator[int]:
 
 
 _MAX_REPLY_CHARS = 10_000
-_MAX_NAME_CHARS = 400  # before a score, in which what it belongs to is looked for
+_MAX_NAME_CHARS = 400  # before a score, in which the scored name is searched for
 _MAX_PIECES = 100
 _LABELLED = re.compile(r"\bscore[^\w.]{0,5}(\d{1,3}(?:\.\d{1,9})?|\.\d{1,9})", re.IGNORECASE)
 _AT_LINE_END = re.compile(r"[\]):=|–—-]\s{0,3}\(?(\d{1,2}(?:\.\d{1,9})?|\.\d{1,9})[\W_]*\Z")
@@ -266,11 +266,10 @@ class Scores:
 
 
 def read_scores(reply: str, names: Sequence[Sequence[str]]) -> Scores:
-    """Read the scores of lines that each go by several names.
+    """Read the scores of items that each have several `names`.
 
-    "{name (Score: 0.6)}" and "[2] 0.6" are read, on lines of their own or in a row, as far as a name or a number in
-    brackets stands before the score; so is a score for every line in their order. Where lines are only named, all of
-    these count alike. Scores above 1 are taken for marks up to 10 or 100.
+    "{name (Score: 0.6)}" and "[2] 0.6" are read, on one line or several, as is a bare list with a score for each item.
+    If items are only named, these share the score equally. Scores above 1 are read as marks up to 10 or 100.
     """
     text = reply[:_MAX_REPLY_CHARS]
     keys = [[key for name in synonyms if (key := question_key(name))] for synonyms in names]
@@ -290,7 +289,7 @@ def read_scores(reply: str, names: Sequence[Sequence[str]]) -> Scores:
 
 
 def _scored(text: str) -> Iterator[tuple[str, float]]:
-    """Yield what stands before each score, up to the one before it, and the score."""
+    """Yield each score, with the text between it and the previous one."""
     end = 0
     for match in _LABELLED.finditer(text):
         yield text[max(end, match.start() - _MAX_NAME_CHARS) : match.start()].rpartition("\n")[2], float(match[1])
@@ -303,7 +302,7 @@ def _scored(text: str) -> Iterator[tuple[str, float]]:
 
 
 def _chosen(text: str, keys: Sequence[Sequence[str]]) -> list[int]:
-    """Return the lines that a reply names or numbers."""
+    """Return the items that a reply names, or gives by number."""
     pieces = _PIECE_START.split(text)[:_MAX_PIECES]
     if any(_named(piece, keys) is not None for piece in pieces):
         return list(dict.fromkeys(place for piece in pieces if (place := _place_of(piece, keys)) is not None))
@@ -311,14 +310,14 @@ def _chosen(text: str, keys: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _place_of(text: str, keys: Sequence[Sequence[str]]) -> int | None:
-    """Return the line that a text names, or else the one of its last number."""
+    """Return the item that a text names, else the one of its last number."""
     place = _named(text, keys)
     tags = [int(tag) for tag in _NUMBER_TAG.findall(text)]
     return place if place is not None or not tags or not 0 < tags[-1] <= len(keys) else tags[-1] - 1
 
 
 def _named(text: str, keys: Sequence[Sequence[str]]) -> int | None:
-    """Return the line whose name stands last in a text."""
+    """Return the item whose name comes last in a text."""
     words = f" {question_key(text)} "
     best: tuple[int, int] = (0, 0)
     place: int | None = None
@@ -337,8 +336,8 @@ def _to_unit(scores: Mapping[int, float]) -> dict[int, float]:
 
 
 RETRIEVE, NO_RETRIEVE = "[Retrieval]", "[No Retrieval]"
-PARAGRAPH = "<paragraph>"  # where a model begins to write a document of its own
-_UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)  # what utilities from 1 to 5 count
+PARAGRAPH = "<paragraph>"  # begins a document, which the model may invent
+_UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)  # the weights of utilities from 1 to 5
 _RELEVANT = ("[Relevant]", "[Irrelevant]")
 _SUPPORT = ("[Fully supported]", "[Partially supported]", "[No support / Contradictory]")
 _UTILITY = tuple(f"[Utility:{number}]" for number in range(1, 6))
@@ -348,7 +347,7 @@ _TOKENS = re.compile("|".join((*map(re.escape, _ALL), r"</?paragraph>", r"</?s>"
 
 @dataclass(frozen=True, slots=True)
 class Critique:
-    """How well an answer from a passage does (Self-RAG)."""
+    """Self-RAG's judgement of an answer from a passage."""
 
     relevant: float = 0.0
     supported: float = 0.0
@@ -376,7 +375,7 @@ def retrieval_probability(text: str, tokens: Sequence[Token]) -> float | None:
 
 
 def read_critique(text: str, tokens: Sequence[Token]) -> tuple[Critique, tuple[str, ...]]:
-    """Return a continuation's critique, and what it lacks, which counts 0."""
+    """Return a continuation's critique and its missing judgements, which count 0."""
     relevant = _shares(text, tokens, _RELEVANT, at_start=True)
     support = _shares(text, tokens, _SUPPORT)
     utility = _shares(text, tokens, _UTILITY)
@@ -392,7 +391,7 @@ def strip_tokens(text: str) -> str:
 
 
 def as_paragraph(title: str, shown: str) -> str:
-    """Return a document as a Self-RAG model is given one."""
+    """Return a document in the form that a Self-RAG model was trained with."""
     text, title = strip_tokens(shown), " ".join(title.split())
     text = f"{title}\n{text.removeprefix(f'{title}: ')}" if text.startswith(f"{title}: ") else text
     return f"{RETRIEVE}<paragraph>{text}</paragraph>"
@@ -404,7 +403,7 @@ def read_reflected(text: str, tokens: Sequence[Token]) -> Answer:
 
 
 def before_paragraph(text: str, tokens: Sequence[Token]) -> str:
-    """Return what precedes a document that the model wrote itself."""
+    """Return the text before a document that the model wrote itself."""
     before = list(takewhile(lambda token: token.text.strip() != PARAGRAPH, tokens))
     if len(before) == len(tokens):
         return text.partition(PARAGRAPH)[0]
@@ -412,7 +411,7 @@ def before_paragraph(text: str, tokens: Sequence[Token]) -> str:
 
 
 def _shares(text: str, tokens: Sequence[Token], labels: Sequence[str], *, at_start: bool = False) -> dict[str, float]:
-    """Return the labels' shares of probability at their token, or in the text."""
+    """Return the labels' shares at their token; else 1 for the first in the text."""
     first = tokens[0] if at_start and tokens else None
     token = next((token for token in tokens if token.text.strip() in labels), first)
     logprobs = (

@@ -19,12 +19,12 @@ _MAX_ACTION_CHARS = 500
 _TAG = re.compile(r"<\s*+(?P<close>/?)\s*+(?P<name>search|answer|information)\s*+>", re.IGNORECASE)
 _ANY_TAG = re.compile(r"<(?=\s*+/?\s*+(?:search|answer|information|think)\s*+>)", re.IGNORECASE)
 _THOUGHT_END = "</think>"
-_PLACEHOLDERS = {"search": "query", "answer": "answer"}  # what the instructions have for the text of an action
+_PLACEHOLDERS = {"search": "query", "answer": "answer"}  # the words that the instructions have inside the tags
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a model does next; not `closed` if it forgot the tag, or was stopped."""
+    """What a model does next; not `closed` if the closing tag is missing."""
 
     kind: Literal["search", "answer", "none"] = "none"
     text: str = ""
@@ -39,9 +39,9 @@ class Action:
 def read_action(text: str) -> Action:
     """Return the first action in a reply; of several answers in a row the last.
 
-    It is looked for behind the thoughts first, then within them. A tag that is not closed reaches to the next one, or
-    to the end of its line. Other tags inside an action are dropped. Neither an empty action counts nor the form copied
-    from the instructions: <search> query </search>.
+    It is searched for after the thoughts first, then within them. An unclosed tag reaches to the next tag, or to the
+    end of its line. Other tags inside an action are dropped. Empty actions, and the example of the instructions
+    (<search> query </search>), do not count.
     """
     text = text[:MAX_REPLY_CHARS]
     thought_end = text.rfind(_THOUGHT_END)
@@ -54,7 +54,7 @@ def _first_action(text: str, place: int) -> Action:
     while tag := _TAG.search(text, place):
         place = tag.end()
         name = tag["name"].casefold()
-        if name == "information":  # the model goes on with results that nobody gave it
+        if name == "information":  # the model invents search results
             return answer if answer.text else Action(end=tag.start())
         if tag["close"]:
             continue
@@ -96,11 +96,11 @@ def _make_action(name: str, inside: str, end: int, *, closed: bool) -> Action:
 
 
 def break_tags(text: str) -> str:
-    """Return a text from outside in which no tag counts."""
+    """Return a text from outside with its tags made harmless."""
     return _ANY_TAG.sub("‹", text)
 
 
-_MAX_ANSWER_WORDS = 20  # a longer text is no bare answer
+_MAX_ANSWER_WORDS = 20  # a longer text is not a bare answer
 _LABEL = re.compile(r"\b(?P<name>answer|citation)(?:(?P<quoted>\"\s{0,3})|[\s*]{0,4}):", re.IGNORECASE)
 _OBJECT_MARKS = '",}]` '  # between the text of one name and the next one, or at the object's end
 PROSE = ("prose",)
@@ -112,7 +112,7 @@ _INSUFFICIENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CitedAnswer:
-    """An answer and its sentence; without both and an error, documents hold none."""
+    """An answer and its sentence; all empty if the documents hold no answer."""
 
     answer: str = ""
     citation: str = ""
@@ -139,7 +139,7 @@ def read_cited(text: str, *, bare: bool = False) -> CitedAnswer:
 
 
 def _fields(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return what a reply has under each name, and what it took to read it."""
+    """Return the fields of a reply by name, and the repairs."""
     reading = read_json(text)
     value = reading.value[0] if isinstance(reading.value, list) and len(reading.value) == 1 else reading.value
     if isinstance(value, dict):
@@ -155,7 +155,7 @@ def _fields(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def _labelled(text: str) -> dict[str, str]:
-    """Return what follows the first of each label."""
+    """Return the text after the first occurrence of each label."""
     marks = list(_LABEL.finditer(text))
     fields: dict[str, str] = {}
     for mark, following in zip_longest(marks, marks[1:]):
@@ -175,7 +175,7 @@ def _as_text(value: Any) -> str:
 
 
 def cited_passage(cited: CitedAnswer, passages: Sequence[Passage]) -> Passage | None:
-    """Return the passage with most words, at least half, of citation or answer."""
+    """Return the passage with most words, at least half, of citation or else answer."""
     return _sharing(cited.citation, passages) or _sharing(cited.answer, passages)
 
 
@@ -191,7 +191,7 @@ def _sharing(words: str, passages: Sequence[Passage]) -> Passage | None:
 
 _LINE_START = r"(?:part[ \t])?[ \t#*_\d.)–-]{0,20}"
 _EVALUATION_NAME = r"evaluation(?:[ \t]of[ \t](?:the|this)[ \t]summary)?"
-# A heading has a colon, a line of its own, or the tag behind it.
+# A heading is followed by a colon or the tag, or is alone on its line.
 _HEADING_END = r"[ \t*_]*(?::[\s*_]*|(?=\n|\[|\Z))"
 _HEADING = re.compile(
     rf"(?:\A|\n){_LINE_START}(?:(?P<summary>summary)|question|(?:source )?documents|{_EVALUATION_NAME}){_HEADING_END}",
@@ -202,7 +202,7 @@ _EVALUATION = re.compile(
 )
 _SUMMARY_TAG = re.compile(r"\[\s*(?P<not>in|not )?complete\s*\]", re.IGNORECASE)
 _EITHER = re.compile(r"[\s/|,]*(?:or\b)?\s*", re.IGNORECASE)
-# Without its brackets a tag counts only where it stands alone, in capitals or of the summary: "does not give complete
+# Without brackets a tag counts only alone, in capitals, or as a predicate of the summary: "does not give complete
 # details" is none.
 _BARE_TAGS = (
     re.compile(r"\W*(?P<not>in|not )?complete\b(?=\s*(?:[.,:;!–—\n-]|\Z))", re.IGNORECASE),
@@ -221,13 +221,13 @@ class Compression:
 
     @property
     def line(self) -> str:
-        """All of it in one line, for readers of the reasoning."""
+        """Summary, evaluation and tag in one line, for people."""
         tag = "[COMPLETE]" if self.complete else "[INCOMPLETE]"
         return f"Summary: {self.summary or '(none)'} Evaluation: {self.evaluation or '(no reason)'} {tag}"
 
 
 def read_compression(text: str) -> tuple[Compression, tuple[str, ...]]:
-    """Return a reply's summary and evaluation, and what it lacks."""
+    """Return a reply's summary and evaluation, and the names of missing parts."""
     text = _flatten_object(text[:MAX_REPLY_CHARS].strip())
     heading = _HEADING.search(text)
     if heading and heading["summary"] and not _SUMMARY_TAG.search(text, 0, heading.start()):
@@ -257,7 +257,7 @@ def _flatten_object(text: str) -> str:
 
 
 def _verdict(evaluation: str) -> bool | None:
-    """Return whether a summary is called complete, or None."""
+    """Return whether an evaluation calls the summary complete; None if it is unclear."""
     tags = list(_SUMMARY_TAG.finditer(evaluation))
     if len(tags) > 1 and _EITHER.fullmatch(evaluation, tags[0].end(), tags[1].start()):
         return None
@@ -272,7 +272,7 @@ def _until_heading(text: str) -> str:
 
 _MAX_REPLY_CHARS = 10_000
 _MAX_RATIONALE_CHARS = 600
-_MAX_ADDED_CHARS = 200  # that a corrected rationale may have beyond twice those it had
+_MAX_ADDED_CHARS = 200  # a corrected rationale may be this much longer than twice the original
 _STEP_MARK = re.compile(
     r"\W{0,4}(?:(?:first|second|third|fourth|fifth|sixth|last|final)(?:ly)?|next|then)\s{0,3}[,:]\s*"
     r"|\W{0,4}(?:step|rationale)\s*\d{1,2}\s*[.:)]\s*|\W{0,4}\d{1,2}[.)]\s+(?=\D)",
@@ -293,7 +293,7 @@ _SENTENCE_ENDS = (".", "!", "?", "”", '"', ")")
 
 
 def read_rationales(text: str) -> tuple[str, ...]:
-    """Return the steps before the answer: one a mark (First, Step 3, 4.) or sentence."""
+    """Return the steps before the answer, by marks (First, Step 3, 4.) or sentences."""
     rationales: list[str] = []
     marked = False
     for start, end in sentence_spans(text[:_MAX_REPLY_CHARS]):
@@ -313,7 +313,7 @@ def read_rationales(text: str) -> tuple[str, ...]:
 
 
 def read_corrected(reply: str, rationale: str, *, cut: bool = False) -> tuple[str, bool]:
-    """Return the rationale as corrected, and whether the reply was readable."""
+    """Return the corrected rationale, and whether the reply could be read."""
     label = _RATIONALE_LABEL.match(reply[:_MAX_REPLY_CHARS])
     body = reply[label.end() if label else 0 : _MAX_REPLY_CHARS]
     lines = [line.strip() for line in body.splitlines() if question_key(line)]

@@ -82,7 +82,7 @@ _WHEN = lazy_re(
 
 
 def read_quantity(text: str) -> Quantity | None:
-    """Return the only number in the text but for brackets and years of counts."""
+    """Return the only number of a text, ignoring brackets and years of counts."""
     for reading in (_ASIDE.sub(" ", _WHEN.sub(" ", text)), _WHEN.sub(" ", text), text):
         quantities = set(_quantities(reading))
         if quantities:
@@ -135,19 +135,19 @@ _THOUSANDS = lazy_re(r",(?<=\d,)(?=\d{3}\b)")
 
 
 def plain_numbers(text: str) -> str:
-    """The text with numbers as digits alone: 1200, where it has 1,200."""
+    """Return the text without the commas of thousands: 1200 for 1,200."""
     return _THOUSANDS.sub("", text)
 
 
-_ABOUT_YEARS = 5  # years that "about 1920" may be off to either side
+_ABOUT_YEARS = 5  # "about 1920" is 1915 to 1925
 
 
 @dataclass(frozen=True, slots=True)
 class Date:
     """A date known to the day, month or year; years BC are negative.
 
-    `through` is the last year of a range (a decade, a century, about a year). Two dates compare only as far as both go:
-    1920 and March 1920 are neither before nor after each other.
+    `through` is the last year of a range (a decade, a century, "about 1920"). Overlapping dates have no order: 1920 and
+    March 1920 are neither before nor after each other.
     """
 
     year: int
@@ -167,7 +167,7 @@ class Date:
         return self.last < other.first
 
     def within(self, other: Date) -> bool:
-        """Whether the other is the same date, or a coarser one that contains this."""
+        """Return whether the other is the same date, or a coarser one that contains this."""
         return other.first <= self.first and self.last <= other.last
 
     def __str__(self) -> str:
@@ -212,11 +212,11 @@ _DIGIT = lazy_re(r"\d")
 _ABOUT = lazy_re(r"(?:\bc(?:irca|a)?\.?|\babout|\baround|\bapproximately|\broughly|~)\s*$", re.IGNORECASE)
 _OPEN = lazy_re(r"\b(?:before|after|until|since|by|pre-?|post-?|prior to|not(?:\s+(?:in|on))?)\s*$", re.IGNORECASE)
 
-_LEAD_CHARS = 40  # characters before a date that are searched for what opens it
+_LEAD_CHARS = 40  # how far before a date words such as "before" and "about" are searched for
 
 
 def read_dates(text: str) -> tuple[Date, ...]:
-    """Return all dates in order; open ones ("before 1920") are left out."""
+    """Return all dates in order, without open ones ("before 1920")."""
     dates = []
     for (start, _), date in _find_dates(text):
         near = max(0, start - _LEAD_CHARS)
@@ -236,7 +236,7 @@ def date_spans(text: str) -> tuple[tuple[int, int], ...]:
 
 def _find_dates(text: str) -> list[tuple[tuple[int, int], Date]]:
     dates: list[tuple[tuple[int, int], Date]] = []
-    if not _DIGIT.search(text):  # every form has one, and most texts that are looked at are short names
+    if not _DIGIT.search(text):  # every form has a digit, and most texts are short names
         return dates
     taken = bytearray(len(text))
     for form in _FORMS:
@@ -251,7 +251,7 @@ def _find_dates(text: str) -> list[tuple[tuple[int, int], Date]]:
 
 
 def read_date(text: str) -> Date | None:
-    """Return the only date, or the finest of several that agree; None otherwise."""
+    """Return the only date, or the most precise of several that agree; else None."""
     dates = read_dates(text)
     if not dates:
         return None
@@ -287,14 +287,14 @@ def _date(parts: dict[str, str]) -> Date | None:
 class Countries:
     """The table of countries, all names in lower case."""
 
-    by_name: dict[str, str]  # from a name, other name or demonym to the name of the country
+    by_name: dict[str, str]  # from a name, alias or demonym to the name of the country
     regions: frozenset[str]  # names that stand for no single country
     successors: frozenset[frozenset[str]]  # pairs that may be the same country, such as the Soviet Union and Russia
 
 
 @cache
 def countries() -> Countries:
-    """Load the table once, when it is first needed."""
+    """Load the table of countries, once."""
     data = json.loads(Path(__file__).with_name("countries.json").read_text(encoding="utf-8"))
     by_name = {
         spelling: country

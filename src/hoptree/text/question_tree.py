@@ -1,7 +1,7 @@
 """The question tree: nodes, references, and repairs of plans.
 
-Dependencies come from references, never from nesting: models nest independent questions too. A reference is always a
-whole token (`#query1` is not the beginning of `#query10`).
+Dependencies come from references, not from nesting, since models nest independent questions too. A reference is always
+a whole token (`#query10` does not contain `#query1`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CHILDREN_KEYS = ("children", "sub_queries", "subqueries", "sub_questions")
 
 
 class Pairs(dict[str, Any]):
-    """A JSON object that keeps all pairs, so that duplicate keys are not lost."""
+    """A JSON object that keeps the pairs of duplicate keys."""
 
     def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
         self.pairs = tuple(pairs)
@@ -58,7 +58,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A forest of sub-questions in pre-order; the main question is no node."""
+    """A forest of sub-questions in pre-order, without the main question."""
 
     nodes: tuple[Node, ...]
     issues: tuple[Issue, ...] = ()
@@ -79,12 +79,12 @@ class Plan:
         return tuple(paths)
 
     def ends(self) -> tuple[Node, ...]:
-        """Return the nodes that no other one needs or stands under."""
+        """Return the leaves that no other node refers to."""
         needed = {ref for node in self.nodes for ref in (*node.refs, node.parent)}
         return tuple(node for node in self.nodes if node.id not in needed)
 
     def order(self) -> tuple[Node, ...]:
-        """Return the nodes in topological order of references, otherwise as written."""
+        """Return the nodes in topological order of references, else as written."""
         position = {node.id: index for index, node in enumerate(self.nodes)}
         waiting = {node.id: len(node.refs) for node in self.nodes}
         ready = [position[node.id] for node in self.nodes if not node.refs]
@@ -102,7 +102,7 @@ class Plan:
 
 
 def _number(digits: str) -> int:
-    """Return the id that digits name; -1 for absurdly long ones."""
+    """Return digits as an id; -1 for absurdly long ones."""
     return int(digits) if len(digits) < 10 else -1
 
 
@@ -134,7 +134,7 @@ def nest_plan(plan: Plan, under: Node) -> Plan:
 
 
 def single_node(question: str, issue: Issue | None = None) -> Plan:
-    """Return the plan of a question that is not split."""
+    """Return a plan whose only node is the question."""
     return Plan((Node(1, question),), (issue,) if issue else ())
 
 
@@ -149,7 +149,10 @@ class _Draft:
 
 
 def make_plan(raw: object, root: str, *, mend_leaks: bool = False) -> Plan:
-    """Turn what a model wrote into a valid plan; with `mend_leaks`, without leaks."""
+    """Turn a parsed reply into a valid plan.
+
+    With `mend_leaks`, an answer that the model leaks into a question is replaced by a reference.
+    """
     plan = _PlanReader(root)
     plan.collect(raw)
     drafts, issues = plan.drafts, plan.issues
@@ -242,11 +245,11 @@ class _PlanReader:
         drafts = self.drafts
         named = [other for other, draft in enumerate(drafts) if draft.name == name and other != index]
         if not named and 0 < name <= len(drafts) and name - 1 != index and drafts[name - 1].name is None:
-            return name - 1  # nodes without a number are counted
+            return name - 1  # a node without a number has its position as number
         return max((other for other in named if other < index), default=min(named, default=None))
 
     def _resolve(self, name: int, target: int | None, index: int, ids: list[int], edges: dict[int, set[int]]) -> str:
-        """Return `#queryX` for one reference, or a description if it can name no node."""
+        """Return `#queryX` for a reference, or a description if no node can be meant."""
         here, kind = ids[index], "ref_dangling"
         if target is not None:
             if target < index:
@@ -267,13 +270,13 @@ class _PlanReader:
 
 
 def _written(question: str, root: str) -> dict[str, int]:
-    """Return the references of a question; "#1" is text beside "#query1"."""
+    """Return the references of a question; "#1" is none beside "#query1"."""
     pattern = _REFERENCE if _REFERENCE.search(question) or _SHORT.search(root) else _ANY_REFERENCE
     return {match[0]: _number(match[match.lastindex or 1]) for match in pattern.finditer(question)}
 
 
 def _reaches(edges: Mapping[int, set[int]], start: int, goal: int) -> bool:
-    """Whether `start` needs the answer of `goal`, directly or through others."""
+    """Return whether `start` needs the answer of `goal`, directly or through others."""
     seen: set[int] = set()
     open_ids = [start]
     while open_ids:
@@ -287,7 +290,7 @@ def _reaches(edges: Mapping[int, set[int]], start: int, goal: int) -> bool:
 
 
 def _mend_leak(node: Node, root: str, mend_in: Sequence[Node] | None, issues: list[Issue]) -> Node:
-    """Report or mend a child that names its parent's answer."""
+    """Report or mend a node that names the answer of its parent."""
     if node.parent is None or node.refs:
         return node
     known = root.casefold()

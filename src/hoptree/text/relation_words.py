@@ -14,12 +14,12 @@ from hoptree.text.retrieval_triggers import find_mentions
 from hoptree.text.tokens import Span, overlaps, word_spans
 
 _STEM_CHARS = 5
-_LIGHT_WORDS = word_set("named called known name person man woman answer")  # say nothing of the relation
+_LIGHT_WORDS = word_set("named called known name person man woman answer")  # words that name no relation
 _KIND_WORDS = word_set(
     "date place year month day city town village country state time "
     "film films movie movies documentary series show episode song songs album single track music book novel poem play "
     "actor actress singer musician band group writer novelist poet painter artist politician player footballer company"
-)  # words for a kind of thing; they name a relation only where no other word does
+)  # words for a kind of thing, which name a relation only if no other word does
 _SYNONYMS = {
     "birth": "born birth birthplace birthday birthdate",
     "death": "died dies die death deathplace",
@@ -46,7 +46,7 @@ _RELATIONS = frozenset(_SYNONYMS) | {
         "stars starred capital language religion cause origin headquarters occupation distributor label narrator "
         "translator killer"
     )
-}  # words beside which, as beside kin, another relation is meant: "the king of Jean was born" is no birth of Jean
+}  # words that, like kin, mean another relation: "the king of Jean was born" does not state the birth of Jean
 _KIN = lazy_re(
     r"((?:great|grand|step|half)*(?:father|mother|parent|brother|sister|sibling|son|daughter|child)"
     r"|uncle|aunt|nephew|niece|cousin|twin)(?:ren)?s?(inlaw)?"
@@ -93,7 +93,7 @@ def asks_for(sought: AbstractSet[str], relation: AbstractSet[str]) -> bool:
 
 
 def is_inverse(relation: str) -> bool:
-    """Return whether a fact says what its subject is to its object."""
+    """Return whether a relation ends in "of": the subject is that of the object."""
     return relation.casefold().split()[-1:] == ["of"]
 
 
@@ -101,7 +101,7 @@ _MAX_SENTENCE_CHARS = 2_000
 
 
 def relation_is_of(name: str, relation: str, sentence: str) -> bool | None:
-    """Return whether a sentence states a relation of this name."""
+    """Return whether a sentence states the relation of `name`; None if unclear."""
     noun, sentence = _head(relation), sentence[:_MAX_SENTENCE_CHARS]
     if not noun or relation_key(relation) & _MUTUAL:
         return None
@@ -132,11 +132,11 @@ _Sort = Literal["date", "name", "phrase"]
 def settles_doubt(
     fact: tuple[str, str, str], sentence: str, sought: AbstractSet[str], hits: Sequence[Span] = ()
 ) -> bool:
-    """Return whether a fact says what a sentence is about to say.
+    """Return whether a fact states what a sentence says about its subject.
 
-    What the subject is to another is not what that is to it: "Anna is the mother of" says nothing of her mother. `hits`
-    are the uncertain words: a date settles no uncertain name, and a name no date. Those in the subject tell nothing of
-    what is said about it. No fact settles those in another clause, or a name that the subject is only compared to.
+    The direction of the relation must be the same: "Anna is the mother of" says nothing of her mother. `hits` are the
+    uncertain words: a date settles no uncertain name, and a name no date. Hits in the subject are ignored. No fact
+    settles hits in another clause, or a name that the subject is only compared with.
     """
     named, relation, value = fact
     subject = find_mentions(named, sentence)
@@ -163,7 +163,7 @@ def _is_said_of(subject: Sequence[Span], hit: Span, sentence: str) -> bool:
 
 
 def _sorts(sentence: str, hits: Iterable[Span]) -> set[_Sort]:
-    """Return what sort of thing each uncertain word is, or belongs to."""
+    """Return the sorts of the uncertain words; a word in a date counts as a date."""
     dates = date_spans(sentence)
     return {"date" if overlaps(hit, dates) else _sort(sentence[hit[0] : hit[1]]) for hit in hits}
 

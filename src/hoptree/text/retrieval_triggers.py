@@ -29,7 +29,7 @@ _MAX_QUERY_WORDS = 25  # attended words that DRAGIN keeps
 def masked_query(
     text: str, tokens: Sequence[Token], question: str, *, beta: float = 0.4, span: Span | None = None
 ) -> str:
-    """FLARE's query: the text without improbable tokens, or the question."""
+    """Return FLARE's query: the text without improbable tokens, or the question."""
     start, end = span or (0, len(text))
     masked: set[int] = set()
     for token, place in zip(tokens, token_spans(text, [token.text for token in tokens]), strict=True):
@@ -50,7 +50,7 @@ def masked_query(
 def attended_query(
     attended: Attended, regions: Sequence[Span], hits: Sequence[Span], tagger: Tagger, *, limit: int = _MAX_QUERY_WORDS
 ) -> str:
-    """DRAGIN's query: the content words of `regions` that hits attend to most."""
+    """Return DRAGIN's query: the content words of `regions` that hits attend to most."""
     rows = attended.weights
     weights = [
         math.fsum(valid_value(row[number]) or 0.0 for row in rows if number < len(row)) / max(1, len(rows))
@@ -73,7 +73,7 @@ def attended_query(
 
 
 def content_query(texts: Sequence[str], hits: Sequence[str], tagger: Tagger, *, limit: int = _MAX_QUERY_WORDS) -> str:
-    """DRAGIN's query without attention: content words except the hits."""
+    """Return DRAGIN's query without attention: the content words except the hits."""
     left_out = {hit.casefold() for hit in hits}
     words = (text[start:end] for text in texts for start, end in _content_spans(text, tagger))
     return " ".join(islice((word for word in words if word.casefold() not in left_out), limit))
@@ -88,7 +88,7 @@ def _content_spans(text: str, tagger: Tagger) -> Iterator[Span]:
 
 
 def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger, *, doubt: float = 0.1) -> str:
-    """SeaKR's query: the sure content words of a failed step."""
+    """Return SeaKR's query: the sure content words of a failed step."""
     words = find_words(text, [token.text for token in tokens])
     given = {context[start:end].casefold() for start, end in word_spans(context)}
     carries = content_words(text, words, tagger)
@@ -111,7 +111,7 @@ def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[s
     return tuple(
         sentence[start:end].removesuffix("'s").removesuffix("’s")
         for start, end in _content_spans(sentence, tagger)
-        # the "s" behind a bracket or a quotation mark, which is no part of a word
+        # A possessive "s" after a bracket or quotation mark is a word of its own.
         if not (sentence[start:end].casefold() == "s" and sentence[start - 1 : start] in ("'", "’"))
         and not overlaps((start, end), hits)
         and (is_ordinary_start(sentence, (start, end)) or not overlaps((start, end), names))
@@ -131,7 +131,7 @@ def sub_query(names: Sequence[str], sought: Sequence[str], *, limit: int) -> str
 
 
 class Threshold(Protocol):
-    """What the score of a word must exceed, given its sentence and the words before."""
+    """The least score of a hit, given its sentence and the words before it."""
 
     def of(self, sentence: Sequence[ScoredWord], before: Sequence[ScoredWord]) -> float: ...
 
@@ -150,9 +150,9 @@ class FixedThreshold:
 class DynamicThreshold:
     """MIND's Equation 3: alpha mean(H) + beta mean(a).
 
-    a is the raw attention, as in Equation 2. `scaled` takes DRAGIN's, which has a mean of 1 over every sentence: beta
-    is then added everywhere, as it is where no attention is known. The paper names no values. A sentence that is unsure
-    everywhere stays below the threshold. The words of "So the answer is" do not count.
+    a is the raw attention, as in Equation 2. With `scaled` it is DRAGIN's, whose mean over a sentence is 1, so that
+    beta is a constant summand, as it is without attention. The paper gives no values. A sentence with the same doubt at
+    every word stays below the threshold. The words of "So the answer is" do not count.
     """
 
     alpha: float = 1.5
@@ -269,8 +269,8 @@ def entity_confidence(
 ) -> float | None:
     """Return the confidence of a name at its first mention, or None.
 
-    a is the raw attention, or DRAGIN's (`scaled`). H and a are those of words: the paper speaks of tokens, of which the
-    last of nearly every name is sure.
+    a is the raw attention, or DRAGIN's (`scaled`). H and a are those of words: of the paper's tokens, the last one of
+    nearly every name is sure.
     """
     mention_spans = find_mentions(entity, text)
     if not mention_spans:

@@ -1,4 +1,4 @@
-"""Align tokens with their text, find words, and tell a language."""
+"""Align tokens with their text, find words, and detect a language."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hoptree.core.lazy import lazy_re
 
 Span = tuple[int, int]  # first character, and the one after the last
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Characters of scripts without spaces between words, for a pattern: Thai to Khmer, kana, Chinese characters."""
+"""Characters of scripts without spaces between words, for a pattern: Thai to Khmer, kana and Chinese."""
 
 
 def overlaps(span: Span, others: Sequence[Span]) -> bool:
@@ -24,7 +24,7 @@ def overlaps(span: Span, others: Sequence[Span]) -> bool:
 
 
 _REPLACEMENT = "\ufffd"  # what a tokenizer writes for an incomplete character
-_PROBE_CHARS, _WINDOW_CHARS, _MAX_TOKENS_AHEAD = 12, 400, 48  # identify a position; how far ahead it is sought
+_PROBE_CHARS, _WINDOW_CHARS, _MAX_TOKENS_AHEAD = 12, 400, 48  # identify a position; how far ahead to search for it
 
 
 def token_spans(text: str, pieces: Sequence[str]) -> tuple[Span | None, ...]:
@@ -32,8 +32,8 @@ def token_spans(text: str, pieces: Sequence[str]) -> tuple[Span | None, ...]:
 
     White space is ignored, so the text may have been stripped. Pieces may be decoded texts, or the forms of byte-level
     ("Ġ", "Ċ") and SentencePiece tokenizers ("▁", "<0xC3>") and endpoints ("bytes:\\xc3"). Tokens that share a character
-    both get it; one without text belongs to the character that the next one ends. What occurs on one side only
-    (special tokens, text cut off by a stop) is skipped.
+    all get it; an empty token gets the first character of the next one. Text on one side only (special tokens, text cut
+    off by a stop) is skipped.
     """
     shown = [(at, character) for at, character in enumerate(text) if not character.isspace()]
     visible = "".join(character for _, character in shown)
@@ -140,7 +140,7 @@ def _character(data: bytes, at: int) -> tuple[str, int]:
 def _aligned(written: _Decoded, visible: str) -> Iterator[tuple[int, int]]:
     """Yield pairs of equal written and visible characters, in order."""
     decoded = written.text
-    if decoded != visible and visible and visible in decoded:  # the whole text, but for what was cut off around it
+    if decoded != visible and visible and visible in decoded:  # the tokens hold the text, and more around it
         shift = decoded.find(visible)
         yield from ((shift + place, place) for place in range(len(visible)))
         return
@@ -158,7 +158,7 @@ def _aligned(written: _Decoded, visible: str) -> Iterator[tuple[int, int]]:
 
 
 def _skip_replacements(decoded: str, mark: int, visible: str, place: int) -> tuple[int, int]:
-    """Return where both go on after a run of incomplete characters."""
+    """Return the positions after a run of incomplete characters."""
     ahead = mark
     while ahead < len(decoded) and decoded[ahead] == _REPLACEMENT:
         ahead += 1
@@ -179,7 +179,7 @@ def _shared(marks: range, places: range) -> Iterator[tuple[int, int]]:
 
 
 def _next_meeting(written: _Decoded, mark: int, visible: str, place: int) -> tuple[int, int]:
-    """Return where a token next occurs in the text, with what follows or, last, alone."""
+    """Return where one of the next tokens occurs in the text, at best with successors."""
     starts = _token_starts(written.first, mark)
     window = visible[place : place + _WINDOW_CHARS]
     for alone in (False, True):
@@ -214,7 +214,7 @@ _JOINS = frozenset("'’-‐‑&")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word; tokens from `first` to `last` (exclusive) wrote it, if any."""
+    """A word, written by the tokens from `first` to `last` (exclusive)."""
 
     text: str
     start: int
@@ -227,7 +227,7 @@ class Word:
         return range(self.first, self.last)
 
 
-@lru_cache(maxsize=8)  # the names of a text are each held against the same words
+@lru_cache(maxsize=8)  # callers compare many names with the same text
 def word_spans(text: str) -> tuple[Span, ...]:
     """Return the spans of words: letters, digits and their accents.
 
@@ -252,8 +252,8 @@ def word_spans(text: str) -> tuple[Span, ...]:
 def find_words(text: str, pieces: Sequence[str]) -> tuple[Word, ...]:
     """Return the words of a text with the tokens that wrote them.
 
-    Words of a single token ("New York") are one word. Punctuation tokens belong to none, unlike in DRAGIN, where the
-    doubt whether a sentence ends counts for the word before the full stop.
+    Several words of one token ("New York") count as one. Punctuation tokens belong to no word, unlike in DRAGIN, where
+    the doubt whether a sentence ends counts for the word before the full stop.
     """
     spans = word_spans(text)
     words: list[Word] = []
@@ -269,7 +269,7 @@ def find_words(text: str, pieces: Sequence[str]) -> tuple[Word, ...]:
         while last > first and places[last - 1] is None:
             last -= 1
         place = places[words[-1].last - 1] if first == last and words and words[-1].tokens else None
-        if place is not None and place[1] > start:  # the last token of the word before goes on
+        if place is not None and place[1] > start:  # the last token of the previous word wrote this one too
             words[-1] = replace(words[-1], text=text[words[-1].start : end], end=end)
         else:
             words.append(Word(text[start:end], start, end, first, last))
@@ -281,7 +281,7 @@ def _lettered(character: str) -> bool:
 
 
 def is_unspaced(character: str) -> bool:
-    """Whether a character is of a script that writes words without spaces."""
+    """Return whether a character is of a script without spaces between words."""
     return character > "\u303f" and (
         character <= "\u30ff"
         or "\u3400" <= character <= "\u4dbf"
@@ -292,7 +292,7 @@ def is_unspaced(character: str) -> bool:
 
 
 def _joins_word(text: str, begin: int, at: int) -> bool:
-    """Whether a mark joins two parts of one word."""
+    """Return whether a mark joins two parts of one word."""
     mark, before, after = text[at], text[at - 1], text[at + 1 : at + 2]
     if not after or not _lettered(after) or is_unspaced(after):
         return False
@@ -329,7 +329,7 @@ _LETTERS = lazy_re(r"[^\W\d_]+")
 
 @cache
 def function_words() -> dict[str, frozenset[str]]:
-    """Load the words that most sentences of a language have some of."""
+    """Load the function words of each language, of which most sentences have some."""
     data = json.loads(Path(__file__).with_name("function_words.json").read_text(encoding="utf-8"))
     return {language: frozenset(words) for language, words in data.items()}
 

@@ -21,17 +21,17 @@ _LEAD = re.compile(
     r"answer\s{1,9}is\b[\s:]*+",
     re.IGNORECASE,
 )
-_LEAST = 1e-9  # of a token that is not among the likeliest
+_MIN_PROBABILITY = 1e-9  # of a token that is not among the likeliest
 _MAX_VALUE = 1e6  # larger than any entropy or attention
-_MAX_STATE = 1e100  # more than any number of a hidden state; the sum of squares is still a number
+_MAX_STATE = 1e100  # larger than any number of a hidden state, and its square is finite
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredWord:
     """A word with entropy H, attention a, and whether it has content.
 
-    `raw` is the attention before it is scaled: the most that a later token pays to one of its tokens (None if unknown).
-    A word that only `announces` the answer is no reason to search: its doubt is whether to end now.
+    `raw` is the unscaled attention: the most that a later token pays to one of its tokens (None if unknown). A word
+    that only `announces` the answer does not count: the model's doubt there is whether to end now.
     """
 
     word: Word
@@ -53,7 +53,7 @@ def score_words(words: Sequence[Word], tokens: Sequence[Token], content: Sequenc
     """Score the words of a sentence by entropy and attention.
 
     Attention is summed over the tokens of a word and scaled to a mean of 1 over the words that have any, so that the
-    length of a sentence does not matter. Words of many tokens (numbers, rare names) get more: that is DRAGIN's measure.
+    length of a sentence does not matter. As in DRAGIN, words of many tokens (numbers, rare names) get more.
     """
     paid = [_valid(tokens[number].attention for number in word.tokens) for word in words]
     shares = scale_to_mean_one([math.fsum(parts) if parts else None for parts in paid])
@@ -93,13 +93,13 @@ def token_probability(token: Token) -> float:
 
 
 _WORD = re.compile(r"\w+")
-_TURNS = frozenset(("yes", "no", "not", "never", "neither", "nor", "none"))  # turn a statement into its opposite
+_TURNS = frozenset(("yes", "no", "not", "never", "neither", "nor", "none"))  # reverse a statement
 
 
 def entropy_of_top(token: Token) -> float:
     """Return a lower bound of the entropy from the likeliest tokens."""
     known = [logprob for _, logprob in token.top]
-    # A token that was sampled from further down is known too; its rivals may hold it under another spelling.
+    # The sampled token is known too, even if it is not among the likeliest; these may spell it differently.
     if all(text != token.text for text, _ in token.top) and token.logprob < min(known, default=0.0):
         known.append(token.logprob)
     probabilities = [math.exp(min(0.0, logprob)) for logprob in known]
@@ -146,7 +146,7 @@ def answer_lead_spans(text: str) -> tuple[Span, ...]:
 def state_spread(states: Sequence[Sequence[float]], *, alpha: float = 1e-3) -> float | None:
     """Return U = (1/k) logdet(Z J Z^T + alpha I) for k samples' states.
 
-    J = I - (1/d) 1 1^T takes from each state the mean of its own numbers, as in INSIDE's EigenScore (Chen et al. 2024),
+    J = I - (1/d) 1 1^T subtracts from each state the mean of its numbers, as in INSIDE's EigenScore (Chen et al. 2024),
     which SeaKR uses. Empty states and states with NaN are left out; None if none remain.
     """
     rows = _centred(states)
@@ -180,8 +180,8 @@ def _centred(states: Sequence[Sequence[float]]) -> Any:
 def distributions(tokens: Sequence[Token], *, ended: bool) -> list[dict[str, float]]:
     """Return the next-token distribution at each place of a reply.
 
-    The end of a reply is the text ""; where a model does not give its probability, a reply that `ended` is certain of
-    it. A token that is only a part of a character has no place of its own.
+    The end of a reply is the text "". If the model does not give its probability, it is 1 for a reply that `ended`. A
+    token without text, such as a part of a character, has no place.
     """
     places: list[dict[str, float]] = []
     for number, token in enumerate(tokens, 1):
@@ -200,7 +200,8 @@ def mix_distributions(
 ) -> tuple[list[str], list[float], bool]:
     """Mix replies; return the likeliest tokens, their log-likelihoods and if they end.
 
-    Where replies cannot be asked to go on from there (`continues`), those that say the token are followed further.
+    If the model cannot be asked to go on from the first disagreement (`continues`), the replies with the chosen token
+    are followed further.
     """
     tokens: list[str] = []
     logs, voters = [0.0] * len(paths), list(range(len(paths)))
@@ -211,7 +212,8 @@ def mix_distributions(
             for token in place if continues else list(place)[:1]:
                 totals[token] = totals.get(token, 0.0) + weights[voter] * place[token]
         chosen = max(totals, key=lambda token: totals[token])
-        logs = [log + math.log(max(places.get(voter, {}).get(chosen, 0.0), _LEAST)) for voter, log in enumerate(logs)]
+        chances = (places.get(voter, {}).get(chosen, 0.0) for voter in range(len(paths)))
+        logs = [log + math.log(max(chance, _MIN_PROBABILITY)) for log, chance in zip(logs, chances, strict=True)]
         if not chosen:
             return tokens, logs, True
         tokens.append(chosen)
@@ -235,7 +237,7 @@ def softmax(scores: Sequence[float], temperature: float = 1.0) -> list[float]:
 def divergence(shares: Sequence[float], others: Sequence[float]) -> float:
     """Return the Kullback-Leibler divergence of two shares, in nats."""
     pairs = zip(shares, others, strict=True)
-    return sum(share * math.log(share / max(other, _LEAST)) for share, other in pairs if share > 0)
+    return sum(share * math.log(share / max(other, _MIN_PROBABILITY)) for share, other in pairs if share > 0)
 
 
 _LSR_TEMPERATURE = 0.1

@@ -1,4 +1,4 @@
-"""Adaptive-RAG: no search, one search, or a search after every sentence, by how complex a question is."""
+"""Adaptive-RAG: no search, one search, or one a sentence, by question complexity."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def adaptive_rag(
 
 
 async def _classify(ctx: Context, question: str) -> str:
-    """Return the trained classifier's label for the bare question: the likeliest one, with log-probabilities."""
+    """Return the label that the trained classifier gives the bare question."""
     if ctx.model_for("route") is ctx.model_for("answer"):
         raise ConfigError(
             "With checkpoint=on the trained classifier labels questions, and no model of its own was given for it.",

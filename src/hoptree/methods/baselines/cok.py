@@ -1,4 +1,4 @@
-"""Chain-of-Knowledge: where chains of thought disagree, correct one of them step by step by what is looked up."""
+"""Chain-of-Knowledge: correct a chain of thought step by step if several disagree."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def cok(
     draw: int = 0,
     max_tokens: int = 256,
 ) -> Answer:
-    """Mend a chain of thought by what is looked up for each of its rationales, unless several chains agree.
+    """Correct a chain of thought by looking up each of its rationales, unless several chains agree.
 
     Of `samples` chains the first `voters` with an answer vote; if a share of `agreement` agrees, theirs is the answer.
     As in the released code, that is a share of the chains whose answer could be read. Else the chain of most of them is
@@ -127,7 +127,7 @@ async def cok(
 
 
 async def _choose_domains(ctx: Context, question: str, domains: str) -> list[str]:
-    """Return the domains that the model chooses for a question; the factual one where it names none."""
+    """Return the domains that the model chooses, by default the factual one."""
     offered = [name.strip().casefold() for name in domains.split(",") if name.strip()]
     if len(offered) < 2:
         return offered or [_FACTUAL]
@@ -172,7 +172,7 @@ async def _look_up(
 
 
 async def _mend(ctx: Context, question: str, rationale: str, box: EvidenceBox) -> str:
-    """Return the rationale as corrected by what was found about it; unchanged, without asking, if that is nothing."""
+    """Return the rationale, corrected by the evidence if there is any."""
     mended = rationale
     if box:
         texts, facts = box.shown(ctx)

@@ -1,4 +1,4 @@
-"""CompAct: documents are read five at a time into a summary, until that is enough to answer."""
+"""CompAct: summarise documents batch by batch until the summary suffices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Compacted(Decision):
 
 @decision("ended", shown_as="ended")
 class CompressionEnded(Decision):
-    """Why summarising ended, after so many documents `read` of those found."""
+    """Why summarising ended, and how many of the found documents were `read`."""
 
     value: str
     read: int
@@ -58,13 +58,13 @@ async def compact(
     titles: bool = False,
     checkpoint: bool = False,
 ) -> Answer:
-    """Summarise the documents some at a time until the summary calls itself complete, and answer from it alone.
+    """Summarise the documents in batches until the summary calls itself complete, and answer from it alone.
 
     One search finds `segment` times `segments` documents. Each turn sees the question, the summary so far, its
-    evaluation without the verdict, and the next segment. With `checkpoint`, the role `compress` is played by
-    CompAct-7b: it is asked in one turn with the sections it knows, but in other words than its training's, and always
-    sees titles; the role `answer` is a reader of any kind. A reply without an evaluation counts as incomplete, one
-    without a summary leaves the last one as it is. Where no reply had a summary, the first segment itself is read.
+    evaluation without the verdict, and the next segment. With `checkpoint`, the role `compress` is CompAct-7b: it is
+    asked in one turn with the sections of its training, but in other words, and always sees titles; the role `answer`
+    is any reader. A reply without an evaluation counts as incomplete, one without a summary leaves the last one as it
+    is. Where no reply had a summary, the first segment itself is read.
     """
     ctx.require_corpus()
     passages = await ctx.search(question.text, k=segment * segments)
@@ -81,19 +81,19 @@ async def compact(
     if not summary.summary:
         return await answer_from(ctx, question.text, passages[:segment], titles=titles)
     answer = await synthesise(ctx, question.text, [summary.summary])
-    # Without an answer, too, the evidence is what was read, not all that was found.
+    # Even without an answer, the evidence is the documents read, not all that were found.
     return replace(answer, support=supporting_ids(answer.text if answer.known else "", passages[:read]))
 
 
 def _prompt(ctx: Context, question: str, passages: Sequence[Passage], before: Compression, *, titles: bool) -> Filled:
-    """Ask any model to add some more passages to the summary so far."""
+    """Return the prompt by which any model adds passages to the summary."""
     so_far = f"Summary so far:\n{before.summary}\n\nWhat it lacked:\n{before.evaluation}\n\n" if before.summary else ""
     documents = show_passages(ctx, passages, titles=titles)
     return prompt_for(ctx.method, "compress").fill(question=question, before=so_far, documents=documents)
 
 
 def _trained_prompt(ctx: Context, question: str, passages: Sequence[Passage], before: Compression) -> Filled:
-    """Ask a model that was trained for it, in the sections it knows; it is always shown titles."""
+    """Return the prompt in the form of the trained model, always with titles."""
     texts = zip(passages, show_texts(ctx, passages, titles=True), strict=True)
     documents = "\n".join(text.replace(f"{passage.title}: ", f"{passage.title} ", 1) for passage, text in texts)
     template = prompt_for(ctx.method, "trained_next" if before.summary else "trained")

@@ -1,4 +1,4 @@
-"""Self-consistency: several chains of thought, and the answer that most of them give."""
+"""Self-consistency: sample chains of thought, and take the majority answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 
 @decision("share", shown_as="share")
 class ShareComputed(Decision):
-    """The share of the chains that come to the answer, of all chains or of those with an answer."""
+    """The share of chains with this answer, of all chains or of those with an answer."""
 
     value: float
     of: str
@@ -39,11 +39,11 @@ async def cot_sc(
     draw: int = 0,
     max_tokens: int = 256,
 ) -> Answer:
-    """Sample several chains of thought, and take the answer that most of them come to.
+    """Sample several chains of thought, and take their most frequent answer.
 
     Answers are counted in their normal form; of equals the one with the likeliest chain is taken, else the first. The
-    answer's confidence is its share of all chains, as in ToG-2, or with `share_of=answered` of those with an answer,
-    as in CoK. Where no chain comes to an answer, the model is asked once more without sampling.
+    answer's confidence is its share of all chains, as in ToG-2, or with `share_of=answered` of those with an answer, as
+    in CoK. If no chain has an answer, the model is asked again without sampling.
     """
     shown: dict[str, Any] = {"shots": shots, "draw": draw, "max_tokens": max_tokens}
     chains = await think(ctx, question.text, samples=samples, temperature=temperature, **shown)

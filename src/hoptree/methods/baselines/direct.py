@@ -1,4 +1,4 @@
-"""Direct QA: what the model says by itself."""
+"""Direct QA: the model alone."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from hoptree.methods.steps.answer import direct_answer
 
 @method("direct", title="Direct QA", shared_prompts=("direct",))
 async def direct(question: Question, ctx: Context) -> Answer:
-    """Ask the model the question as it is, without documents."""
+    """Ask the model the question, without documents."""
     return await direct_answer(ctx, question.text)

@@ -1,4 +1,4 @@
-"""DRAGIN: look up what a model is unsure of, as far as the rest of its sentence depends on it."""
+"""DRAGIN: look up uncertain words that the rest of their sentence attends to."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ async def dragin(
     titles: bool = False,
     tagger: str = "rules",
 ) -> Answer:
-    """Write on until a content word is unsure and attended to, look it up, and write that sentence again.
+    """Write until a content word is uncertain and attended to, look it up, and rewrite its sentence.
 
-    A word hits if its entropy times its share of attention exceeds `theta`, which wants tuning for each model and data
+    A word hits if its entropy times its share of attention exceeds `theta`, which needs tuning for each model and data
     set. The share is read off the draft by itself, in a pass of its own, as the authors do. The query is the `words`
     content words of question and text that the hits attend to most. Without attention each word counts alike, and the
     query is made of the content words of question and sentence but for the hits. Without entropy it is estimated from
@@ -70,10 +70,10 @@ async def dragin(
 
 
 async def weigh(ctx: Context, draft: Draft) -> Draft:
-    """Return a draft with the attention that its tokens get when it is read by itself.
+    """Return a draft with the attention of its tokens when the model reads it alone.
 
-    DRAGIN's thresholds are in these units: with question, documents and examples in view, what is left for the draft
-    depends on how long these are. A draft whose model gives no attention stays as it is.
+    DRAGIN's thresholds need this: in a full prompt, the attention left for the draft depends on the length of question,
+    documents and examples. A draft without attention is returned unchanged.
     """
     if not draft.text or all(token.attention is None for token in draft.tokens):
         return draft
@@ -84,7 +84,7 @@ async def weigh(ctx: Context, draft: Draft) -> Draft:
 
 
 def with_attention(draft: Draft, read: tuple[Token, ...]) -> Draft:
-    """Return a draft with the attention of tokens of the same text, which may be cut into others."""
+    """Copy attention to a draft from other tokens of the same text."""
     places = token_spans(draft.text, [token.text for token in draft.tokens])
     starts = [(place[0], number) for number, place in enumerate(places) if place]
     attention: dict[int, float] = {}
@@ -120,7 +120,7 @@ class _Helper:
         return Help(chain.show_context(self.ctx, passages, titles=self.titles))
 
     async def _query(self, doubt: Doubt, draft: Draft, written: Draft) -> str:
-        """Return the words that those in doubt attend to; without attention, question and sentence but for these."""
+        """Return the words that the hits attend to, or else all content words but hits."""
         question = self.generator.question
         if doubt.hits:
             before = f"{written.text} " if written.text else ""
@@ -128,7 +128,7 @@ class _Helper:
             prefix = before + draft.text[: doubt.hits[-1][1]]
             attended = await self.generator.attended_from(prefix, hits)
             begin = len(attended.text) - len(prefix) if attended else 0
-            # The last time the question stands before the reply is the one that is asked; examples come earlier.
+            # The question's last occurrence before the reply is the actual one; examples come earlier.
             at = attended.text.rfind(plain(question), 0, begin) if attended else -1
             if attended is not None and at >= 0:
                 regions = ((at, at + len(plain(question))), (begin, len(attended.text)))

@@ -1,4 +1,4 @@
-"""DyPlan: choose a strategy from the question alone, use it, and if need be another."""
+"""DyPlan: choose a strategy by the question alone, and another if it fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TRAINED_NAMES = {"Direct": "Direct", "Plan": "Plan", "Reason": "CoT", "Retrieva
 
 @decision("verify", shown_as="verify")
 class AnswerVerified(YesNoJudged):
-    """Whether the model says that its answer is right; `read` is False if the reply is neither yes nor no."""
+    """Whether the model says that its answer is right; not `read` if unclear."""
 
 
 @method(
@@ -55,10 +55,10 @@ async def dyplan(
     """Choose to answer directly, by a plan (Self-Ask without search), by reasoning, or by reasoning over documents.
 
     The model then says whether the answer is right, and if it does not say Yes, another strategy is chosen and its
-    answer taken: DyPlan-verify, which other papers compare with; `verify=off` is DyPlan. A name that is none of the
-    strategies counts as the dearest of those left. With `checkpoint` all of this is one conversation, as the paper
-    trains a model for it, with its names (Direct, Plan, CoT, RAG) and `Final answer: "…"`; no weights of it were found,
-    and the instructions are in other words. Where the second strategy finds no answer, the first one's stays.
+    answer taken: DyPlan-verify, which other papers compare with; `verify=off` is DyPlan. A name that is no strategy
+    counts as the most expensive one left. With `checkpoint` all of this is one conversation, as the paper trains a
+    model for it, with its names (Direct, Plan, CoT, RAG) and `Final answer: "…"`; no weights of it were found, and the
+    instructions are in other words. If the second strategy finds no answer, the first one's stays.
     """
     ctx.require_corpus()
     form = _Conversation if checkpoint else _Prompts
@@ -73,7 +73,7 @@ async def dyplan(
 
 
 class _Prompts:
-    """Each decision asked for by itself, of any model."""
+    """Asks any model for each decision in a prompt of its own."""
 
     def __init__(self, ctx: Context, question: Question, k: int, shown: dict[str, Any]) -> None:
         self._ctx, self._question, self._k, self._shown = ctx, question, k, shown
@@ -96,7 +96,7 @@ class _Prompts:
         return answer
 
     async def looks_right(self, answer: Answer) -> bool:
-        """Ask whether an answer is right; an unknown one is wrong without asking."""
+        """Ask whether an answer is right; an unknown answer is not."""
         prompt = prompt_for(self._ctx.method, "verify").fill(
             question=self._question.text, reasoning=answer.raw, answer=answer.text
         )
@@ -104,12 +104,12 @@ class _Prompts:
 
 
 class _Conversation(_Prompts):
-    """All of it in one conversation, with a model that was trained for DyPlan."""
+    """Asks a model trained for DyPlan for all decisions in one conversation."""
 
     _talk = Filled((), "")
 
     def _say(self, reply: str, step: str, *, ways: str = "", question: str = "", context: str = "") -> Filled:
-        """Go on after the model's reply; the template is that of the last turn."""
+        """Add the model's reply and the next turn; the template is that of the last turn."""
         then = prompt_for(self._ctx.method, step).fill(ways=ways, question=question, context=context)
         turn = Message("assistant", plain(reply) or "…")  # chat templates do not accept empty turns
         before = (*self._talk.messages, turn) if self._talk.messages else ()

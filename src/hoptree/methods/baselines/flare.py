@@ -1,4 +1,4 @@
-"""FLARE: look ahead one sentence, and look up what it says if any of it was improbable."""
+"""FLARE: draft one sentence ahead, and look it up if a token was improbable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hoptree.text.retrieval_triggers import improbable_sentence, masked_query
 
 @decision("sentence")
 class TokensJudged(Decision):
-    """Whether a sentence has a token less probable than theta; `tokens` are texts and probabilities."""
+    """Whether a sentence has a token below theta; `tokens` have probabilities."""
 
     value: bool
     text: str
@@ -83,7 +83,7 @@ async def flare(
 
 @dataclass(frozen=True, slots=True)
 class _Improbable:
-    """Doubts the next sentence if it has a token less probable than theta; only that sentence is judged and kept."""
+    """Doubts the next sentence, and only that, if it has a token below theta."""
 
     ctx: Context
     theta: float

@@ -1,4 +1,4 @@
-"""GenGround: the model answers the next simple question by itself, and documents correct it."""
+"""GenGround: answer simple questions from memory, and correct them by documents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PassageCited(Decision):
 
 @decision("revised")
 class AnswerRevised(Decision):
-    """The model's own answer (`guess`) as passages correct it; not `grounded` if it stays as it was."""
+    """The corrected answer instead of the `guess`; not `grounded` if unchanged."""
 
     value: str
     guess: str
@@ -63,12 +63,12 @@ async def genground(
     tries: int = 3,
     titles: bool = False,
 ) -> Answer:
-    """Deduce the next simple question with an answer from memory, and revise that by the passages a reader cites.
+    """Ask the next simple question, answer it from memory, and revise the answer by passages that a reader cites.
 
     Of `k` passages, read in batches of `batch`, those that an answer was cited from are kept, until one batch is left.
-    By it the answer is revised, which is asked for `tries` times at most and else left as it was. A turn that is
-    neither a new question nor FINISH ends the loop, as `max_turns` do; then the question is answered from the turns,
-    where the released code gives up. Any model grounds; the paper can also distil a small one for it.
+    The answer is revised by it, in at most `tries` attempts, or else left unchanged. A turn that is neither a new
+    question nor FINISH ends the loop, as `max_turns` do; then the question is answered from the turns, where the
+    released code gives up. Any model grounds; the paper can also distil a small one for it.
     """
     ctx.require_corpus()
     if batch < 2:
@@ -92,7 +92,7 @@ async def genground(
 
 
 async def deduce(ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]]) -> DialogueTurn:
-    """Return the next question and the model's own answer to it, or the final answer, after these steps."""
+    """Return the next question with the model's own answer, or the final answer."""
     steps = [
         f"Thought {number}: {asked}\nAnswer {number}: {answer.text if answer.known else 'unknown'}"
         for number, (asked, answer) in enumerate(pairs, 1)
@@ -104,10 +104,10 @@ async def deduce(ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]
 
 
 async def narrow_down(ctx: Context, node: Node, passages: Sequence[Passage], batch: int, titles: bool) -> list[Passage]:
-    """Return at most a batch of passages: of each batch that is read, the cited passage goes to the queue's end."""
+    """Return at most a batch of passages; each batch's cited one is queued again."""
     queue = deque(passages)
     while len(queue) > batch:
-        count = -(-(len(queue) - batch) // batch)  # batches that will be read whatever the others hold
+        count = -(-(len(queue) - batch) // batch)  # these batches are read in any case, so at once
         batches = [[queue.popleft() for _ in range(min(batch, len(queue)))] for _ in range(count)]
         cited = await together(_cite(ctx, node, shown, titles) for shown in batches)
         queue.extend(passage for passage in cited if passage)
@@ -128,7 +128,7 @@ async def _cite(ctx: Context, node: Node, passages: Sequence[Passage], titles: b
 
 
 async def revise(ctx: Context, node: Node, guess: Answer, kept: Sequence[Passage], tries: int, titles: bool) -> Answer:
-    """Return the guess as passages correct it; as it was where no reply can be used, or none of them says."""
+    """Return the guess as passages correct it; unchanged if no reply can be used."""
     shown = show_passages(ctx, kept, titles=titles)
     prompt = prompt_for(ctx.method, "revise").fill(documents=shown, question=node.question, guess=guess.text or "none")
     cited = CitedAnswer()

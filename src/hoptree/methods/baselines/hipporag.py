@@ -1,4 +1,4 @@
-"""HippoRAG: facts that the model recognises, or names, lead to passages through a graph of all facts."""
+"""HippoRAG: search through a graph of facts, from recognised facts or names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hoptree.methods.steps.mentions import extract_mentions
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse_labels import read_numbers
 
-SIGNALS = ("facts", "synonyms")  # what HippoRAG has in its corpus: without synonyms, facts are tied by words
+SIGNALS = ("facts", "synonyms")  # of the paper's corpus; without synonyms, only equal words connect facts
 _FACT_TOKENS = 48
 _NONE = re.compile(r"\W*(?:none|no|nothing|neither)\b|\[\s*\]|\bnone\s+of\s+(?:the|these|them)\b", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
@@ -25,7 +25,7 @@ _NEXT_QUESTION = re.compile(r"\n\W{0,4}(?:question|facts)\s{0,4}:", re.IGNORECAS
 
 @decision("searched_by")
 class SearchedBy(Decision):
-    """Whether a search started from facts, names or passages; `kept` of the `near` facts were recognised."""
+    """What a search started from; `kept` of the `near` facts count."""
 
     value: str
     query: str
@@ -35,7 +35,7 @@ class SearchedBy(Decision):
 
 @decision("recognised")
 class FactsRecognised(Decision):
-    """How many facts, and which, the model says help to answer the question."""
+    """The number of facts that the model finds helpful, and the facts."""
 
     value: int
     kept: list[str]
@@ -68,13 +68,13 @@ async def hipporag(
     The corpus is an index with facts (`hoptree graph extract`, `hoptree index facts`), searched with `--retriever
     hippo`, which is the default here. The retriever has the rest of the method: personalised PageRank from the phrases
     of the facts, and the passages it leads to. Any other corpus is searched as it is, with a warning: then this is
-    `oner`. The model keeps what helps of the `facts` nearest ones, all of them with `recognise=off` or if its reply
-    cannot be read. Where it keeps none, passages are ranked by their own text. `k` are read. With `version=1`
-    (HippoRAG) the model lists the names in the question (role `link`), each is linked to the nearest phrase, and the
-    walk goes from these over phrases alone; passages count by how much they state of what it visits. In `version=2`,
-    unlike the released code, a fact's nearness is measured by that of the nearest one, not by the span from there to
-    the farthest of all; two phrases are tied once for each passage that relates them, not twice; and phrases with
-    different numbers in them are no synonyms.
+    `oner`. Of the `facts` nearest ones the model keeps the helpful, or all with `recognise=off` or if its reply cannot
+    be read. If it keeps none, passages are ranked by their own text. `k` passages are read. With `version=1` (HippoRAG)
+    the model lists the names in the question (role `link`), each is linked to the nearest phrase, and the walk goes
+    from these over phrases alone; passages count by how much they state of what it visits. In `version=2`, unlike the
+    released code, a fact's nearness is measured by that of the nearest one, not by the span from there to the farthest
+    of all; two phrases are tied once for each passage that relates them, not twice; and phrases with different numbers
+    in them are no synonyms.
     """
     require_facts(ctx)
     passages = await recall(ctx, question.text, k=k, facts=facts, recognised=recognise, version=version)
@@ -82,7 +82,7 @@ async def hipporag(
 
 
 def require_facts(ctx: Context) -> None:
-    """Refuse to start without documents; warn where they come without facts."""
+    """Raise if there is no corpus; warn if it has no facts."""
     ctx.require_corpus()
     note_fidelity(ctx, [signal for signal in SIGNALS if signal not in ctx.corpus_tells])
     if "facts" not in ctx.corpus_tells:
@@ -97,7 +97,7 @@ def require_facts(ctx: Context) -> None:
 async def recall(
     ctx: Context, query: str, *, k: int, facts: int, recognised: bool, version: int
 ) -> tuple[Passage, ...]:
-    """Return the k passages that names or kept facts lead to; without any, those of a search by text."""
+    """Return k passages, found from names or kept facts, or else by text."""
     if version == 1 and "names" in ctx.corpus_tells:
         names = await extract_mentions(ctx, query)
         ctx.emit(SearchedBy(value="names" if names else "passages", query=query, near=len(names), kept=len(names)))
@@ -112,7 +112,7 @@ async def recall(
 
 
 async def _recognise(ctx: Context, question: str, facts: Sequence[Fact]) -> tuple[Fact, ...]:
-    """Return the facts that the model says help to answer a question; all if its reply cannot be read."""
+    """Return the facts that the model finds helpful; all if its reply cannot be read."""
     texts = [f"{fact.subject} {fact.relation} {fact.object}" for fact in facts]
     passages = [Passage(fact.passage_id, "", text) for fact, text in zip(facts, texts, strict=True)]
     lines = number_lines(show_texts(ctx, passages, titles=False))
@@ -126,7 +126,7 @@ async def _recognise(ctx: Context, question: str, facts: Sequence[Fact]) -> tupl
 
 
 def read_recognised(text: str, facts: Sequence[str]) -> tuple[int, ...] | None:
-    """Return the numbers, from 1, of the facts that a reply names or quotes; None if it names none nor says so."""
+    """Return the numbers, from 1, of the facts that a reply chooses; None if unclear."""
     text = _NEXT_QUESTION.split(text[:MAX_REPLY_CHARS].strip(), 1)[0]
     if numbers := read_numbers(text, len(facts)):
         return numbers

@@ -1,4 +1,4 @@
-"""HippoRAG with IRCoT: every thought is searched for through the graph of facts."""
+"""HippoRAG with IRCoT: search for every thought through the graph of facts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def hipporag_ircot(
 
 @dataclass(slots=True)
 class BestFound:
-    """The passages with the best scaled scores over several searches, and all that were ever among them (`read`)."""
+    """The passages with the best scaled scores so far; `read` are all that ever were."""
 
     limit: int
     read: list[str] = field(default_factory=list)

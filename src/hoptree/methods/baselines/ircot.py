@@ -18,7 +18,7 @@ from hoptree.methods.steps.chain_of_thought import Generator
 from hoptree.methods.steps.uncertain_sentences import Stopped, SubQuery
 from hoptree.text.parse import gives_answer, read_conclusion, states_fact
 
-_SENTENCE_TOKENS = 64  # what is written behind the first sentence is not kept
+_SENTENCE_TOKENS = 64  # only the first sentence is kept
 _PROMPT_LABEL = re.compile(r"\W*(?:Question|Context|Answer so far|Go on):")
 
 Search = Callable[[str], Awaitable[Iterable[Passage]]]
@@ -46,7 +46,7 @@ async def ircot(
     draw: int = 0,
     titles: bool = False,
 ) -> Answer:
-    """Search with each sentence of the reasoning, collect what is found, and let a reader reason over all of it.
+    """Search with each sentence of the reasoning, collect the passages, and let a reader reason over all of them.
 
     Every search gives `k` passages; the first `max_docs` are kept. The reasoning ends with an answer, with nothing new,
     or after `max_sentences`. The reader does not see the reasoning, whose answer is taken only if the reader gives
@@ -62,7 +62,7 @@ async def ircot(
 
 
 class Collection(Protocol):
-    """The passages found so far that the next sentence is written with."""
+    """The passages that the next sentence is written from."""
 
     @property
     def passages(self) -> Sequence[Passage]: ...
@@ -80,7 +80,7 @@ class FirstFound:
     passages: list[Passage] = field(default_factory=list)
 
     def add(self, passages: Iterable[Passage]) -> list[str]:
-        """Add passages that are new as far as there is room, and return their ids."""
+        """Add new passages up to the limit, and return their ids."""
         known = {(passage.title, passage.text) for passage in self.passages}
         new: list[str] = []
         for passage in passages:
@@ -102,7 +102,7 @@ async def reason_and_search(
     draw: int,
     titles: bool,
 ) -> str:
-    """Return the reasoning, sentence by sentence, with a search for each that states something."""
+    """Write the reasoning, and search for each sentence that states a fact."""
     generator = Generator(ctx, question, chain.draw_examples_with_documents(shots, draw, titles=titles))
     text, query, stopped = "", question, "sentences"
     collection.add(await search(query))
@@ -134,7 +134,7 @@ async def reason_and_search(
 async def read_collected(
     ctx: Context, question: str, reasoning: str, passages: Sequence[Passage], *, shots: int, draw: int, titles: bool
 ) -> Answer:
-    """Answer from the passages alone; where that gives no answer, return the one of the reasoning."""
+    """Answer from the passages alone, or else return the answer of the reasoning."""
     (answer,) = await chain.think(ctx, question, passages=passages, shots=shots, draw=draw, titles=titles)
     reasoned = read_conclusion(reasoning, question)
     if answer.known or not reasoned.known:

@@ -1,4 +1,4 @@
-"""Iter-RetGen: retrieval with what was generated, and generation from what was retrieved, in turn."""
+"""Iter-RetGen: alternate generation, and retrieval with the generated text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 
 @decision("round")
 class RoundFinished(Decision):
-    """The number of a round, its answer, and how many of its passages the round before did not have."""
+    """The number of a round, its answer, and the number of its `new` passages."""
 
     value: int
     answer: str
@@ -52,7 +52,7 @@ async def iter_retgen(
     max_tokens: int = 256,
     titles: bool = False,
 ) -> Answer:
-    """Search with the question, think, search with question and thoughts, think anew, and so on.
+    """Search with the question, think, search with question and thoughts, think again, and so on.
 
     Each round's passages replace those before, and the answer is that of the last round. `early_stop` goes beyond the
     paper: rounds end when the same passages give the same answer again.

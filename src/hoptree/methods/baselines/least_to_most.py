@@ -1,4 +1,4 @@
-"""Least-to-most prompting: simpler questions first, each with the answers before it."""
+"""Least-to-most prompting: answer simpler questions first."""
 
 from __future__ import annotations
 

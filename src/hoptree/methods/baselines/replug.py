@@ -1,4 +1,4 @@
-"""REPLUG: every document is read alone, and their next-token distributions are mixed by retrieval score."""
+"""REPLUG: read each document alone, and mix token distributions by search score."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ANSWER_TOKENS, _WIDE_TOP = 64, 200
 
 @decision("heaviest", shown_as="heaviest")
 class HeaviestChosen(Decision):
-    """The answer with the greatest weight, the scores of all answers and the weights of all documents."""
+    """The answer with the greatest weight, all scores and all weights of documents."""
 
     value: str
     scores: dict[str, float]
@@ -35,9 +35,9 @@ class HeaviestChosen(Decision):
 
 @decision("mixed", shown_as="mixed")
 class TokensMixed(Decision):
-    """What was written, the weights of all documents, and how likely each alone makes it.
+    """The text, the weights of all documents, and its likelihood by each of them.
 
-    `lsr` is the divergence that LSR trains a retriever to lessen: of its shares from those `preferred` by the model.
+    `lsr` is the divergence that LSR trains a retriever to reduce: of its shares from those `preferred` by the model.
     """
 
     value: str
@@ -67,7 +67,7 @@ async def replug(
     lsr: bool = False,
     titles: bool = False,
 ) -> Answer:
-    """Read each of the k documents alone, and write token by token what all of them together make likeliest.
+    """Read each of the k documents alone, and write the tokens that all of them together make likeliest.
 
     A document weighs the softmax of its retrieval score by `temperature`. Scores that lie more than 1 apart, as cosines
     never do in practice, are scaled to between 0 and 1, and the answer is `approx`. So it is where a model does not
@@ -103,7 +103,7 @@ async def replug(
 async def _mix(
     ctx: Context, question: str, passages: Sequence[Passage], weights: Sequence[float], titles: bool
 ) -> tuple[str, list[float]] | None:
-    """Return the likeliest text by all documents, and its likelihood by each; None without probabilities."""
+    """Return the likeliest text by all documents, and its likelihood by each, or None."""
     shown = [show_passages(ctx, [passage], titles=titles) for passage in passages]
     prompts = [prompt_for(ctx.method, "read").fill(documents=documents, question=question) for documents in shown]
     gives = ctx.model_for("answer").capabilities
@@ -125,7 +125,7 @@ async def _mix(
 
 
 def _heaviest(ctx: Context, answers: Sequence[Answer], weights: Sequence[float]) -> Answer:
-    """Return the answer with the greatest sum of weight times likelihood, as its heaviest document spells it."""
+    """Return the answer with the greatest sum of weight times likelihood."""
     if any(answer.known and answer.confidence is None for answer in answers):
         name = ctx.model_for("answer").name
         ctx.warn("no_logprobs", f"{name} gave no log-probabilities; documents counted by their retrieval scores alone.")

@@ -1,4 +1,4 @@
-"""SeaKR: look up a step where the hidden states behind samples of it lie far apart."""
+"""SeaKR: look up a step if the hidden states behind samples of it lie far apart."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TOKENS = 100  # of a step
 
 @decision("answers")
 class AnswersCompared(Decision):
-    """Whether the answer is from the steps or from the documents; `answers` are both with their spreads."""
+    """Which of the `answers`, from steps and from documents, was taken."""
 
     value: str
     answers: list[list[Any]]
@@ -111,7 +111,7 @@ class _Run:
         return replace(step, draft=step.draft.first_sentence())
 
     def propose(self, step: Measured) -> None:
-        """Propose the answer that the text would come to if the budget ended here."""
+        """Propose the answer of the text so far, in case the budget ends."""
         self._ctx.propose(read_conclusion(f"{self.text} {step.text}".strip(), self._question), order=0)
 
     async def look_up(self, step: Measured, *, doubt: float, k: int) -> Measured:
@@ -130,7 +130,7 @@ class _Run:
         return steps[best]
 
     async def answer(self) -> Answer:
-        """Return the surer of two answers: of the steps, and of the documents by themselves."""
+        """Return the surer answer: that of the steps, or that of the documents alone."""
         documents = chain.show_context(self._ctx, self.docs, titles=self._titles)
         sources = {"steps": (self.text, ""), "documents": ("", documents)} if self.docs else {"steps": (self.text, "")}
         answers = dict(zip(sources, await together(self._conclude(*way) for way in sources.values()), strict=True))
@@ -142,7 +142,7 @@ class _Run:
         return replace(answer, support=supporting_ids(answer.text, self.docs)) if answer.known else answer
 
     async def _conclude(self, text: str, context: str) -> tuple[Answer, float]:
-        """Return the answer that the model is made to give, and the spread of samples of it."""
+        """Make the model answer; return the answer and the spread of samples of it."""
         lead = led_to_answer(text)
         step = await self.spread.write(lead, "conclude", chain.CONCLUSION_TOKENS, context)
         concluded = chain.join_conclusion(text, step.draft)

@@ -1,4 +1,4 @@
-"""Search-R1: a model reasons, searches when it wants to, and answers, all in one text."""
+"""Search-R1: a model reasons, searches when it wants to, and answers in one text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_MORE = "There are no more searches. The answer has to be given now, between 
 
 @decision("action", shown_as="action")
 class ActionTaken(Decision):
-    """What the model did in a turn: search, answer or none of them, and its text."""
+    """The model's action in a turn: search, answer or none, and its text."""
 
     value: str
     turn: int
@@ -33,7 +33,7 @@ class ActionTaken(Decision):
 
 @decision("repeated_search", shown_as="searched before")
 class SearchRepeated(Decision):
-    """A query that was searched for before, and was not searched for again."""
+    """A repeated query, for which no search was made."""
 
     value: str
     turn: int
@@ -61,15 +61,15 @@ async def search_r1(
     titles: bool = False,
     checkpoint: bool = False,
 ) -> Answer:
-    """Let the model think, search between tags and read what was found, until it gives its answer between tags.
+    """Let the model think, search by tags and read the results, until it gives its answer in tags.
 
     There are `turns` with a search each, and one last turn without; each of at most `max_tokens`, and what a search
-    found is cut to about `information` tokens. What is neither a search nor an answer is told so, and costs a turn. A
-    text that goes on by itself after a search, with information nobody gave, is cut there. Without `checkpoint`, any
-    model is shown two examples and asked in the same loop, in turns of a chat that end with the question, and made to
-    answer in the last one; a search that it repeats is not made again. That is ReAct more than Search-R1. With
-    `checkpoint`, all is one text in the form of its training, tags, titles and line breaks, but asked for in other
-    words than there; it may end without an answer. Always greedy, as the paper evaluates.
+    found is cut to about `information` tokens. A reply without a search or an answer gets an error message, and costs a
+    turn. A text that continues after a search with invented results is cut there. Without `checkpoint`, any model is
+    shown two examples and asked in the same loop, in turns of a chat that end with the question, and made to answer in
+    the last one; a search that it repeats is not made again. That is ReAct more than Search-R1. With `checkpoint`, all
+    is one text in the form of its training, tags, titles and line breaks, but asked for in other words than there; it
+    may end without an answer. Always greedy, as the paper evaluates.
     """
     ctx.require_corpus()
     rollout = _Rollout(ctx, question.text, trained=checkpoint, max_tokens=max_tokens)
@@ -102,7 +102,7 @@ async def search_r1(
 
 
 class _Rollout:
-    """What was written so far: a `trained` model continues it, if it can; others are told results in turns."""
+    """The text so far, continued by a `trained` model, or as turns of a chat."""
 
     def __init__(self, ctx: Context, question: str, *, trained: bool, max_tokens: int) -> None:
         self._ctx, self._thoughts, self._max_tokens = ctx, trained, max_tokens
@@ -116,7 +116,7 @@ class _Rollout:
         return self._written.strip()
 
     async def write(self, lead: str) -> str:
-        """Return what the model writes next, which becomes part of the text with `keep`; it begins with `lead`."""
+        """Return the model's next words after `lead`; `keep` adds them to the text."""
         lead = lead if self._prefix else ""
         prefix = f"{self._written}{lead}" if self._one_text else lead
         turns = () if self._one_text else self._turns
@@ -127,14 +127,14 @@ class _Rollout:
         return lead + thoughts + choice.text.strip()
 
     def keep(self, reply: str, result: str, apart: str = "") -> None:
-        """Add a reply and what the model is told about it, `apart` from each other as in its training."""
+        """Add a reply and its result to the text, separated by `apart`."""
         reply = plain(reply).strip() or ("" if self._one_text else "…")  # chat templates take no empty turns
         self._turns += [Message("assistant", reply), Message("user", plain(result).strip())]
         self._written += f"{reply}{apart}{plain(result).strip()}{apart}"
 
 
 def _show_information(ctx: Context, passages: tuple[Passage, ...], *, titles: bool, tokens: int) -> str:
-    """Return what a search found, in the tags that Search-R1 was trained with, in about `tokens` tokens."""
+    """Return passages in the tags of Search-R1's training, in about `tokens` tokens."""
     left, lines = round(_WORDS_PER_TOKEN * tokens), list[str]()
     for number, passage in enumerate(passages, 1):
         words = show_texts(ctx, [passage], titles=titles)[0].split()

@@ -23,7 +23,7 @@ _NEEDED = "Are follow up questions needed here:"
 _FINAL = "So the final answer is:"
 _NEXT_QUESTION = "\nQuestion:"
 _NONE_NEEDED = re.compile(r"no\W*", re.IGNORECASE)
-# "Are follow up questions needed here:" is no label.
+# "Are follow up questions needed here:" must not match.
 LABELS = re.compile(
     r"(?P<ask>\bfollow[\s-]?ups?(?:\s+questions?)?(?:\s{0,3}\d{1,2})?[\s*]{0,3}:)"
     r"|(?P<reply>\bintermediate\s+answers?(?:\s{0,3}\d{1,2})?[\s*]{0,3}:)"
@@ -86,7 +86,7 @@ async def _answer(ctx: Context, node: Node, search: bool, k: int, titles: bool) 
 
 async def _continue(ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]], *, alone: bool) -> DialogueTurn:
     """Return the next follow-up, or with `alone` the rest of the dialogue."""
-    # Behind the last answer a line ends; else the answer would be written on.
+    # The line end after the last answer keeps the model from continuing that answer.
     text = f"{write_dialogue(pairs)}\n" if pairs else _NEEDED
     stop = (_NEXT_QUESTION,) if alone else (_INTERMEDIATE, _NEXT_QUESTION)
     max_tokens = _DIALOGUE_TOKENS if alone else _LINE_TOKENS
@@ -98,7 +98,7 @@ async def _continue(ctx: Context, question: str, pairs: Sequence[tuple[str, Answ
 
 
 async def _ask_final(ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]]) -> str:
-    """Return the final answer that the model is made to give."""
+    """Make the model give its final answer."""
     before = write_dialogue(pairs) if pairs else f"{_NEEDED} No."
     reply = await _write(
         ctx, "final", question, f"{before}\n{_FINAL}", max_tokens=_FINAL_TOKENS, stop=(_NEXT_QUESTION,)
@@ -109,7 +109,7 @@ async def _ask_final(ctx: Context, question: str, pairs: Sequence[tuple[str, Ans
 
 
 async def _write(ctx: Context, step: str, question: str, text: str, *, max_tokens: int, stop: tuple[str, ...]) -> str:
-    """Return what comes behind a text; models that cannot continue one are shown it and asked to."""
+    """Return the continuation of a text, if need be by asking for it in the prompt."""
     prefix = "prefix" in ctx.model_for("answer").capabilities
     shown = "" if prefix or text == _NEEDED else f"\nWritten so far:\n{text.rstrip()}\nWrite only what comes next:"
     prompt = prompt_for(ctx.method, "follow_up").fill(question=question, so_far=shown)
@@ -118,7 +118,7 @@ async def _write(ctx: Context, step: str, question: str, text: str, *, max_token
 
 
 def write_dialogue(pairs: Sequence[tuple[str, Answer]]) -> str:
-    """Return follow-ups and their answers as the worked examples have them."""
+    """Return follow-ups and answers in the form of the worked examples."""
     lines = [f"{_NEEDED} Yes."]
     for question, answer in pairs:
         lines += [f"Follow up: {question}", f"{_INTERMEDIATE} {answer.text if answer.known else 'unknown'}"]

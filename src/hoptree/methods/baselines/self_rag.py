@@ -1,4 +1,4 @@
-"""Self-RAG: retrieve if it is needed, answer from each document, and let the model judge which answer does best."""
+"""Self-RAG: retrieve if needed, answer from each document, and judge the answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOTHING, _UNJUDGED = Answer(""), Critique()
 
 @decision("retrieve", shown_as="retrieve")
 class RetrievalJudged(Decision):
-    """Whether documents are read: the probability that they are needed against a threshold."""
+    """Whether documents are read: the probability of need against a threshold."""
 
     value: bool
     probability: float | None
@@ -36,7 +36,7 @@ class RetrievalJudged(Decision):
 
 @decision("critique", shown_as="critique")
 class AnswersCriticised(Decision):
-    """The best answer, the scores of all, and for each the passage, the score and the critique."""
+    """The best answer, all scores, and rows of passage, text, score and critique."""
 
     value: str
     scores: dict[str, float]
@@ -72,18 +72,18 @@ async def self_rag(
     titles: bool = False,
     checkpoint: bool = False,
 ) -> Answer:
-    """Look up if that is needed, answer from each document alone, and give the answer that is judged best.
+    """Retrieve if needed, answer from each document alone, and give the answer that is judged best.
 
-    Documents are read if the probability that they are needed exceeds `threshold`, or where the model does not say. A
-    segment scores the geometric mean of its tokens' probabilities, and by `w_rel`, `w_sup` and `w_use` how relevant its
-    document is, how far that supports it, and how useful it is. Without `checkpoint`, the answer is one segment and the
-    judgements are asked for one by one (role `judge`); where a model gives no probabilities of the words, they count.
-    With it, one model writes up to `max_tokens` with reflection tokens. Short answers have one segment, as in the
-    paper; with more `segments` (7 there, for long ones) it goes on where it wants further documents, which are searched
-    for with the last segment, and the `beam` texts with the best mean score are kept.
+    Documents are read if the probability that they are needed exceeds `threshold`, or is unknown. A segment scores the
+    geometric mean of its tokens' probabilities, and by `w_rel`, `w_sup` and `w_use` how relevant its document is, how
+    far that supports it, and how useful it is. Without `checkpoint`, the answer is one segment and the judgements are
+    asked for one by one (role `judge`); where a model gives no probabilities of the words, they count. With it, one
+    model writes up to `max_tokens` with reflection tokens. Short answers have one segment, as in the paper; with more
+    `segments` (7 there, for long ones) it goes on where it wants further documents, which are searched for with the
+    last segment, and the `beam` texts with the best mean score are kept.
 
-    Such a model was trained on one text, which no chat template may go around: serve it at an endpoint as
-    vllm serve selfrag/selfrag_llama2_7b --chat-template "{{ bos_token + messages[0]['content'] }}".
+    Such a model was trained on plain text without a chat template: serve it at an endpoint as vllm serve
+    selfrag/selfrag_llama2_7b --chat-template "{{ bos_token + messages[0]['content'] }}".
     """
     ctx.require_corpus()
     model = (_Trained if checkpoint else _Prompted)(ctx, question.text, max_tokens, titles)
@@ -110,7 +110,7 @@ async def self_rag(
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """What was written so far, `raw` as the model continues it, with the last segment and the scores of all."""
+    """The text so far, its last segment and its scores; the model continues `raw`."""
 
     raw: str = ""
     plain: str = ""
@@ -126,13 +126,13 @@ class _Text:
 
 
 class _Prompted:
-    """Any model, asked for the answers and for each judgement of them."""
+    """Asks any model for answers, and for each judgement of them."""
 
     def __init__(self, ctx: Context, question: str, max_tokens: int, titles: bool) -> None:
         self._ctx, self._question, self._max_tokens, self._titles = ctx, question, max_tokens, titles
 
     async def needs_documents(self) -> float | None:
-        """Return how probable it is that documents are needed; None if the model does not say."""
+        """Return the probability that documents are needed; None if unknown."""
         shares = await self._ask("need", ("yes", "no"))
         return shares.get("yes", 0.0) if shares else None
 
@@ -140,13 +140,13 @@ class _Prompted:
         return await direct_answer(self._ctx, self._question)
 
     async def extend(self, text: _Text, passages: Sequence[Passage]) -> list[_Text]:
-        """Return what is written from each passage, with the judgement of both."""
+        """Return the answer from each passage, with its critique."""
         logprobs = "logprobs" in self._ctx.model_for("answer").capabilities
         answers = await answer_each(self._ctx, self._question, passages, titles=self._titles, logprobs=logprobs)
         return await together(map(self._criticise, answers, passages))
 
     async def _criticise(self, answer: Answer, passage: Passage) -> _Text:
-        """Ask for three judgements at once; what cannot be read counts 0, and what has no answer is not judged."""
+        """Ask for the three judgements of a known answer; an unreadable one counts 0."""
         if not answer.known:
             return _Text(answer=answer, more=False)
         values = {"documents": show_passages(self._ctx, [passage], titles=self._titles), "answer": answer.text}
@@ -156,14 +156,14 @@ class _Prompted:
 
     async def _ask(self, step: str, labels: Sequence[str], **values: str) -> dict[str, float]:
         prompt = prompt_for(self._ctx.method, step).fill(shots=(), question=self._question, **values)
-        return await ask_shares(self._ctx, step, prompt, labels, role="judge")
+        return await ask_shares(self._ctx, step, prompt, labels)
 
 
 class _Trained(_Prompted):
-    """A Self-RAG model: instruction and response in one text, documents as paragraphs in it."""
+    """Asks a Self-RAG model: instruction, response and documents are one text."""
 
     async def needs_documents(self) -> float | None:
-        """Return P([Retrieval]) as the response begins; None if it begins with no such token."""
+        """Return P([Retrieval]) at the start of the response; None without such a token."""
         ctx, choice = self._ctx, await self._write("need", "")
         needed = parse_labels.retrieval_probability(choice.text, choice.tokens)
         note_reply(ctx, "need", "no retrieval" if needed is None else "")
@@ -186,12 +186,12 @@ class _Trained(_Prompted):
         return await together(self._go_on(text, passage) for passage in passages)
 
     async def _go_on(self, text: _Text, passage: Passage) -> _Text:
-        """Write a segment with a passage: up to where the model wants another one."""
+        """Write a segment with a passage, up to the next [Retrieval]."""
         (shown,) = show_texts(self._ctx, [passage], titles=True)
         given = f"{text.raw}{parse_labels.as_paragraph(passage.title, shown)}"
         choice = await self._write("read", given)
         critique, lacking = parse_labels.read_critique(choice.text, choice.tokens)
-        # Support is not judged of what is irrelevant, nor utility of a text that was cut.
+        # The model does not judge support of an irrelevant passage, nor utility of a cut text.
         note_reply(self._ctx, "read", "no relevance" if "relevance" in lacking else "")
         raw = parse_labels.before_paragraph(choice.text, choice.tokens)
         head, more, _ = raw.partition(parse_labels.RETRIEVE)

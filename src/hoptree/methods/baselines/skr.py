@@ -1,4 +1,4 @@
-"""SKR: look up only what the model does not know by itself."""
+"""SKR: retrieve only if the model does not know the answer."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from hoptree.retrieval.encoder import Encoder, open_encoder
 
 @decision("need", shown_as="need")
 class NeedJudged(YesNoJudged):
-    """Whether the model says that it needs information; `read` is False if the reply is neither yes nor no."""
+    """Whether the model says that it needs information; not `read` if unclear."""
 
 
 @decision("route", shown_as="way")
 class NeighboursVoted(Decision):
-    """Whether documents help by the nearest labelled questions: each with its label and likeness."""
+    """Whether documents help, by the nearest labelled questions with similarities."""
 
     value: bool
     step: str = "neighbours"
@@ -36,7 +36,7 @@ class NeighboursVoted(Decision):
 
 
 def _digests(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digest of the labels that decide, if any do: a changed file makes another run."""
+    """Return the digest of the labels, if any: a changed file makes another run."""
     if options.get("how") != "knn":
         return {}
     return {"labels": read_labels(str(options.get("labels") or "")).digest}
@@ -70,7 +70,7 @@ async def skr(
     draw: int = 0,
     titles: bool = False,
 ) -> Answer:
-    """Think with documents if the question wants them, else without.
+    """Think with documents if the question needs them, else without.
 
     With `how=prompt` the model says whether it needs additional information; a reply that is neither yes nor no counts
     as yes. With `how=knn`, the paper's best form, the `neighbours` nearest questions of `labels` decide: a file that
@@ -89,13 +89,13 @@ async def skr(
 
 
 async def _ask_neighbours(ctx: Context, question: str, path: str, encoder_name: str, count: int) -> bool:
-    """Whether documents help with a question, by so many of the labelled questions that are nearest to it."""
+    """Return whether documents help, by the `count` nearest labelled questions."""
     if count < 1:
         raise ConfigError(f"{count} neighbours cannot vote.", "Set neighbours to 1 or more: --set neighbours=5.")
     labels, encoder, rows = await open_labels(path, encoder_name)
     (vector,) = await encoder.encode([question], role="query")
-    likeness = (rows @ vector).tolist()
-    nearest = sorted(range(len(likeness)), key=lambda place: (-likeness[place], place))[:count]
+    similarity = (rows @ vector).tolist()
+    nearest = sorted(range(len(similarity)), key=lambda place: (-similarity[place], place))[:count]
     better, all_better = sum(labels.better[place] for place in nearest), sum(labels.better)
     helps = documents_help(
         better,
@@ -104,17 +104,17 @@ async def _ask_neighbours(ctx: Context, question: str, path: str, encoder_name: 
         all_worse=len(labels.better) - all_better,
         total=len(labels.better) + labels.ties,
     )
-    near = [[labels.questions[place], labels.better[place], round(likeness[place], 4)] for place in nearest]
+    near = [[labels.questions[place], labels.better[place], round(similarity[place], 4)] for place in nearest]
     ctx.emit(NeighboursVoted(value=helps, near=near, labels=labels.digest, encoder=encoder.identity))
     return helps
 
 
 def documents_help(better: int, worse: int, *, all_better: int, all_worse: int, total: int) -> bool:
-    """SKR's vote of the nearest, against a bound that is shifted by what prevails among all questions.
+    """Return SKR's vote of the nearest questions, with a bound from all questions.
 
-    Where documents made more answers worse than better, they are left out only if more neighbours say so, by at least
-    the share of that surplus among as many questions; and the other way round where they did not. `total` counts ties
-    too, which are no neighbours: so the bound is often 0, and the majority decides.
+    If documents made more of all answers worse than better, they are left out only if a majority of neighbours says so,
+    by at least the share of that surplus among as many questions; else the other way round. `total` counts ties too,
+    which are never neighbours: so the bound is often 0, and the majority decides.
     """
     surplus = abs(all_worse - all_better) * (better + worse) // total
     if all_better < all_worse:
@@ -128,7 +128,7 @@ _opened = WeakKeyDictionary()
 
 
 async def open_labels(path: str, encoder_name: str) -> _Opened:
-    """Return the labelled questions, the encoder and their vectors, which are made once for each event loop."""
+    """Return labelled questions, encoder and vectors, made once for each event loop."""
     lock, opened = _opened.setdefault(asyncio.get_running_loop(), (asyncio.Lock(), {}))
     async with lock:
         stat = Path(path).stat() if Path(path).is_file() else None  # a missing file is refused by `read_labels`

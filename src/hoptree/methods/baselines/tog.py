@@ -45,9 +45,9 @@ async def tog(
 
     `width` relations of each entity are followed, and as many paths kept, to a `depth`. A single relation or end is
     followed without asking, and of an edge with 20 ends or more `sampled` are drawn. Scores are given at `temperature`,
-    judgements and answers without any. Where a path leads on to nothing, the answer is concluded from what was found;
-    where the depth is reached and it is still not enough, the model reasons without paths. In the released runs the
-    entities to start from come with the data set; here they are linked, by the names in the question and by the model.
+    judgements and answers without any. If a path ends, the answer is concluded from the evidence so far; if that does
+    not suffice at the depth, the model reasons without paths. In the released runs the entities to start from come with
+    the data set; here they are linked, by the names in the question and by the model.
     """
     ctx.require_graph()
     asked, root = question.text, plant(ctx, question.text)

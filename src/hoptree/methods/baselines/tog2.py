@@ -1,4 +1,4 @@
-"""Think-on-Graph 2: a beam search over a knowledge graph whose entities are ranked by what their pages say."""
+"""Think-on-Graph 2: search a graph whose entities are ranked by their pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Pages = Mapping[str, Sequence[Passage]]  # passages of the pages of entities, by
 _TOPICS = 2  # entities of a question to start from, as in the released code
 _SAMPLED_ENDS = 5  # of an edge with many
 _MAX_PAGES = 20
-_TOP_PASSAGES = 10  # of all pages that count, and so many that each is asked for
+_TOP_PASSAGES = 10  # passages of all pages that count, so at most as many are requested of each
 _DECAY = 0.8
 
 
@@ -81,11 +81,11 @@ async def tog2(
     box = EvidenceBox(tuple(passage for page in pages.values() for passage in page))
 
     def best(query: str) -> EvidenceBox:
-        """Return all facts, and the sentences that share most with a query."""
+        """Return all facts, and the sentences that share most words with a query."""
         return replace(box, passages=best_sentences(query, box.passages, keep=sentences))
 
     async def go_further(level: int, clue: str) -> EvidenceBox | None:
-        """Choose relations in one call, and keep the ends whose pages weigh most, of equals the likeliest hops."""
+        """Choose relations in one call, and keep the ends with the greatest page weights."""
         nonlocal entities, box
         query = f"{asked} {clue}".strip()
         edges = edges_in(await together(ctx.facts(entity) for entity in entities), known=box.facts)
@@ -118,7 +118,7 @@ async def tog2(
 
 
 async def _find_pages(ctx: Context, query: str, entities: Sequence[Entity]) -> Pages:
-    """Return the passages of the entities' own pages that are among the best ones for a query of all pages."""
+    """Return the passages of each entity's page that are among the best of all pages."""
     each = {entity.id: entity for entity in entities}
     results = await together(own_page(ctx, entity, query, k=_TOP_PASSAGES) for entity in each.values())
     pages = dict(zip(each, results, strict=True))
@@ -127,7 +127,10 @@ async def _find_pages(ctx: Context, query: str, entities: Sequence[Entity]) -> P
 
 
 def weigh_pages(pages: Pages) -> dict[str, float]:
-    """Return the sum of score times exp(-0.8 rank) of a page's passages among the best of all; the lowest is 0."""
+    """Return each page's sum of score times exp(-0.8 rank) over its best passages.
+
+    Ranks are among the best passages of all pages; scores are shifted so that none is negative.
+    """
     best = _best_passages(pages)
     least = min([0.0, *(passage.score for passage in best)])
     weight = {passage.id: (passage.score - least) * math.exp(-_DECAY * rank) for rank, passage in enumerate(best)}

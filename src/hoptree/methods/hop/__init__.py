@@ -1,4 +1,4 @@
-"""`hop`: one engine of what the four methods taught. method.py is the whole of it; the others are its parts."""
+"""`hop`: the lessons of the four papers in one method, whose loop is in method.py."""
 
 from hoptree.methods.hop.method import hop
 

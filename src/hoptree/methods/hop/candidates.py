@@ -1,4 +1,4 @@
-"""The answers that a question has so far, whichever move brought them, and how likely each is right."""
+"""The candidate answers of a question, and the probability that each is right."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Way = Literal["read", "split", "replan", "guess", "own"]  # the move that an ans
 Operator = Literal["lookup", "list", "compare", "both", "intersect", "union", "difference", "count", "yes_no"]
 COMPARED: tuple[Operator, ...] = ("compare", "both")
 COMBINED_LISTS: tuple[Operator, ...] = ("intersect", "union", "difference")
-LISTS: tuple[Operator, ...] = ("list", *COMBINED_LISTS)  # operators on everything that fulfils a condition, or several
+LISTS: tuple[Operator, ...] = ("list", *COMBINED_LISTS)  # operators on all things that fulfil a condition, or several
 OPERATED = (*COMPARED, *COMBINED_LISTS)  # operators that code carries out better than a reader
 _NEUTRAL = 0.5  # the confidence of a model that gives no log-probabilities
-_MAX_COUNT = 2  # moves, or other answers, beyond which more of them say no more
+_MAX_COUNT = 2  # more moves, or other answers, than this count no further
 _MAX_REASONS = 3
-_MIN_REASON = 0.05  # what weighs less is no reason
+_MIN_REASON = 0.05  # a smaller weight is no reason
 _RECALLED_ONLY = "only the model's own knowledge is behind it"
 _PARTED = ("split", "replan")
 _OF_ANOTHER = word_set(
     "new old north south east west northern southern eastern western upper lower and or no not county council "
     "junior senior jr sr ii iii"
-)  # words that make another thing of a name, or several: New London, Kent County, Dumas Jr
+)  # words that make a name mean another thing, or several: New London, Kent County, Dumas Jr
 _WORDS = {
     "agreement": "several moves came to it",
     "confidence": "the model was sure of its words",
@@ -41,15 +41,19 @@ _WORDS = {
     "computed": "code concluded it from what was found",
     "supported": "its parts were answered from what was read",
     "parted": "it was put together from parts of the question",
-}  # what a high value of a feature says for an answer
-_STATED = "a sentence that was read states it"  # of a sentence that holds what the question asks for
-# Features that speak for an answer also where there is no other, from this value on.
+}  # the reason for an answer that a high value of each feature gives
+_STATED = "a sentence that was read states it"  # if the sentence also has the question's words
+# Features that are reasons even without another answer, from this value on.
 _FACTS, _MIN_FACT = ("computed", "agreement", "quoted", "supported"), 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One answer, its sentence and signals, the share of parts that is `supported`, and if all are `recalled`."""
+    """An answer with its sentence and signals.
+
+    `supported` is the share of its parts that passages support; `recalled` says that all parts are from the model's own
+    knowledge.
+    """
 
     answer: Answer
     way: Way
@@ -62,7 +66,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Answers that mean the same as one; `recalled` if only the model's own knowledge is behind it."""
+    """Candidates with the same meaning, as one answer; `recalled` if only from memory."""
 
     answer: Answer
     ways: tuple[Way, ...]
@@ -82,7 +86,7 @@ class Standing:
 
 
 class Pool:
-    """All candidates for one question, and what the question and its passages show."""
+    """All candidates for one question, and the signals of question and passages."""
 
     def __init__(
         self,
@@ -94,9 +98,10 @@ class Pool:
         lists: bool = False,
         bridged: bool = False,
     ):
-        """Code combines parts (`operated`), or `lists`; a `trusted` model knows where its knowledge ends.
+        """Create the pool of a question.
 
-        `bridged` counts what two sentences cover together, for readers that may refuse and are not trained.
+        Code combines its parts (`operated`), or `lists`; a `trusted` model knows where its knowledge ends. `bridged`
+        counts what two sentences cover together, for readers that may refuse and are not trained.
         """
         self._question, self.weights, self.signals = question, weights, dict(signals)
         self._operated, self._trusted, self._lists, self._bridged = operated, trusted, lists, bridged
@@ -113,7 +118,7 @@ class Pool:
         supported: float = 0.0,
         recalled: bool = False,
     ) -> None:
-        """Take a known answer in, as passages spell it; `copied` is the sentence that the reader rests it on."""
+        """Add a known answer, as passages spell it; the reader `copied` its sentence."""
         if not answer.known or not answer.text:
             return
         spelled = answer if computed else grounded(answer, "", passages)
@@ -127,8 +132,8 @@ class Pool:
     def standings(self) -> list[Standing]:
         """Return the different answers, the likeliest first; of equals the first found.
 
-        Those that are no answer by their form come behind all others, and what cannot be given comes last. A list that
-        code put together from what was read is as likely as any, and comes first: weights are of single answers.
+        Answers of an unfit form come after all others, and those that cannot be given come last. A list that code put
+        together from passages gets the highest probability, since weights are fitted to single answers.
         """
         groups = list(self._groups())
         rivals = sum(self._trusted or not _is_recalled(group) for group in groups) - 1
@@ -143,7 +148,7 @@ class Pool:
         )
 
     def state(self, standings: Sequence[Standing]) -> dict[str, float]:
-        """Return what the worth of a further move is told from: the question, what was read, and the best answer."""
+        """Return the features for the next move: of question, passages and best answer."""
         if not standings:
             return {**self.signals, "nothing": 1.0}
         best = standings[0]
@@ -151,17 +156,17 @@ class Pool:
         return {**self.signals, **best.features, "odds": odds}
 
     def may_be_final(self, standing: Standing) -> bool:
-        """Return whether it can be given: recalled answers only if the model knows where its knowledge ends."""
+        """Return whether an answer may be given; a recalled one only of a trusted model."""
         return self._trusted or not standing.recalled
 
     @property
     def first_reading(self) -> str:
-        """The answer of the first reading; "" where that found none."""
+        """The answer of the first reading, or ""."""
         return next((candidate.answer.text for candidate in self.candidates if candidate.way == "read"), "")
 
     @property
     def is_supported(self) -> bool:
-        """Whether every part behind the best answer is supported, and nothing is wrong with its form."""
+        """Whether all parts of the best answer are supported, and its form fits."""
         return any(each.features["supported"] == 1 and not is_unfit(each.features) for each in self.standings()[:1])
 
     def _groups(self) -> Iterator[list[Candidate]]:
@@ -173,7 +178,7 @@ class Pool:
             yield group
 
     def _standing(self, group: Sequence[Candidate], rivals: int) -> Standing:
-        """Weigh answers that mean the same as one; so many `rivals` could be given in its place."""
+        """Weigh candidates with the same meaning as one answer among `rivals`."""
         surest = max(
             group,
             key=lambda candidate: (candidate.computed, candidate.quote is not None, candidate.answer.confidence or 0.0),
@@ -207,26 +212,26 @@ class Pool:
         return Standing(answer, ways, quote, features, probability, _is_recalled(group))
 
     def explain(self, standings: Sequence[Standing]) -> str:
-        """Say why the first answer was chosen over the others."""
+        """Return why the first answer was chosen over the others."""
         first, *others = standings
         if not others:
             facts = [name for name in _FACTS if first.features.get(name, 0.0) >= _MIN_FACT]
             return "; ".join(_in_words(facts, first.features)) or "no other answer was found"
         second = others[0]
-        # What may not be given stands behind all that may, however likely it is.
+        # Answers that may not be given rank last, however likely they are.
         excluded = [other for other in others if self.may_be_final(first) and not self.may_be_final(other)]
         notable = [other for other in excluded if other is second or other.probability >= first.probability]
         reasons = [] if second in excluded else self._reasons(first, second)
         return "; ".join([*reasons, *(f"{other.answer.text} is no answer: {_RECALLED_ONLY}" for other in notable)])
 
     def why_not(self, standing: Standing, least: float) -> str:
-        """Say why an answer is not given, "" where it is; one that is less likely than `least` is not."""
+        """Return why an answer is not given, or ""; `least` is the least probability."""
         if not self.may_be_final(standing):
             return _RECALLED_ONLY
         return "it is too unlikely" if standing.probability < least else ""
 
     def _reasons(self, first: Standing, second: Standing) -> list[str]:
-        """Say what speaks for an answer rather than for the next one, the weightiest first."""
+        """Return the reasons for an answer over the next one, the weightiest first."""
         weights = self.weights.right.weights
         gaps = {
             name: weights.get(name, 0.0) * (first.features[name] - second.features.get(name, 0.0))
@@ -243,18 +248,19 @@ class Pool:
 
 
 def _in_words(names: Iterable[str], features: Mapping[str, float]) -> list[str]:
-    """Put features that speak for an answer into words, the first few."""
+    """Return the first features as reasons in words."""
     of_sentence = ("quoted", "sentence") if features.get("sentence", 0.0) >= _MIN_FACT else ()
     words = (_STATED if name in of_sentence else _WORDS[name] for name in names)
     return list(dict.fromkeys(words))[:_MAX_REASONS]
 
 
 def mean_the_same(answer: str, other: str) -> bool:
-    """Return whether answers are the same, or one is a shorter form of the other's name: Capitol, Capitol Records.
+    """Return whether answers are the same, or one is a shorter form of the other.
 
-    The longer name is of another thing where it says so (New London), or where the shorter one is a country (Mexico).
+    "Capitol" is short for "Capitol Records", but a longer name means another thing if it has a word such as "New" (New
+    London), or if the shorter one is a country (Mexico).
     """
-    from hoptree.text.comparison import same  # not before there is a second answer
+    from hoptree.text.comparison import same  # not needed before there is a second answer
 
     if same(answer, other):
         return True
@@ -275,5 +281,5 @@ def mean_the_same(answer: str, other: str) -> bool:
 
 
 def _is_recalled(group: Sequence[Candidate]) -> bool:
-    """Return whether only the model's own knowledge is behind equal answers."""
+    """Return whether all equal answers are from the model's own knowledge."""
     return all(candidate.recalled or candidate.way == "own" for candidate in group)

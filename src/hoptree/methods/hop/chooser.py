@@ -1,4 +1,4 @@
-"""hop's signals and its frozen model: what is counted about a question and its answers, and what that says."""
+"""hop's features of a question and its answers, and the model that weighs them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MAX_LINKS, _MAX_NAMES, _MAX_WORDS = 4, 3, 30
 _MIN_STATED_SHARE = 0.5
 _LINK = lazy_re(
     r"\b(?:of|who|whom|whose|that|which|where|by|from|in which|behind)\b|['’]s\b|\b[a-z]+ed\s+(?:in|by|to|at)\b"
-)  # words that lead from one thing to another
+)  # words that link one thing to another
 
 
 def question_signals(question: str) -> dict[str, float]:
-    """Return what a question alone shows: how many things lead to another, names and words."""
+    """Return the features of a question alone: its number of links, names and words."""
     first = re.match(r"\W*\w+", question)
     spans = name_spans(question, first.end() if first else 0)
     rest = question
@@ -42,7 +42,7 @@ def question_signals(question: str) -> dict[str, float]:
 
 
 def reading_signals(question: str, passages: Sequence[Passage]) -> dict[str, float]:
-    """Return how much of a question's words the best passage holds, and all passages together."""
+    """Return the shares of a question's words in the best, and in all, passages."""
     asked = stems(question)
     held = [stems(f"{passage.title} {passage.text}") for passage in passages]
     together = frozenset().union(*held)
@@ -50,7 +50,7 @@ def reading_signals(question: str, passages: Sequence[Passage]) -> dict[str, flo
 
 
 def answer_signals(question: str, answer: str, quote: Quote | None, passages: Sequence[Passage]) -> dict[str, float]:
-    """Return how much of a question its answer's sentence and passage cover, and whether the answer may fit."""
+    """Return the features of an answer, its sentence and its passage."""
     titles = {passage.id: passage for passage in passages}
     page = titles.get(quote.passage) if quote else None
     asked = stems(question) - stems(answer)
@@ -68,10 +68,10 @@ def answer_signals(question: str, answer: str, quote: Quote | None, passages: Se
 
 
 def bridge_share(question: str, answer: str, quote: Quote | None, passages: Sequence[Passage]) -> float:
-    """Return the share of a question that the answer's sentence covers with one elsewhere that names its page.
+    """Return the share of a question that the answer's and a bridging sentence cover.
 
-    "Where was the director of Vertigo born?" rests on a sentence about Hitchcock, and on one that names him. A page
-    that is the answer itself bridges nothing.
+    The bridging sentence is on another page and names the page of the answer's sentence: "Where was the director of
+    Vertigo born?" needs a sentence about Hitchcock, and one that names him. A page that is the answer bridges nothing.
     """
     page = next((passage for passage in passages if quote and passage.id == quote.passage), None)
     if page is None or quote is None or question_key(page.title) == question_key(answer):
@@ -86,7 +86,7 @@ def bridge_share(question: str, answer: str, quote: Quote | None, passages: Sequ
 def is_stated(question: str, answer: str, passages: Sequence[Passage], *, copied: str = "") -> bool:
     """Return whether a sentence states an answer to this question, not only its words.
 
-    With its title it holds at least half of the question's words. Of 362 forced answers to parts by a 1.5B model,
+    The sentence and its title must have half of the question's words. Of 362 forced answers to parts by a 1.5B model,
     73 % of those that pass were right, and 22 % of the others.
     """
     quote = find_quote(answer, question, passages, copied=copied)
@@ -96,7 +96,7 @@ def is_stated(question: str, answer: str, passages: Sequence[Passage], *, copied
 
 
 def echoes(question: str, answer: str) -> bool:
-    """Return whether an answer only repeats words of the question; what is in brackets behind it tells no more."""
+    """Return whether an answer, but for brackets, only repeats words of the question."""
     key = question_key(answer.partition(" (")[0])
     return bool(key) and f" {key} " in f" {question_key(question)} "
 
@@ -106,7 +106,7 @@ def _share(asked: frozenset[str], held: frozenset[str]) -> float:
 
 
 def rounded(signals: Mapping[str, float]) -> dict[str, float]:
-    """Return signals as a trace records them."""
+    """Return signals rounded for a trace."""
     return {name: round(value, 4) for name, value in signals.items()}
 
 
@@ -114,14 +114,14 @@ Effort = Literal["low", "medium", "high"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 Features = Mapping[str, float]
 FORMAT = 2
-MIN_SENTENCE_SHARE = 0.35  # below it, a split mended the answers of a 1.5B model on six of seven sets
+MIN_SENTENCE_SHARE = 0.35  # below it, splitting improved the answers of a 1.5B model on six of seven sets
 MIN_BRIDGE_SHARE = 0.5  # from it on, two sentences answer, and further moves gained nothing (results.md)
-_MAX_LOGIT = 30.0  # beyond this the logistic function is 0 or 1 for every purpose, and `exp` stays in bounds
+_MAX_LOGIT = 30.0  # beyond it the logistic function is 0 or 1, and `exp` might overflow
 
 
 @dataclass(frozen=True, slots=True)
 class Logistic:
-    """The logistic function of a weighted sum of features; features without a weight count nothing."""
+    """The logistic function of a weighted sum of features; others are ignored."""
 
     weights: Features
     bias: float
@@ -136,7 +136,7 @@ class Logistic:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The probability that the best answer is right after a move, and the tokens the move costs on average."""
+    """The probability of a right answer after a move, and its mean cost in tokens."""
 
     right: Logistic
     tokens: float
@@ -147,7 +147,7 @@ class Outlook:
 
 
 def is_doubtful(state: Features, effort: Effort) -> bool:
-    """Return whether the question is split whatever the probability: no answer, an unfit or an unstated one."""
+    """Return whether the answer is missing, unfit or unstated, so that splitting pays."""
     if state.get("nothing") or is_unfit(state):
         return True
     if state.get("bridge", 0.0) >= MIN_BRIDGE_SHARE and not state.get("operated"):
@@ -156,17 +156,17 @@ def is_doubtful(state: Features, effort: Effort) -> bool:
 
 
 def is_unfit(features: Features) -> bool:
-    """Return whether an answer is of another type than asked for, or repeats a question that compares nothing."""
+    """Return whether an answer is of the wrong type, or only repeats the question."""
     repeats = features.get("echo", 0.0) > 0 and not features.get("operated")
     return repeats or features.get("typed", 0.0) < 0
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The numbers for models with log-probabilities, or for those without.
+    """The weights for models with log-probabilities, or for those without.
 
-    `right` weighs an answer; `after` tells what a move leads to; `worth` is the least gain for a thousand tokens for
-    which an effort makes a move.
+    `right` weighs an answer, `after` predicts the outcome of each move, and `worth` is the least gain for a thousand
+    tokens at which each effort makes a move.
     """
 
     right: Logistic
@@ -174,7 +174,7 @@ class Weights:
     worth: Mapping[str, float] = field(default_factory=dict)
 
     def is_worth(self, move: str, state: Features, probability: float, effort: Effort) -> bool:
-        """Return whether a move pays; high effort makes every move, and unknown moves are made by no other."""
+        """Return whether a move pays; high effort makes all moves, others only known ones."""
         if effort == "high" or (move == "split" and is_doubtful(state, effort)):
             return True
         outlook = self.after.get(move)
@@ -188,9 +188,9 @@ class Weights:
         }
 
 
-@dataclass(frozen=True)  # without slots: what is cached needs a place
+@dataclass(frozen=True)  # without slots, since `cached_property` needs a __dict__
 class Chooser:
-    """Weights for models with and without log-probabilities; `made_from` tells where the numbers come from."""
+    """Weights for models with and without log-probabilities, and their origin."""
 
     with_logprobs: Weights
     without_logprobs: Weights
@@ -201,13 +201,13 @@ class Chooser:
 
     @cached_property
     def digest(self) -> str:
-        """The digest of its numbers."""
+        """The digest of the weights."""
         numbers = {name: value for name, value in self.as_dict().items() if name != "made_from"}
         return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property
     def calibrated_on(self) -> str:
-        """The name of the questions that its probabilities were fitted to."""
+        """The questions that the probabilities were fitted to, in words."""
         runs = self.made_from.get("runs", ())
         sets = {str(run["name"]).rpartition(" on ")[2]: run.get("questions", 0) for run in runs}
         names = ", ".join(f"{count} of {name}" for name, count in sets.items())
@@ -229,7 +229,7 @@ def frozen_chooser() -> Chooser:
 
 
 def effort_figures() -> list[str]:
-    """Say what each effort costs and brings, by the data sets that the packaged weights were fitted to."""
+    """Return lines with the measured cost and gain of each effort."""
     measured = frozen_chooser().made_from
     models = len({run["model"] for run in measured["runs"]})
     over = f"{measured['sets']} data sets and {models} models"
@@ -253,7 +253,7 @@ def open_chooser(path: str) -> Chooser:
 
 
 def read_chooser(text: str, name: str) -> Chooser:
-    """Read the chooser in a file's text, if it is one of this version."""
+    """Read a chooser of this version from a file's text."""
     try:
         value = json.loads(text)
         if value["format"] != FORMAT:
@@ -284,7 +284,7 @@ def _number(value: Any) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """How often the model is right where it is sure, and whether it knows where its knowledge ends."""
+    """How often the model is right if sure, and whether its sureness can be used."""
 
     right_if_sure: float
     usable: bool
@@ -305,7 +305,7 @@ def read_boundary(path: str) -> Boundary:
 
 
 def run_inputs(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a run rests on beside its options: the numbers of its chooser and of its measured boundary."""
+    """Return the digests of the chooser and boundary that a run depends on."""
     inputs = {"chooser": open_chooser(str(options.get("chooser") or "")).digest}
     if path := str(options.get("boundary") or ""):
         inputs["boundary"] = str(read_boundary(path))

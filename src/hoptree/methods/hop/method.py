@@ -1,4 +1,4 @@
-"""hop: read once, and go on to the parts of the question where that is worth its tokens."""
+"""hop: read once, and split the question if that is worth its tokens."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ _USUAL_SHARE = 0.86  # the share of the mean tokens of a move that half of them 
 
 @decision("operator")
 class OperatorFound(Decision):
-    """How the facts of the question are put together, by its words."""
+    """How facts must be combined for the answer, by the question's words."""
 
     value: str
 
 
 @typed_event
 class Weighed(Decision):
-    """How likely the best answer is right, and why; nothing of it is set while there is no answer."""
+    """The probability of the best answer, and why; empty without an answer."""
 
     probability: float | None = field(default=None, metadata=OMIT)
     over: list[list[Any]] | None = field(default=None, metadata=OMIT)
@@ -70,7 +70,7 @@ class Weighed(Decision):
 
 @decision("standings")
 class Standings(Weighed):
-    """How every answer stands after a move, and what the worth of the next one is told from."""
+    """All answers with probabilities after a move, and the features for the next."""
 
     value: list[dict[str, Any]]
     after: str
@@ -95,13 +95,13 @@ class AnswerChosen(Weighed):
 
 @decision("no_plan")
 class NothingToSplit(Decision):
-    """A plan of one part is the question once more."""
+    """The plan has only one part, which is the question again."""
 
     value: str
 
 
 class _HopExplanation(Explanation):
-    """Why the likeliest answer is so, and what the others came to."""
+    """Explains why the chosen answer is the likeliest, and what the others were."""
 
     def measure_answer(self, decisions: Sequence[Decision]) -> tuple[float, str] | None:
         best = _last_weighed(decisions)
@@ -120,7 +120,7 @@ class _HopExplanation(Explanation):
 
 
 def _last_weighed(decisions: Sequence[Decision]) -> Weighed | None:
-    """Return what was weighed last: at the end, or before a budget ended the question."""
+    """Return the last weighing: at the end, or before a budget ended the question."""
     return next((decision for decision in reversed(decisions) if isinstance(decision, Weighed)), None)
 
 
@@ -152,19 +152,19 @@ async def hop(
     trained: WhereTrained = "auto",
     cut: WhereTrained = "auto",
 ) -> Answer:
-    """Read what the question finds; split the question where that is likely to mend the answer.
+    """Search and read; split the question if that is likely to improve the answer.
 
-    The moves, in order: read the passages; answer the parts of the question and put them together; plan once more
-    where a part had no answer; and, where the reader found nothing, have it guess. Before each, a small frozen model
-    tells how likely the best answer is right, and what the move would make of it. `effort` is how little a move may
-    promise: low, medium, or high, which makes every move. Below the probability `abstain` there is no answer.
+    The moves, in order: read the passages; answer the parts of the question and combine them; plan again if a part had
+    no answer; and, if the reader found nothing, have it guess. Before each, a small frozen model estimates how likely
+    the best answer is right, now and after the move. `effort` sets how small the expected gain of a move may be: low,
+    medium, or high, which makes every move. Below the probability `abstain`, no answer is given.
 
-    `chooser` is a file of such a model in place of the one that comes with Hoptree. `boundary` is a file that
-    hoptree eval boundary measured: without it, or if it is not usable, what only the model knows is no answer.
-    `trained` asks by the short prompts of hoptree align build hop: auto where an adapter says that the model was
-    trained on them, as that of hoptree-weights does; on for a trained model behind an endpoint.
-    `cut` leaves out of passages the sentences that matter least, where the retriever was trained to tell (`ranked`):
-    auto for such a model, which answers as well without them.
+    `chooser` is a file of such a model in place of the one that comes with Hoptree. `boundary` is a file that hoptree
+    eval boundary measured: without it, or if it is not usable, what only the model knows is no answer. `trained` uses
+    the short prompts of hoptree align build hop: auto if the model has an adapter that was trained on them, such as
+    that of hoptree-weights; on for a trained model behind an endpoint. `cut` leaves out the sentences of passages that
+    matter least, if the retriever can rank them (`ranked`): auto for a trained model, which answers as well without
+    them.
     """
     ctx.require_corpus()
     known = read_boundary(boundary) if boundary else Boundary(0.0, False)
@@ -178,7 +178,7 @@ async def hop(
 
 
 class _Run:
-    """One question: its candidates, and what every move has found."""
+    """One question: its candidates, and the findings of each move."""
 
     def __init__(
         self,
@@ -201,8 +201,8 @@ class _Run:
         reads_trained = asks_trained(self._model, TRAINED, trained)
         self._cut = reads_trained if cut == "auto" else cut == "on"
         self._chooser = open_chooser(chooser)
-        # Without log-probabilities, NOT FOUND is the only sign of doubt that a reader gives. Whether an endpoint gives
-        # them, only its replies show.
+        # Without log-probabilities, NOT FOUND is a reader's only sign of doubt. Only the replies of an endpoint show
+        # whether it gives them.
         shows_doubt = "logprobs" in self._model.capabilities and not isinstance(self._model, LearnsCapabilities)
         self._prompt = TRAINED if reads_trained else FORCED if shows_doubt else MAY_REFUSE
         operated, closed = self._operator in OPERATED, self._operator == "yes_no"
@@ -221,7 +221,7 @@ class _Run:
         return self._chooser.weights(logprobs="logprobs" in self._model.capabilities)
 
     def is_open(self, move: str) -> bool:
-        """Return whether there is something for a move to do."""
+        """Return whether a move has anything to do."""
         if move == "replan":
             return bool(self._missing)
         if move == "own":
@@ -232,7 +232,7 @@ class _Run:
         return True
 
     def is_worth(self, move: str) -> bool:
-        """Return whether a move is worth its tokens and within the budget; one reading always is worth it."""
+        """Return whether a move is worth its tokens and affordable; reading always is."""
         if move == "read" or (move == "split" and self._operator in COMBINED_LISTS and self._effort != "low"):
             return True
         standings = self._pool.standings()
@@ -254,7 +254,7 @@ class _Run:
         return worth and affordable
 
     def record(self, move: str) -> None:
-        """Record how every answer stands after a move, and propose the best one."""
+        """Record all answers after a move, and propose the best one."""
         standings = self._pool.standings()
         self._ctx.emit(
             Standings(
@@ -268,7 +268,7 @@ class _Run:
         if standings and not self._pool.why_not(standings[0], self._abstain):
             self._ctx.propose(standings[0].answer, order=_MAIN_QUESTION_ORDER)
         else:
-            self._ctx.best = None  # what was likely enough before this move may not be so any more
+            self._ctx.best = None  # a proposal before this move may have become too unlikely
 
     def conclude(self) -> Answer:
         """Return the likeliest answer; raise BudgetSpent if the budget left out a move."""
@@ -301,13 +301,13 @@ class _Run:
         }
 
     async def read(self) -> None:
-        """Search with the question itself, and read what that finds."""
+        """Search with the question itself, and read the passages."""
         self._passages = await self._ctx.search(self._question, k=self._k)
         parts = self._parts = Parts(self._ctx, self._passages, k=self._k, prompt=self._prompt, cut=self._cut)
         if self._operator == "list":
             items = await parts.reader.list_all(self._question, self._question, self._passages)
             answer = combine(self._ctx, "list", {self._question: items}) or Answer("", status="unknown")
-            copied = answer.raw.partition("; ")[0]  # the sentence of the first name stands for those of all
+            copied = answer.raw.partition("; ")[0]  # the sentence of the first name represents all
         else:
             reading = await self._ask_reader(self._passages, self._prompt)
             answer, copied = reading.answer, reading.copied
@@ -318,14 +318,14 @@ class _Run:
         self._pool.add(answer, "read", read, copied=copied)
 
     async def guess(self) -> None:
-        """Have the reader answer from the same passages without the choice of NOT FOUND."""
+        """Have the reader answer from the same passages without the option NOT FOUND."""
         prompt = TRAINED_GUESS if self._prompt == TRAINED else FORCED
         reading = await self._ask_reader(self._passages, prompt)
         guess = replace(reading.answer, source="fallback")
         self._pool.add(guess, "guess", self._passages)
 
     async def recall(self) -> None:
-        """Ask the model itself; its answer is as sure as it was measured to be."""
+        """Ask the model itself; the measured boundary gives the answer's confidence."""
         answer = await confident_answer(self._ctx, self._question)
         self._pool.add(replace(answer, confidence=self._boundary.right_if_sure), "own")
 
@@ -340,7 +340,7 @@ class _Run:
         await self._carry_out(worded or await self._decompose(), "split")
 
     async def replan(self) -> None:
-        """Plan once more with what is known and what was not found, and carry that out."""
+        """Plan again from the known and the missing answers, and carry that out."""
         shown = {
             "known": "\n".join(f"{part.asked} {part.answer.text}" for part in self._known) or "nothing",
             "missing": "\n".join(part.asked for _, part in self._missing),
@@ -387,7 +387,7 @@ class _Run:
         await self._put_together(plan, solved, way, before)
 
     async def _put_together(self, plan: Plan, solved: dict[int, Solved], way: Way, before: Sequence[Solved]) -> None:
-        """Put the parts together: by code where the question has an operator, else by a last reading."""
+        """Combine the parts by code if the question has an operator, else by reading."""
         share = sum(part.supported for part in solved.values()) / len(solved)
         answers = {node: part.answer for node, part in solved.items()}
         recalled = all(answer.source == "internal" for answer in answers.values() if answer.known)
@@ -404,19 +404,19 @@ class _Run:
         lines = chain_lines(plan, solved, guesses=self._prompt == FORCED)
         chains = [line for line in (known_before, *lines) if line]
         if not chains or (not lines and self._prompt == MAY_REFUSE):
-            return  # the same was read before
+            return  # the first reading saw the same
         for chain in chains:
             self._ctx.emit(ChainWritten(text=chain))
         names = dict.fromkeys([*cited[: self._k], *(passage.id for passage in self._passages)])
         read = [self._parts.seen[name] for name in list(names)[: self._k + MAX_FURTHER_PASSAGES]]
         if self._prompt == MAY_REFUSE and (end := repeated_end(plan, solved, self._pool.first_reading)):
-            last = Reading(end)  # who may refuse, and says the same twice, says it a third time
+            last = Reading(end)  # a third reading would say the same again
         else:
             last = await self._ask_reader(read, TRAINED if self._prompt == TRAINED else FORCED, chains)
         self._pool.add(last.answer, way, read, copied=last.copied, supported=share, recalled=recalled)
 
     def _compute(self, plan: Plan, solved: Mapping[int, Solved], answers: dict[int, Answer]) -> Answer | None:
-        """Compute the answer; None where the question has no operator, or values cannot be read."""
+        """Compute the answer; None without an operator, or if values cannot be read."""
         ends = [solved[node.id] for node in plan.ends()]
         if self._operator in (*LISTS, "count"):
             return combine(self._ctx, self._operator, {end.asked: end.items for end in ends})

@@ -1,4 +1,4 @@
-"""hop's parts of a question: how its words say that facts are put together, and how each part is answered."""
+"""hop's parts of a question: how its words combine them, and their answers."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.quantities import countries, date_spans
 from hoptree.text.question_tree import Node, Plan, resolve
 
-# Prompts: small models overuse NOT FOUND.
+# Prompts of the reader. FORCED comes first if log-probabilities show doubt, as small models overuse NOT FOUND.
 FORCED, MAY_REFUSE, TRAINED, TRAINED_GUESS = "read", "read_or_not_found", "trained_read", "trained_guess"
-_REFERENCE_PAGES = 2  # references of a part whose answers' own pages are read
+_REFERENCE_PAGES = 2  # references of a part for whose answers the own page is read
 _LAST_LOOK = 2  # times as many passages, for a reader that may refuse and found nothing in two readings
-_SHARED_PASSAGES = 1  # passages that the main question found, which name what a part is about
-_PLACEHOLDER = "{}"  # stands in a planned question for the answer to the one before it
+_SHARED_PASSAGES = 1  # passages of the main question whose title a part names
+_PLACEHOLDER = "{}"  # the answer to the previous question, in a planned question
 _PREPOSITION = r"(?:in|on|at|for|from|of|by|with|to)"
 _ASKS_WHICH = rf"(?:^|[.:;]\s)\W*(?:{_PREPOSITION}\s+)?(?:which|who|whom|what|list|name)\b"
 _NO_NOUN = rf"(?:is|was|were|are|did|does|do|has|had|have|who|whose|which|where|that|{_PREPOSITION})\b|[\w-]+['’]s\b"
 _NOUN_WORD = rf"(?!{_NO_NOUN})[\w'’.&-]+"
 _PLURAL_NOUN = r"(?!(?:was|has|does|shares|series|species|years)\b)(?:[a-z]+[^\Wsui]s|people|men|women|children)"
-_PLURAL_WORD = lazy_re(_PLURAL_NOUN)  # looked for first: the pattern of questions takes long to compile
+_PLURAL_WORD = lazy_re(_PLURAL_NOUN)  # tried first, since `_IS_PLURAL` takes long to compile
 _PLURAL_VERB = (
     r"(?:do|did|have|had|were|are|can|[a-z]+ed|made|won|sang|wrote|led|went|took|came|appear|border|share|play|star|belong"
     r"|lie|live|work|contain|include|feature|hold|use|speak|come|go|run|own|produce|compete|form|cross|serve|take|win"
@@ -49,11 +49,11 @@ _IS_PLURAL = lazy_re(
     re.IGNORECASE,
 )
 MAY_BE_SEVERAL = lazy_re(r"\W*(?:(?:who|what|which)\s+(?:are|were)\b|who\s+(?!(?:is|was|has)\b)[a-z]+)", re.IGNORECASE)
-"""Who did something may be one or several."""
+"""Questions such as "who did it?", whose answer may be one or several."""
 
 
 def asks_for_several(question: str) -> bool:
-    """Return whether a question asks for several things: what they, in the plural, are or did."""
+    """Return whether a question asks for several things, by plural noun and verb."""
     return _PLURAL_WORD.search(question) is not None and _IS_PLURAL.search(question) is not None
 
 
@@ -61,7 +61,7 @@ Joint = Literal["intersect", "union", "difference"]
 
 
 class Joined(NamedTuple):
-    """A question for each of the things that the same is asked of, and how their answers are put together."""
+    """A question for each of two things, and how to join the answers."""
 
     how: Joint = "intersect"
     asked: tuple[str, ...] = ()
@@ -78,16 +78,16 @@ _JOINTS: tuple[tuple[Joint, re.Pattern[str]], ...] = (
     ("intersect", lazy_re(rf"(?P<one>{_PLACED}){_AND_ALSO}\s+(?P<two>{_THING})")),
     ("union", lazy_re(rf"\beither\s+(?P<one>{_THING})\s+or\s+(?P<two>{_THING})")),
     ("difference", lazy_re(rf"(?P<one>{_PLACED}|{_BARE}),?\s+but\s+not\s+(?P<two>{_THING})")),
-)  # what joins two things that the same is asked of; names are numbers here, so that no word of theirs is read
+)  # how questions join two things; names are replaced by numbers, so that their words do not match
 _NUMBER = lazy_re(r"@(\d+)@")
 _BEHIND = lazy_re(r"(?:\s+[a-z'’-]+)*\W*")
-"""What may stand behind the second of two things: words that are said of both."""
+"""What may follow the second of two things: words about both."""
 
 
 def split_by_words(question: str) -> Joined:
     """Split a question that asks the same of two things; into none if unclear."""
     if _NUMBER.search(question):
-        return Joined()  # it holds a mark of our own
+        return Joined()  # it has a mark such as ours
     dates, masked = date_spans(question), question
     spans = [span for span in named_spans(question) if span not in dates]
     names = [question[start:end] for start, end in spans]
@@ -101,12 +101,12 @@ def split_by_words(question: str) -> Joined:
     return Joined()
 
 
-_MAX_CHARS = 2000  # of a question; what comes behind says nothing more about its form
+_MAX_CHARS = 2000  # of a question; the rest does not change its form
 _HOW_MANY = lazy_re(
     r"^\W*(?:how many(?!\s+(?:more|fewer|less|(?:\w+\s+)?(?:years|months|weeks|days|hours|minutes|decades))\b)|"
     r"what (?:is|was) the number of)\b",
     re.IGNORECASE,
-)  # things that can be listed: a difference or a length of time is told or computed
+)  # of things that can be listed, not of a difference or a length of time
 _FULFILS_BOTH = lazy_re(
     rf"\bboth\b|\bin common\b|\bsome of the same\b|{_ASKS_WHICH}(?:\s+of\s+(?:the|these|those)\b|.*?"
     r"(?-i:\balso\b(?!\s+(?:known|called))|\bas well\b|"
@@ -116,7 +116,7 @@ _FULFILS_BOTH = lazy_re(
 
 
 def operator_of(question: str) -> Operator:
-    """Return how a question's words say that facts are put together; one fact is looked up if they do not."""
+    """Return how a question's words combine facts; "lookup" if they do not."""
     question = question[:_MAX_CHARS]
     if comparison := detect_comparison(question):
         return "both" if comparison.kind == "both" else "compare"
@@ -127,17 +127,17 @@ def operator_of(question: str) -> Operator:
     several = asks_for_several(question)
     if several and (joined := split_by_words(question)).how != "intersect":
         return joined.how
-    # Two names alone may be of one thing.
+    # Two names alone may mean one thing.
     if (several or _FULFILS_BOTH.search(question)) and may_list(question):
         return "intersect"
     return "list" if several and may_list(question, names=1) else "lookup"
 
 
 def plan_by_words(ctx: Context, question: str, operator: Operator) -> Plan | None:
-    """Return a branch for each thing that a question compares, or asks for in common; None where it does neither."""
+    """Return a plan with a branch for each thing compared or joined, or None."""
     chains: tuple[tuple[str, ...], ...] = ()
     if operator in COMPARED:
-        from hoptree.text.comparison_plans import plan_comparison  # most questions compare nothing
+        from hoptree.text.comparison_plans import plan_comparison  # not needed for most questions
 
         chains = plan_comparison(question) or ()
     elif operator in LISTS:
@@ -147,7 +147,7 @@ def plan_by_words(ctx: Context, question: str, operator: Operator) -> Plan | Non
     nodes: list[Node] = []
     for first, *later in chains:
         nodes.append(Node(len(nodes) + 1, first))
-        for asked in later:  # each needs the answer to the one before
+        for asked in later:  # each needs the answer to the previous one
             above = nodes[-1]
             text = asked.replace(_PLACEHOLDER, f"#query{above.id}")
             nodes.append(Node(above.id + 1, text, above.id, above.depth + 1, (above.id,)))
@@ -158,7 +158,7 @@ def plan_by_words(ctx: Context, question: str, operator: Operator) -> Plan | Non
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """What a part finally asked, its answer or list of `items`, and whether something that was read bears it out."""
+    """The resolved question of a part, and its answer or list of `items`."""
 
     asked: str
     answer: Answer
@@ -171,7 +171,7 @@ class Solved:
 
     @property
     def as_shown(self) -> str:
-        """Return the reference for people, to whom quotes within like quotes are hard to read; no prompt has it."""
+        """The reference for people, without nested quotes; prompts have `as_reference`."""
         quoted = self.asked.replace('"', "'")
         return self.answer.text if self.answer.known else f'the answer to "{quoted}"'
 
@@ -180,7 +180,7 @@ class Parts:
     """Solves the nodes of plans; `seen` is every passage that was found."""
 
     def __init__(self, ctx: Context, main_passages: tuple[Passage, ...], *, k: int, prompt: str, cut: bool) -> None:
-        """`prompt` is that of the first reading; one that forces an answer is followed by one that does not."""
+        """Read first with `prompt`, then with one that may refuse."""
         self._ctx, self._main_passages, self._k, self._cut = ctx, main_passages, k, cut
         self._prompts = (prompt, MAY_REFUSE if prompt == FORCED else prompt)
         self._guesses: dict[int, Answer] = {}
@@ -193,7 +193,7 @@ class Parts:
         return ListReader(self._ctx, self.seen, k=self._k, forced=self._prompts[0] in (FORCED, TRAINED))
 
     async def solve_all(self, plan: Plan, operator: Operator, *, complete: bool) -> dict[int, Solved]:
-        """Answer the parts of a plan; `complete` holds lists that are to be intersected against each other."""
+        """Answer the parts of a plan; `complete` checks lists against each other."""
         ends = plan.ends()
         several = [node for node in plan.nodes if asks_for_several(node.question)]
         counted = [node for node in ends if MAY_BE_SEVERAL.match(node.question)]
@@ -209,14 +209,14 @@ class Parts:
         return solved
 
     async def solve(self, node: Node, done: Mapping[int, Solved]) -> Solved:
-        """Answer a node; what rests on an unsupported answer is unsupported, too."""
+        """Answer a node; an answer that depends on an unsupported one is unsupported too."""
         references = [done[ref] for ref in node.refs]
         asked = resolve(node.question, {ref: done[ref].as_reference for ref in node.refs})
         self._ctx.begin_node(node, resolve(node.question, {ref: done[ref].as_shown for ref in node.refs}))
         answerable = all(part.answer.known for part in references)
         read = self._read_list if node.id in self._lists else self._read
         solved = await read(asked, node, references) if answerable else None
-        if solved is None:  # what a reading said that nothing bears out
+        if solved is None:  # an unsupported reading is kept as a guess
             guess = self._guesses.get(node.id, Answer("", status="unknown"))
             solved = Solved(asked, replace(guess, source="fallback", support=()))
         if not all(part.supported for part in references):
@@ -225,10 +225,10 @@ class Parts:
         return solved
 
     async def _read(self, asked: str, node: Node, references: Sequence[Solved]) -> Solved | None:
-        """Read, then unread passages of another query, and more of the first; None without a supported answer."""
+        """Read up to three sets of passages; return a supported answer or None."""
         read, again, not_found = set[str](), False, False
         first, second = self._prompts
-        # The pages of the references may be written in the words of their questions.
+        # The pages of the references may use the words of their questions.
         looks = [(first, asked, self._k), (second, " ".join([asked, *(part.asked for part in references)]), self._k)]
         if first == MAY_REFUSE:
             looks.append((second, asked, _LAST_LOOK * self._k))
@@ -238,30 +238,30 @@ class Parts:
             unread = read if not_found else ()
             passages = await self._gather(query, asked, references, node, size=size, unread=unread)
             if not passages or (not again and {passage.id for passage in passages} <= read):
-                continue  # another reading of the same passages says the same
+                continue  # the same passages would give the same reading
             reading = await read_passages(self._ctx, asked, passages, prompt=prompt, node=node, cut=self._cut)
             not_found = not reading.answer.known
             missed = not_found and prompt == TRAINED and not read
             if missed and (overlooked := await self._overlooked(asked, passages, node)):
                 return Solved(asked, overlooked, True)
             read |= {passage.id for passage in passages}
-            # Who could have said NOT FOUND means this question; else a passage must hold a name of it, too.
+            # A forced answer may be to another question, so that a passage must also have a name of this one.
             names_in = asked if first == FORCED else ""
             answer = grounded(reading.answer, names_in, passages) if reading.answer.known else reading.answer
             if not (answer.known or not_found) and first == MAY_REFUSE:
                 answer = _stated_otherwise(reading.answer, passages)
             if again := bool(explain_type_mismatch(asked, answer.text)):
-                continue  # a date to "where" is no guess either
-            if answer.known and self._is_borne_out(asked, answer, passages, reading.copied):
+                continue  # a date for "where" is not even kept as a guess
+            if answer.known and self._is_supported(asked, answer, passages, reading.copied):
                 return Solved(asked, answer, True)
             if reading.answer.known:
                 self._guesses.setdefault(node.id, reading.answer)
         return None
 
     async def _overlooked(self, asked: str, passages: Sequence[Passage], node: Node) -> Answer | None:
-        """Have a trained model answer that found nothing; None unless a sentence states what it says.
+        """Have a trained model guess after NOT FOUND; None unless a sentence states it.
 
-        It says NOT FOUND too often: of the questions of two hops with an unanswered part, nearly all had the passage.
+        It says NOT FOUND too often: for nearly all two-hop questions with an unanswered part, the passage was there.
         """
         reading = await read_passages(self._ctx, asked, passages, prompt=TRAINED_GUESS, node=node, cut=self._cut)
         answer = grounded(reading.answer, asked, passages) if reading.answer.known else reading.answer
@@ -270,14 +270,14 @@ class Parts:
         return answer if is_stated(asked, answer.text, passages) else None
 
     async def _read_list(self, asked: str, node: Node, references: Sequence[Solved]) -> Solved | None:
-        """Read what the part and the things it refers to find, for all that is stated; None where nothing is."""
+        """Read all stated answers for a part and its references; None without any."""
         among = [item.text for part in references for item in part.items]
         single = {ref: part.answer.text for ref, part in zip(node.refs, references, strict=True) if not part.items}
         about = resolve(node.question, single)
         return _listed(asked, await self.reader.list_all(asked, about, self._main_passages, among, node))
 
-    def _is_borne_out(self, asked: str, answer: Answer, passages: Sequence[Passage], copied: str) -> bool:
-        """Return whether a sentence states an answer, or the reader had the choice to give none."""
+    def _is_supported(self, asked: str, answer: Answer, passages: Sequence[Passage], copied: str) -> bool:
+        """Return whether a sentence states an answer, or the reader could have refused."""
         if read_yes_no(answer.text) is not None:
             return True
         if self._prompts[0] != FORCED:
@@ -287,7 +287,7 @@ class Parts:
     async def _gather(
         self, query: str, asked: str, references: Sequence[Solved], node: Node, *, size: int, unread: Collection[str]
     ) -> tuple[Passage, ...]:
-        """Return pages of the answers it refers to, what the query finds, and what the main question found of it."""
+        """Return pages of referenced answers, results, and a main passage if it fits."""
         pages: list[Passage] = []
         for part in references[:_REFERENCE_PAGES]:
             if part.answer.known:
@@ -308,8 +308,8 @@ class Parts:
 
 
 def _stated_otherwise(answer: Answer, passages: Sequence[Passage]) -> Answer:
-    """Return the answer if passages say it in another form: a date in another order, a country by its people."""
-    from hoptree.text.comparison import countries_in  # most answers are copied
+    """Return the answer if passages have another form of its date or country."""
+    from hoptree.text.comparison import countries_in  # rarely needed, since most answers are copied
 
     country = countries().by_name.get(answer.text.casefold(), "")
     people = {passage.id for passage in passages if country and country in countries_in(passage.text)}
@@ -319,7 +319,7 @@ def _stated_otherwise(answer: Answer, passages: Sequence[Passage]) -> Answer:
 
 
 def repeated_end(plan: Plan, solved: Mapping[int, Solved], reading: str) -> Answer | None:
-    """Return the answer to the one last part if all parts are supported and a `reading` of the whole said the same."""
+    """Return the last answer if all parts are supported and a `reading` agrees."""
     ends = [solved[node.id].answer for node in plan.ends()]
     if len(ends) > 1 or not reading or not all(part.supported for part in solved.values()):
         return None
@@ -327,14 +327,14 @@ def repeated_end(plan: Plan, solved: Mapping[int, Solved], reading: str) -> Answ
 
 
 def chain_lines(plan: Plan, solved: Mapping[int, Solved], *, guesses: bool) -> list[str]:
-    """Return each path of a plan as a line of its answered questions: with `guesses`, or supported ones alone."""
+    """Return each path as a line of supported answers, or with `guesses` of all."""
     kept = [node.id for node in plan.nodes if solved[node.id].answer.known and (guesses or solved[node.id].supported)]
     paths = [[solved[node.id] for node in path if node.id in kept] for path in plan.paths()]
     return [" ".join(f"{part.asked} {part.answer.text}." for part in path) for path in paths if path]
 
 
 def _listed(asked: str, items: Items) -> Solved | None:
-    """Return a part that was answered by a list, None where that is empty."""
+    """Return a part that a list answers; None for an empty list."""
     support = dict.fromkeys(passage_id for item in items for passage_id in item.support)
     text = ", ".join(item.text for item in items)
     return Solved(asked, Answer(text, source="external", support=tuple(support)), True, items) if items else None

@@ -1,4 +1,4 @@
-"""hop's readings: passages are read for one answer and its sentence, or for the names of a list."""
+"""hop's readings of passages: for one answer, or for the names of a list."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from hoptree.text.question_tree import Node
 
 WhereTrained = Literal["auto", "on", "off"]  # auto: if the model was trained on hop's short prompts
 _MAX_TOKENS = 128
-_WHOLE_PASSAGES = 2  # the first passages, of which no sentence is left out
-_CUT_MARGIN = 0.7  # how far below the best one of its passage a sentence may score and stay
+_WHOLE_PASSAGES = 2  # the first passages keep all sentences
+_CUT_MARGIN = 0.7  # a sentence stays if it scores no further below the best one of its passage
 _MAX_PIECE_WORDS = 60
-_BEGINNING_WORDS = 250  # words at the beginning of a long passage that are kept whatever the question
+_BEGINNING_WORDS = 250  # words at the beginning of a long passage that always stay
 _ANSWER_LABEL = lazy_re(r"answer:\s*", re.IGNORECASE)
 _SENTENCE_LABEL = lazy_re(r"^[ \t]*sentence:", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a reader replied: its answer, and the sentence it copied, "" where it copied none."""
+    """A reader's answer, and the sentence that it copied, or ""."""
 
     answer: Answer
     copied: str = ""
 
 
 def asks_trained(model: Model, prompt: str, trained: WhereTrained) -> bool:
-    """Return whether a model is asked by a short prompt, for models that were trained on it."""
+    """Return whether to use a short prompt, for models that were trained on it."""
     return trained == "on" or (trained == "auto" and prompt_for("hop", prompt).template in trained_on(model))
 
 
@@ -61,7 +61,7 @@ async def read_passages(
     node: Node | None = None,
     cut: bool = False,
 ) -> Reading:
-    """Read passages, behind the `chains` of parts answered before; `cut` leaves out sentences."""
+    """Read passages, after the `chains` of answered parts; `cut` leaves out sentences."""
     step = "final" if chains else "read"
     source: Source = "synthesis" if chains else "external"
     if not passages and not chains:
@@ -89,7 +89,7 @@ async def read_passages(
 
 
 async def cut_passages(ctx: Context, question: str, passages: Sequence[Passage]) -> list[Passage]:
-    """Leave out sentences that score well below the best of their passage, where the retriever scores them."""
+    """Leave out sentences that the retriever scores well below the best."""
     scores = await ctx.sentence_scores(question, passages)
     if scores is None:
         return list(passages)
@@ -102,7 +102,7 @@ async def cut_passages(ctx: Context, question: str, passages: Sequence[Passage])
 
 
 def shorten_for(ctx: Context, question: str, passage: Passage) -> Passage:
-    """Shorten a passage, and say so."""
+    """Shorten a long passage, with a warning."""
     shown = shorten(question, passage)
     if shown is not passage:
         words, kept = len(passage.text.split()), len(shown.text.split())
@@ -113,9 +113,9 @@ def shorten_for(ctx: Context, question: str, passage: Passage) -> Passage:
 
 
 def shorten(question: str, passage: Passage) -> Passage:
-    """Cut a long passage to its beginning, end, and what is near the question.
+    """Cut a long passage to its beginning, its end, and what is nearest to a question.
 
-    The first words alone lack what comes last on a page: whom somebody married, where they died.
+    The beginning alone lacks what comes late on a page, such as a marriage or a death.
     """
     if len(passage.text) < 2 * MAX_WORDS or len(passage.text.split()) <= MAX_WORDS:
         return passage
@@ -132,7 +132,7 @@ def shorten(question: str, passage: Passage) -> Passage:
     beginning = [place for place, words in enumerate(begins) if words <= _BEGINNING_WORDS] or [0]
 
     def shared(place: int) -> float:
-        """Return the weight of the question's words in a piece and its title; 0 where only the title has any."""
+        """Return the weight of the question's words in a piece and the title."""
         words = text[place][1]
         if not rarity.keys() & (words - title):
             return 0.0
@@ -148,7 +148,7 @@ def shorten(question: str, passage: Passage) -> Passage:
 
 
 def parse_reading(reply: str) -> tuple[str, str, int]:
-    """Return the answer, the sentence copied behind it, and where the answer begins; labels may be left out."""
+    """Return the answer, the copied sentence, and where the answer begins."""
     label = _SENTENCE_LABEL.search(reply)
     text = reply[: label.start()] if label else reply
     begin = len(text) - len(text.lstrip())
@@ -159,7 +159,7 @@ def parse_reading(reply: str) -> tuple[str, str, int]:
 
 
 def _least_probability(reply: Reply, begin: int, end: int) -> float | None:
-    """Return the probability of the least likely token of a span of the reply; None without any."""
+    """Return the probability of the least likely token in a span, or None."""
     tokens = reply.choices[0].tokens
     spelled = "".join(token.text for token in tokens)
     least, at = None, len(spelled.lstrip()) - len(spelled)  # the text of a reply begins with its first word
@@ -172,8 +172,8 @@ def _least_probability(reply: Reply, begin: int, end: int) -> float | None:
 
 Items = tuple[Answer, ...]  # names, each with the passages that state it
 _LIST_TOKENS, _MAX_ITEMS = 256, 40
-_MAX_BATCHES = 3  # readings of one question: each is of as many passages as one prompt holds
-_MAX_NAMED_PAGES, _MAX_CHECKED_NAMES, _MAX_BESIDE = 3, 12, 2  # of a question, of other lists; passages each
+_MAX_BATCHES = 3  # readings of one question, each of as many passages as one prompt holds
+_MAX_NAMED_PAGES, _MAX_CHECKED_NAMES, _MAX_BESIDE = 3, 12, 2  # of a question; of other lists; passages for each name
 _MAX_COMMON_NOUN_WORDS = 3
 _KEPT = {"intersect": "are in every list", "difference": "are in the first alone", "count": "are counted"}
 _AROUND = " \t.,;\"'“”`[]{}*"
@@ -184,7 +184,7 @@ _SEPARATOR = lazy_re(r"(?:[;\n]|,(?!\s*(?:Jr|Sr|I{1,3})\b))(?:[^\S\n]*and(?=\s))
 
 @decision("combined")
 class ListsCombined(Decision):
-    """The names that code kept of the lists of several questions, and how."""
+    """The names that code kept from the lists of several questions."""
 
     value: list[str]
     answer: str
@@ -193,7 +193,7 @@ class ListsCombined(Decision):
     asked: list[str]
 
     def reason(self) -> str:
-        """Say what was put together."""
+        """Return the lists and the number of kept names, in words."""
         lists = ", ".join(f'{len(names)} to "{asked}"' for asked, names in zip(self.asked, self.of, strict=True))
         return f"of the names listed ({lists}), {len(self.value)} {_KEPT.get(self.how, 'are given')}"
 
@@ -202,16 +202,16 @@ class ListsCombined(Decision):
 
 
 class ListReader:
-    """Reads passages for all that they state; `seen` is every passage that was found."""
+    """Reads all stated answers from passages; `seen` is every passage that was found."""
 
     def __init__(self, ctx: Context, seen: dict[str, Passage], *, k: int, forced: bool) -> None:
-        """`forced` says that the reader has no use of NOT FOUND, so that code holds its names against the question."""
+        """Create a reader; code checks the names of a `forced` one, which cannot refuse."""
         self._ctx, self._seen, self._k, self._forced = ctx, seen, k, forced
 
     async def list_all(
         self, asked: str, about: str, known: Sequence[Passage] = (), among: Sequence[str] = (), node: Node | None = None
     ) -> Items:
-        """Read all stated answers to a question, of those `among` if any; `about` is the question without these."""
+        """Read all stated answers, or those `among` given ones, which `about` leaves out."""
         pages: list[Passage] = []
         for start, end in named_spans(about)[:_MAX_NAMED_PAGES]:
             pages += await self._ctx.search(asked, k=2, where={TITLE: about[start:end]}, node=node)
@@ -223,7 +223,7 @@ class ListReader:
         return await self._read(asked, about, [*passages[: self._k], *further], among, node)
 
     async def complete(self, lists: Mapping[str, Items]) -> dict[str, Items]:
-        """Ask of each list whether names of the others belong to it, if a passage holds them beside its condition."""
+        """Ask for each list if names of others belong to it, given a passage with both."""
         completed = {}
         for asked, items in lists.items():
             others = frozenset[str]().union(*(named(other) for other in lists if other != asked))
@@ -240,7 +240,7 @@ class ListReader:
         return completed
 
     def _beside(self, name: str, own: Collection[str]) -> list[Passage]:
-        """Return passages with a sentence that holds a name beside one of a list's `own`; titles count for it."""
+        """Return passages with a sentence that has a name and one of a list's `own`."""
 
         def has_both(page: Passage) -> bool:
             sentences = (page.text[start:end] for start, end in sentence_spans(page.text))
@@ -252,7 +252,7 @@ class ListReader:
     async def _read(
         self, asked: str, about: str, passages: Sequence[Passage], among: Sequence[str], node: Node | None
     ) -> Items:
-        """Read so many passages at a time, and unite what each reading lists."""
+        """Read passages in batches, and unite the lists."""
         passages = passages[: _MAX_BATCHES * self._k]
         self._seen |= {passage.id: passage for passage in passages}
         prompt = prompt_for(
@@ -275,14 +275,17 @@ class ListReader:
 
 
 def _is_about(passage: Passage, question: str) -> bool:
-    """Return whether a passage holds a name of a question, or the question its title: Lund, for "Lund, Sweden"."""
+    """Return whether a passage has a name of a question, or the question its title.
+
+    Of a title such as "Lund, Sweden" the question only needs "Lund".
+    """
     head = question_key(_TITLE_END.split(passage.title)[0])
     named_by_title = bool(head) and f" {head} " in f" {question_key(question)} "
     return named_by_title or share_of_names(question, f"{passage.title}. {passage.text}") > 0
 
 
 def _unite(first: Sequence[Answer], second: Sequence[Answer]) -> list[Answer]:
-    """Return the items of two lists; where they mean the same, the first with the passages of both."""
+    """Return the items of two lists, merging those with the same meaning."""
     united = list(first)
     for item in second:
         place = next((place for place, other in enumerate(first) if mean_the_same(other.text, item.text)), None)
@@ -297,7 +300,8 @@ def _unite(first: Sequence[Answer], second: Sequence[Answer]) -> list[Answer]:
 def _stated(reply: str, passages: Sequence[Passage]) -> list[Answer]:
     """Return the items of a reply that passages hold.
 
-    A line is one item where passages write it so and there are others, or a title is so: Tom, Dick and Hairy.
+    A line with commas is one item if passages have it as such and there are other lines, or if it is a title: "Tom,
+    Dick and Hairy".
     """
     text, *_ = parse_reading(reply)
     if not text or find_refusal(text):
@@ -327,13 +331,13 @@ def holds(items: Items, name: str) -> bool:
 
 
 def intersect(lists: Sequence[Items]) -> list[Answer]:
-    """Return what all lists hold, in the words of the first."""
+    """Return the items that all lists have, in the words of the first."""
     first, *others = lists
     return [item for item in first if all(holds(items, item.text) for items in others)]
 
 
 def combine(ctx: Context, operator: Operator, lists: Mapping[str, Items]) -> Answer | None:
-    """Put the lists of several questions together; None where nothing is left, or no names are to be counted."""
+    """Combine the lists of several questions; None if nothing is left or countable."""
     first, *others = lists.values()
     if operator == "union":
         kept = list(first)
@@ -354,7 +358,7 @@ def combine(ctx: Context, operator: Operator, lists: Mapping[str, Items]) -> Ans
 
 
 def _are_names(names: Sequence[str]) -> bool:
-    """Return whether several are names of their own: none says where another one is, or is a piece of a sentence."""
+    """Return whether items are names that can be counted, not pieces of sentences."""
     if len(names) < 2 or any(map(str.isdigit, "".join(names))):
         return False
     are_countries = [name.casefold() in countries().by_name for name in names]

@@ -1,4 +1,4 @@
-"""Settle an uncertain sentence: from memory, or by a search with the names that filters keep."""
+"""Settle an uncertain sentence from memory, or by a search with filtered names."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from hoptree.text.tokens import Span, word_spans
 Filter = Literal["none", "cot", "confidence", "cot+confidence"]
 _MAX_TOKENS = 128
 _MAX_NAMES, _MAX_NAME_CHARS = 16, 120
-_MAX_TEXT_NAMES = 64  # names of a question or a draft that are candidates; each is held against all others
+_MAX_TEXT_NAMES = 64  # candidates from a question or a draft; each is compared with all others
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A name or relation, where it first came from, and how sure the model was of it."""
+    """A name or relation, its first origin, and the model's confidence in it."""
 
     name: str
     kind: Literal["entity", "relation"] = "entity"
@@ -78,7 +78,7 @@ class EntitiesFiltered(Decision):
 async def extract_candidates(ctx: Context, question: str, tagger: Tagger) -> tuple[Candidate, ...]:
     """Ask for the names and relations of a question; add its capitalised names.
 
-    Small models call relations entities: what has neither a capital nor a figure is a name only if nothing else is.
+    Small models call relations entities: a text without capital or digit counts as a name only if there is no other.
     """
     prompt = prompt_for(ctx.method, "extract").fill(question=question)
     reading = read_json((await ctx.generate("extract", prompt, role="extract", max_tokens=_MAX_TOKENS)).text)
@@ -116,9 +116,9 @@ def _is_name(text: str) -> bool:
 async def dropped_by_reasoning(
     ctx: Context, question: str, text: str, sentence: str, candidates: Sequence[Candidate]
 ) -> list[Candidate]:
-    """Return the names that the CoT filter drops; none where its reply names none that the next step needs.
+    """Return the names that the CoT filter drops; none if its reply keeps none.
 
-    Relations stay: a model that is shown them among names keeps them and leaves nothing to search for.
+    Relations always stay: a model that sees them among the names keeps only them, and nothing is left to search for.
     """
     names = [candidate for candidate in candidates if candidate.kind == "entity"]
     if not names:
@@ -139,7 +139,7 @@ async def dropped_by_reasoning(
 def dropped_by_confidence(
     candidates: Sequence[Candidate], *, top_k: int, least: float | None = None
 ) -> list[Candidate]:
-    """Return what the confidence filter drops: all but `top_k`, or below `least`, where the surest one stays."""
+    """Return the names beyond `top_k`, or below `least`, but never the surest."""
     ranked = sorted(candidates, key=lambda candidate: -candidate.confidence)
     count = top_k if least is None else max(1, sum(candidate.confidence >= least for candidate in ranked))
     return ranked[count:]
@@ -182,8 +182,8 @@ class MemoryShown(Decision):
 class Lookup:
     """The names, searches and memory of one question; `left` counts searches.
 
-    `scores_question` says that the confidence of the question's names is to be read off the question. `scaled`
-    attention has a mean of 1 over a sentence. With `by_question`, the model writes queries as questions.
+    `scores_question` says that the names of the question still need a confidence from its tokens. `scaled` attention
+    has a mean of 1 over a sentence. With `by_question`, the model writes queries as questions.
     """
 
     ctx: Context
@@ -242,7 +242,7 @@ class Lookup:
         """Return the names worth searching for; record what each filter dropped."""
         candidates = self._score(text)
         if self.scores_question and (self.cut is not None or len(candidates) > self.top_k):
-            # Some names may be dropped now: score how sure the model would have been of the question's.
+            # Only now may a name be dropped, so that the question's names need scores.
             self.scores_question, self._question_tokens = False, await self._read_question()
             candidates = self._score(text)
         dropped: dict[Candidate, str] = {}
@@ -258,7 +258,7 @@ class Lookup:
         return kept
 
     def _score(self, text: Draft) -> tuple[Candidate, ...]:
-        """Return all names of the question and of a text, with their confidence."""
+        """Return all names of the question and of a text, with confidence."""
         named = {fold(candidate.name): candidate for candidate in self._extracted}
         for name in capitalised_names(text.text, NameTagger(self.tagger))[:_MAX_TEXT_NAMES]:
             if not any(find_mentions(name, candidate.name) for candidate in self._extracted):  # Hobbit, The Hobbit
@@ -266,7 +266,7 @@ class Lookup:
         return tuple(replace(item, confidence=self._confidence(item.name, text)) for item in named.values())
 
     def _confidence(self, name: str, text: Draft) -> float:
-        """Return Equation 4 where the name was generated, else in the question."""
+        """Return Equation 4 for a name in the generated text, else in the question."""
         weights = {"gamma": self.gamma, "delta": self.delta}
         for written, tokens in ((text.text, text.tokens), (self.question, self._question_tokens)):
             confidence = entity_confidence(name, written, tokens, **weights, scaled=self.scaled)
@@ -286,7 +286,7 @@ class Lookup:
         return reply.choices[0].tokens
 
     async def _search(self, sentence: str, names: list[str], sought: Sequence[str]) -> tuple[Passage, ...] | None:
-        """Search with the kept names; None where that gives no query."""
+        """Search with the kept names; None if they give no query."""
         query = sub_query(names, sought, limit=self.words)
         if query and self.by_question:
             query = await self._write_question(sentence, names) or query
@@ -297,7 +297,7 @@ class Lookup:
         return await self.ctx.search(query, k=self.k)
 
     async def _write_question(self, sentence: str, names: Sequence[str]) -> str:
-        """Ask for the next question to look up (3.4); "" where the reply asks nothing."""
+        """Ask for the next question to look up (3.4); "" if the reply has none."""
         prompt = prompt_for(self.ctx.method, "sub_query").fill(
             question=self.question, text=self._text or "(nothing yet)", sentence=sentence, names=", ".join(names)
         )
@@ -321,7 +321,7 @@ class Lookup:
         self.ctx.emit(MemoryShown(value=self._facts().splitlines(), facts=len(self.memory), conflicts=conflicts))
 
     def _from_memory(self, sentence: str, sought: Sequence[str], hits: Sequence[Span]) -> Help | None:
-        """Return what memory has of what the sentence says."""
+        """Return the fact in memory that settles the sentence, with its passage, or None."""
         relation = relation_key(" ".join(sought))
         held = self.memory.answers(sentence, relation, hits=hits) if self.memory else None
         if held is None:

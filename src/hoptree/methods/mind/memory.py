@@ -22,7 +22,7 @@ from hoptree.text.tokens import Span
 _LEARN_TOKENS = 256
 _MAX_FACTS = 8  # facts that are asked for, and taken, of one search
 Outcome = Literal["added", "surer", "known", "unsure"]
-"""What became of a fact: it is new, it was there with less confidence, it was there, or it is too unsure."""
+"""What became of a fact: new, known with less confidence, known, or too unsure to enter."""
 
 
 @typed_event
@@ -66,7 +66,7 @@ class FactMemory:
         return len(self._held)
 
     def add(self, held: Held) -> Outcome:
-        """Take a fact in; of the same fact read twice the surer reading stays."""
+        """Add a fact; of two readings of the same fact the surer one stays."""
         fact = held.fact
         if not fact.confidence >= self._least:
             return "unsure"
@@ -90,7 +90,7 @@ class FactMemory:
     def render(self, most: int = 3, *, first: Held | None = None, about: str = "") -> str:
         """Render the surest facts, the latest of equals first, one a line.
 
-        Those whose subject is named in the text `about` come before all others but the one that is to be `first`.
+        `first` comes before all others, then facts whose subject the text `about` names.
         """
         groups = self._groups()
         groups.sort(key=lambda group: (first not in group, not find_mentions(group[0].fact.subject, about)))
@@ -125,9 +125,8 @@ async def learn(
 ) -> None:
     """Add to a memory what passages state about these names.
 
-    Names that enter with a fact count for those behind it: that is how one hop leads to the next. A fact whose names do
-    not stand in a passage does not enter, nor one that the model was unsure of: its confidence is the probability of
-    the least likely token of its object, 0.5 where that is not known.
+    The names of a fact that enters count for the following facts, so that one hop leads to the next. A fact must have
+    its names in a passage. Its confidence is the probability of the least likely token of its object, 0.5 if unknown.
     """
     if not passages or not names:
         return
@@ -147,7 +146,7 @@ async def learn(
     reading = read_triples(reply.text, cut=reply.finish == "length")
     note_reply(ctx, "facts", "" if reading.understood else "no fact")
     confidences = object_confidences(reply.text, reply.choices[0].tokens, reading.triples, default=NEUTRAL_CONFIDENCE)
-    # Each triple as it was written first: later ones copy it and are sure of themselves.
+    # Only the first reading of a triple counts: the model is sure of copies.
     first: dict[tuple[str, ...], tuple[Triple, float]] = {}
     for triple, confidence in zip(reading.triples, confidences, strict=True):
         first.setdefault(tuple(map(fold, triple)), (triple, confidence))

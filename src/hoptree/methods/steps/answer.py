@@ -23,12 +23,12 @@ from hoptree.text.question_tree import Node
 
 
 def note_reply(ctx: Context, step: str, error: str = "", repairs: Sequence[str] = ()) -> None:
-    """Record that a reply could be read, with `repairs`, or why not."""
+    """Record that a reply was parsed, after `repairs`, or the `error`."""
     ctx.emit(ReplyParsed(step=step, ok=not error, repairs=list(repairs), error=error))
 
 
 def note_answer(ctx: Context, step: str, raw: str, answer: str) -> None:
-    """Record whether a reply was a bare answer, or had other words that were left out."""
+    """Record whether a reply was a bare answer, or had other words."""
     shortened = answer and answer != raw and question_key(answer) != question_key(raw)
     note_reply(ctx, step, "" if answer else "no answer", ["other words left out"] if shortened else [])
 
@@ -38,7 +38,7 @@ def note_written(ctx: Context, step: str, new: str, text: str) -> None:
     note_reply(ctx, step, "" if new or text else "no sentence", [] if new or not text else ["ended"])
 
 
-MAX_CITED_PASSAGES = 2  # passages that an answer to a part brings to the last reading
+MAX_CITED_PASSAGES = 2  # passages of each part's answer in the last reading
 MAX_FURTHER_PASSAGES = 3  # passages that the last reading sees beyond those the question itself finds
 _ANSWER_TOKENS = 64
 _SUMMARY_TOKENS = 256
@@ -46,7 +46,7 @@ _SUMMARY_TOKENS = 256
 
 @decision("confident")
 class Confident(Decision):
-    """Whether the model was sure; `identifier_hit` is how it asked to look up."""
+    """Whether the model was sure; `identifier_hit` is its request to look up."""
 
     value: bool
     identifier_hit: str | None = None
@@ -203,7 +203,7 @@ def mean_probability(tokens: Sequence[Token]) -> float | None:
 
 
 def supporting_ids(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
-    """Return the passages that hold the answer; all of them where none does."""
+    """Return the ids of passages that hold the answer, or all ids if none does."""
     words = _words(answer)
     first = words.partition(" ")[0]
     likely = [p for p in passages if first and (first in p.text.casefold() or first in p.title.casefold())]
@@ -337,8 +337,8 @@ def agreement_gate(ctx: Context, chains: Sequence[Answer], *, least: float) -> t
     return answer, passed
 
 
-READINGS = ("the two best passages", "the three best passages", "all passages found")  # what each of the readings is of
-_WHOLE_QUESTION_ORDER = 1000  # such an answer counts more than one to any part of the question
+READINGS = ("the two best passages", "the three best passages", "all passages found")  # of `read_several_ways`
+_WHOLE_QUESTION_ORDER = 1000  # above the order of any part of the question
 
 
 async def read_several_ways(ctx: Context, question: str, passages: Sequence[Passage]) -> list[Answer]:

@@ -25,9 +25,9 @@ from hoptree.text.uncertainty import entropy_of_top
 
 REASONING_PROMPTS = ("go_on", "step_by_step", "worked.jsonl")  # after worked examples
 _SENTENCE_ENDS = (".", "!", "?", "…", '"', "”", ")", "。", "！", "？")
-_STOP = ("\nQuestion:", "\nContext:")  # where a model without turns goes on with a question of its own
+_STOP = ("\nQuestion:", "\nContext:")  # here a model without turns invents the next question
 
-UncertaintySignal = Literal["entropy", "likeliest", "samples"]  # where doubt is read from
+UncertaintySignal = Literal["entropy", "likeliest", "samples"]  # the source of doubt
 
 
 @decision("fidelity")
@@ -48,9 +48,9 @@ class Fidelity(Decision):
 def uncertainty_signal(ctx: Context, *, beyond: bool = False) -> UncertaintySignal:
     """Return the model's best uncertainty signal; record which it lacks."""
     model = ctx.model_for("answer")
-    can = model.capabilities
-    signal: UncertaintySignal = "entropy" if "entropy" in can else "likeliest" if "logprobs" in can else "samples"
-    missing = [name for name in ("entropy", "attention", "prefix") if name not in can]
+    given = model.capabilities
+    signal: UncertaintySignal = "entropy" if "entropy" in given else "likeliest" if "logprobs" in given else "samples"
+    missing = [name for name in ("entropy", "attention", "prefix") if name not in given]
     if signal == "samples":
         missing.append("logprobs")
         message = f"{model.name} gives no log-probabilities; how far samples agree tells what is in doubt."
@@ -77,12 +77,12 @@ class Draft:
     size: int = 0
 
     def until(self, end: int) -> Draft:
-        """Return what stands before a place; it has ended only if that is all."""
+        """Return the draft up to `end`; it has ended only if that is all of it."""
         if end >= len(self.text):
             return self
         places = token_spans(self.text, [token.text for token in self.tokens])
         tokens = [token for token, place in zip(self.tokens, places, strict=True) if place and place[0] < end]
-        size = -(-self.size * end // max(1, len(self.text)))  # rounded up: what has characters has tokens
+        size = -(-self.size * end // max(1, len(self.text)))  # rounded up, as some text has at least one token
         return Draft(self.text[:end].rstrip(), tuple(tokens), size=size)
 
     def first_sentence(self) -> Draft:
@@ -98,16 +98,16 @@ class Draft:
 
 
 def adds_text(new: str, text: str) -> bool:
-    """Return whether `new` says anything that `text` does not."""
+    """Return whether `new` is not empty and not in `text` already."""
     return bool(new.strip()) and new.strip() not in text
 
 
 class Generator:
     """Writes the next words of the reply to one question; the caller keeps the text.
 
-    A model that cannot continue a text is shown it and asked to go on. The context of `shots` is shown only where the
-    question has one, too. With a `signal`, or where drafts are `judged` by their tokens, an endpoint that turns out to
-    give no tokens loses that capability, and the method is started again.
+    A model that cannot continue a text gets it in the prompt and is asked to go on. The context of `shots` is shown
+    only if the question has one too. With a `signal`, or if drafts are `judged` by their tokens, an endpoint whose
+    replies have no tokens loses that capability, and the method starts again.
     """
 
     def __init__(
@@ -120,15 +120,15 @@ class Generator:
         attention: bool = False,
         judged: bool = False,
     ) -> None:
-        can = ctx.model_for("answer").capabilities
+        given = ctx.model_for("answer").capabilities
         self._ctx, self.question, self._shots, self._signal = ctx, question, shots, signal
-        self._prefix = "prefix" in can
+        self._prefix = "prefix" in given
         self._tokens_unchecked = judged or signal in ("entropy", "likeliest")
         signals: set[Signal] = {"entropy"} if signal == "entropy" else set()
-        if attention and signals and "attention" in can:
+        if attention and signals and "attention" in given:
             signals.add("attention")
         self._signals = frozenset(signals)
-        self._top = MAX_TOP_LOGPROBS if signal == "likeliest" else 1 if signal is None and "logprobs" in can else 0
+        self._top = MAX_TOP_LOGPROBS if signal == "likeliest" else 1 if signal is None and "logprobs" in given else 0
 
     async def write(self, text: str, *, step: str, max_tokens: int, context: str = "") -> Draft:
         """Return what the model writes next, without an unfinished last sentence."""
@@ -139,7 +139,7 @@ class Generator:
         return draft
 
     def _check_tokens(self, draft: Draft) -> None:
-        self._tokens_unchecked = False  # those that are missing later, behind hidden thoughts, are no reason to restart
+        self._tokens_unchecked = False  # only the first draft counts: hidden reasoning may hide tokens later
         model = self._ctx.model_for("answer")
         if not draft.tokens and isinstance(model, LearnsCapabilities):
             model.lacks("logprobs")
@@ -155,45 +155,43 @@ class Generator:
             )
 
     async def sample_drafts(
-        self, count: int, *, step: str, max_tokens: int, temperature: float, seed: int = 0, context: str = ""
+        self, count: int, *, max_tokens: int, temperature: float, seed: int, context: str
     ) -> tuple[Draft, ...]:
         """Return whole replies sampled in one call."""
         options = {"n": count, "temperature": temperature, "seed": seed, "top_logprobs": self._top}
-        reply = await self._ask("", context, step, max_tokens, **options)
+        reply = await self._ask("", context, "think", max_tokens, **options)
         return tuple(self._draft(choice, "", reply.usage.completion) for choice in reply.choices)
 
-    async def sample(self, text: str, count: int, *, step: str, max_tokens: int, context: str = "") -> tuple[str, ...]:
+    async def sample(self, text: str, count: int, *, max_tokens: int, context: str) -> tuple[str, ...]:
         """Return the next words, sampled several times."""
-        choices = await self._sample(text, count, context, step, max_tokens)
+        choices = await self._sample(text, count, context, max_tokens)
         return tuple(self._draft(choice, text, 0).text for choice in choices)
 
     async def sample_states(
-        self, text: str, count: int, *, step: str, max_tokens: int, context: str = "", top_p: float, top_k: int
+        self, text: str, count: int, *, max_tokens: int, context: str, top_p: float, top_k: int
     ) -> tuple[tuple[str, tuple[float, ...]], ...]:
         """Return non-empty samples, each with its last hidden state if given."""
-        can = self._ctx.model_for("answer").capabilities
-        signals: frozenset[Signal] = frozenset(("hidden",) if "hidden_states" in can else ())
-        choices = await self._sample(text, count, context, step, max_tokens, top_p=top_p, top_k=top_k, signals=signals)
+        has_states = "hidden_states" in self._ctx.model_for("answer").capabilities
+        signals: frozenset[Signal] = frozenset(("hidden",) if has_states else ())
+        choices = await self._sample(text, count, context, max_tokens, top_p=top_p, top_k=top_k, signals=signals)
         return tuple((self._draft(choice, text, 0).text, choice.hidden) for choice in choices if choice.text.strip())
 
     async def attended_from(self, text: str, spans: Sequence[Span]) -> Attended | None:
-        """Return what these places attend to, if the model tells."""
+        """Return what these spans of the reply attend to; None if the model does not say."""
         if not self._prefix or "attention" not in self._signals:
             return None
         prompt = self._prompt(text, "")
         reply = await self._ctx.generate("look_back", prompt, max_tokens=0, prefix=text, attention_of=tuple(spans))
         return reply.choices[0].attended
 
-    async def _sample(
-        self, text: str, count: int, context: str, step: str, max_tokens: int, **options: Any
-    ) -> list[Choice]:
+    async def _sample(self, text: str, count: int, context: str, max_tokens: int, **options: Any) -> list[Choice]:
         async def ask(**more: int) -> Reply:
-            return await self._ask(text, context, step, max_tokens, temperature=1.0, **options, **more)
+            return await self._ask(text, context, "sample", max_tokens, temperature=1.0, **options, **more)
 
         replies: list[Reply] = []
         if "n_samples" in self._ctx.model_for("answer").capabilities:
             replies.append(await ask(n=count))
-        # Some endpoints give one reply, whatever is asked for.
+        # Some endpoints give one reply even for n > 1.
         given = sum(len(reply.choices) for reply in replies)
         replies += await together(ask(seed=seed) for seed in range(given, count))
         return [choice for reply in replies for choice in reply.choices]
@@ -213,7 +211,7 @@ class Generator:
         return prompt_for(self._ctx.method, name).fill(shots=shots, context=context, question=self.question, text=text)
 
     def _draft(self, choice: Choice, text: str, size: int) -> Draft:
-        """Return what a choice adds to a text, also if it repeats the beginning."""
+        """Return what a choice adds to a text, even if it repeats the text."""
         return read_draft(choice, "" if self._prefix else text, size)
 
 
@@ -226,7 +224,7 @@ def read_draft(choice: Choice, before: str, size: int) -> Draft:
     """Return what a choice adds to the text `before`, in whole words or sentences."""
     text = " ".join(plain(choice.text).split()).removeprefix(before).strip()
     cut = choice.finish == "length"
-    # Entropy that a model does not give is estimated from the likeliest alternatives.
+    # Missing entropy is estimated from the likeliest alternatives.
     tokens = tuple(
         replace(token, entropy=entropy_of_top(token)) if token.entropy is None and token.top else token
         for token in choice.tokens
@@ -266,7 +264,7 @@ def _read_worked_examples(text: str) -> tuple[WorkedExample, ...]:
 
 
 def draw_examples(count: int, draw: int = 0) -> tuple[WorkedExample, ...]:
-    """Return `count` examples; no two draws share any while there are others."""
+    """Return `count` examples; draws share none as long as there are others."""
     return _drawn_from(load_worked_examples(), count, draw)
 
 
@@ -279,7 +277,7 @@ def _drawn_from(bank: tuple[WorkedExample, ...], count: int, draw: int) -> tuple
 
 
 def draw_examples_with_documents(count: int, draw: int = 0, *, titles: bool) -> tuple[WorkedExample, ...]:
-    """Return the same examples, each behind its documents, as IRCoT's are.
+    """Return the same examples, each after its documents, as in IRCoT.
 
     After examples without documents, a model answers from documents in one sentence instead of reasoning.
     """
@@ -366,7 +364,7 @@ async def think(
     temperature: float = 0.0,
     max_tokens: int = 256,
 ) -> list[Answer]:
-    """Return one answer for each sample, its rationale as `raw`; propose the voted."""
+    """Return an answer for each sample, its rationale as `raw`; propose the voted one."""
     if samples < 1:
         raise ConfigError(f"{samples} samples give no answer.", "Set samples to 1 or more: --set samples=10.")
     generator = Generator(ctx, question, draw_examples_with_documents(shots, draw, titles=titles))
@@ -400,7 +398,7 @@ async def think(
 
     async def ask(count: int, seed: int) -> list[Answer]:
         drafts = await generator.sample_drafts(
-            count, step="think", max_tokens=max_tokens, temperature=temperature, seed=seed, context=context
+            count, max_tokens=max_tokens, temperature=temperature, seed=seed, context=context
         )
         drafts = tuple(map(cut_at_answer, drafts))
         propose([read(draft.text, draft) for draft in drafts])

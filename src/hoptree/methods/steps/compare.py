@@ -1,4 +1,4 @@
-"""Compare in code what was found about several things."""
+"""Compare facts about several things in code."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ClaimChecked(Decision):
 
 
 def chooses(question: str) -> bool:
-    """Whether the answer is one of the things that the question sets side by side."""
+    """Return whether the answer is one of the things that the question compares."""
     comparison = detect_comparison(question)
     return comparison is not None and comparison.kind in ("choice", "which")
 
@@ -69,11 +69,11 @@ def compare_branches(
         return None
     about = {node.id: _named(asked[node.id], comparison.operands) for node in plan.nodes}
     ends = {operand: _end_of(operand, plan, about) for operand in comparison.operands}
-    apart = len({end.id for end in ends.values() if end}) == len(ends)  # one fact about both is nothing to compare
+    apart = len({end.id for end in ends.values() if end}) == len(ends)  # one fact about both cannot be compared
     answered = [
         (operand, asked[end.id], answers[end.id].text) for operand, end in ends.items() if end and answers[end.id].known
     ]
-    from hoptree.text.comparison_plans import select_facts  # most questions compare nothing
+    from hoptree.text.comparison_plans import select_facts  # not needed for most questions
 
     facts = select_facts(comparison, question, answered) if apart else {}
     return _decide(ctx, comparison, facts, (answers[node.id] for node in plan.nodes))
@@ -116,10 +116,10 @@ def _named(text: str, operands: Sequence[str]) -> list[str]:
 
 
 async def both_hold(ctx: Context, question: str, *, k: int) -> Answer | None:
-    """Answer "Are A and B both …?" by looking at each alone; else None.
+    """Answer "Are A and B both …?" by checking each alone; None for other questions.
 
-    A small model that is asked of both at once says yes to nearly everything. What a thing's own page does not say of
-    it counts as no.
+    Asked about both at once, a small model says yes to nearly everything. If a thing's own page does not state the
+    claim, that counts as no.
     """
     comparison = detect_comparison(question)
     if comparison is None or comparison.kind != "both":

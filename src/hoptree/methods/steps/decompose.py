@@ -17,7 +17,7 @@ from hoptree.core.values import Answer
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned, decision
 from hoptree.engine.prompts import Filled, prompt_for, read_demonstrations, read_rows
-from hoptree.engine.schedule import plant
+from hoptree.engine.schedule import plan_row, plant
 from hoptree.methods.steps.answer import note_reply
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import name_spans
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hoptree.text.parse_dialogue import DialogueTurn
 
 T = TypeVar("T")
-MAX_SUB_QUESTIONS = 4  # sub-questions of one question where a method or a training set caps them
+MAX_SUB_QUESTIONS = 4  # of one question, if a method or a training set caps them
 _TREE_TOKENS = 512
 _LIST_TOKENS = 256
 _UNCLEAR = {"ref_dangling", "ref_cycle"}
@@ -37,7 +37,7 @@ DEMONSTRATIONS = 3
 _BANK = "bank.jsonl"
 _SAME_KIND_FACTOR = 1.5
 _LINK_PENALTY = 2.0  # for each hop more or less than the question has
-_FOREIGN_WORD_PENALTY = 0.2  # for a word that only the demonstration has, beside one that both have
+_FOREIGN_WORD_PENALTY = 0.2  # the weight of words that only the demonstration has
 _LINK = lazy_re(r"\b(?:of|where|who|that|whose|by|behind|on which)\b|['’]s\b")
 _COMPARING = lazy_re(r"first|last|more|(?:earli|lat|old|young|tall|high|long|larg|bigg|small|short)er")
 
@@ -71,26 +71,26 @@ def copies_demonstration(plan: Plan, question: str, shots: Sequence[Demonstratio
 
 
 def fixed_demonstrations() -> tuple[Demonstration, ...]:
-    """Return the first three, which are those of the paper in other words."""
+    """Return the first three, which are the paper's in other words."""
     return load_bank()[:DEMONSTRATIONS]
 
 
 def nearest_demonstrations(question: str, n: int = DEMONSTRATIONS) -> tuple[Demonstration, ...]:
-    """Return the n demonstrations most like the question, the most alike last.
+    """Return the n demonstrations most similar to the question, the most similar last.
 
-    Likeness is that of the wording without names: the shape of a question decides how it splits, not its subject.
+    Similarity is of the wording without names: the form of a question decides how it splits, not its subject.
     """
     bank = load_bank()
     shape, hops = _shape(question), _count_links(question)
 
-    def likeness(known: _Shape) -> float:
+    def similarity(known: _Shape) -> float:
         shared = sum(known.weights[word] for word in known.weights.keys() & shape)
         foreign = known.total - shared
         return shared - _FOREIGN_WORD_PENALTY * foreign - _LINK_PENALTY * abs(hops - known.links)
 
-    scores = [likeness(known) for known in _read_shapes(read_demonstrations(_BANK))]
+    scores = [similarity(known) for known in _read_shapes(read_demonstrations(_BANK))]
     first = max(range(len(bank)), key=lambda place: (scores[place], -place))
-    # Examples of one kind show one pattern; a mixture invites a mixture.
+    # Examples of one kind are preferred: after a mixture of kinds, models mix them in one plan.
     factors = [_SAME_KIND_FACTOR if shot.kind == bank[first].kind else 1.0 for shot in bank]
     ranked = sorted(range(len(bank)), key=lambda place: (place != first, -scores[place] * factors[place], place))
     return tuple(bank[place] for place in reversed(ranked[:n]))
@@ -98,7 +98,7 @@ def nearest_demonstrations(question: str, n: int = DEMONSTRATIONS) -> tuple[Demo
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Rarities of the words of a demonstration's question, their sum, and its links."""
+    """The rarity of each word of a demonstration's question, their sum, and its links."""
 
     weights: Mapping[str, float]
     total: float
@@ -136,7 +136,7 @@ def _without_names(text: str, start: int = 0) -> str:
 
 @decision("split")
 class QuestionSplit(Decision):
-    """How many sub-questions are asked; `loops` were asked before."""
+    """The sub-questions asked; `loops` were asked before, `beyond` exceed the cap."""
 
     value: int
     questions: list[str] = field(default_factory=list)
@@ -145,10 +145,9 @@ class QuestionSplit(Decision):
 
 
 def record_plan(ctx: Context, plan: Plan, *, under: Node | None = None) -> None:
-    """Record a plan and its issues; `under` is the node it hangs under."""
-    nodes = [{"id": n.id, "question": n.question, "parent": n.parent, "refs": list(n.refs)} for n in plan.nodes]
+    """Record a plan and its issues, under a node if one is given."""
     issues = [{"kind": i.kind, "node": i.node, "detail": i.detail} for i in plan.issues]
-    ctx.emit(Planned(under=under.id if under else None, nodes=nodes, issues=issues))
+    ctx.emit(Planned(under=under.id if under else None, nodes=[*map(plan_row, plan.nodes)], issues=issues))
 
 
 async def decompose_tree(
@@ -164,14 +163,14 @@ async def decompose_tree(
 ) -> Plan:
     """Ask for a tree of sub-questions, twice if needed, and repair the rest.
 
-    A question that yields no tree is its own single node, and with `may_be_simple` so is one whose tree is empty.
-    `shown` are further variables of the `prompt`. With `under`, the plan hangs beneath a node of another one.
+    Without a readable tree the question is the only node, and with `may_be_simple` also if the tree is empty. `shown`
+    are further variables of the `prompt`. With `under`, the plan is nested under a node of another plan.
     """
     shots = [({"question": shot.question, **(shown or {})}, shot.plan) for shot in demonstrations]
     filled = prompt_for(ctx.method, prompt).fill(shots=shots, question=question, **(shown or {}))
 
     def read(value: object) -> tuple[Plan, str]:
-        """Return the plan in a reply, and what to tell the model about it."""
+        """Return the plan in a reply, and the complaint about it, if any."""
         if may_be_simple and value in ({}, []):
             return single_node(question), ""
         plan = make_plan(value, question, mend_leaks=mend_leaks)
@@ -189,7 +188,7 @@ async def decompose_tree(
             ctx.warn(issue.kind, f"The model's plan was repaired: {issue.detail}.")
     if under:
         if len(plan.nodes) == 1 and plan.nodes[0].question == question:
-            return plan  # the whole question is no part of itself
+            return plan  # the question itself is not recorded as its own part
         plan = nest_plan(plan, under)
     record_plan(ctx, plan, under=under)
     return plan
@@ -244,7 +243,7 @@ def drop_asked(
 
 @decision("nothing_new")
 class NothingNew(Decision):
-    """What a reply has in place of a new sub-question."""
+    """The text of a reply without a new sub-question."""
 
     value: str
     step: str
@@ -262,8 +261,7 @@ class FollowUps:
     def begin(self, question: str) -> Node:
         """Begin a sub-question as a node of the tree."""
         node = Node(len(self.pairs) + 1, question, self._root.id, self._root.depth + 1)
-        row = {"id": node.id, "question": question, "parent": self._root.id, "refs": []}
-        self._ctx.emit(Planned(under=self._root.id, nodes=[row]))
+        self._ctx.emit(Planned(under=self._root.id, nodes=[plan_row(node)]))
         self._ctx.begin_node(node, question)
         return node
 
@@ -285,7 +283,7 @@ class FollowUps:
 
 
 def note_turn(ctx: Context, step: str, turn: DialogueTurn) -> DialogueTurn:
-    """Record whether a reply could be read, and what it says; return it."""
+    """Record whether a turn could be read, or held nothing new; return it."""
     note_reply(ctx, step, turn.error)
     if not turn.error and not turn.first and not turn.final:
         ctx.emit(NothingNew(value=turn.idle, step=step))

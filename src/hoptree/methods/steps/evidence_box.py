@@ -1,4 +1,4 @@
-"""Evidence from text and graph, and what it says of a hypothesis."""
+"""Evidence from text and graph, and its verdict on a hypothesis."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hoptree.text.quantities import date_spans
 from hoptree.text.question_tree import Node, Pairs
 
 NOTHING = "(none)"
-# T1 and F1 as they are shown, and what models call them: t1, Text 1, Fact 1.
+# The tags T1 and F1 of a prompt, and as models write them: t1, Text 1, Fact 1.
 _KIND = r"(?:(T|texts?|passages?|documents?)|F|facts?|triples?)"
 _TAG = lazy_re(rf"\W*{_KIND}\s?#?(\d{{1,3}})\b", re.IGNORECASE)
 _ALSO = r"\W*(?:(?:and|or)\b\W*)?"
@@ -31,7 +31,7 @@ _NUMBERED_TAG = lazy_re(rf"{_ALSO}(?:({_KIND})\s?#?)?(\d{{1,3}})\b", re.IGNORECA
 _TAGS_ONLY = lazy_re(rf"(?:{_ALSO}(?:{_KIND}\s?#?)?\d{{1,3}}\b)+\W*", re.IGNORECASE)
 _NO_REFERENCE = lazy_re(r"\W*(?:no\b.*|none|null|n/a|unknown)?\W*", re.IGNORECASE | re.DOTALL)
 _MAX_REFERENCES = 50
-_MAX_REFERENCE_CHARS = 500  # A passage quoted in full after its id is cut
+_MAX_REFERENCE_CHARS = 500  # cuts off a passage that is quoted in full after its id
 _MAX_FABRICATED_CHARS = 200
 _MAX_NESTING = 8
 
@@ -47,7 +47,7 @@ class EvidenceBox:
         return bool(self.passages or self.facts)
 
     def over(self, older: EvidenceBox) -> EvidenceBox:
-        """Join this and older evidence, the newest first."""
+        """Join this and older evidence, the newer first."""
         passages: dict[str, Passage] = {}
         for passage in (*self.passages, *older.passages):
             passages.setdefault(passage.id, passage)
@@ -64,13 +64,13 @@ class EvidenceBox:
         return lines("T", self.passages), lines("F", facts)
 
     def supporting(self, answer: str, question: str = "") -> tuple[str, ...]:
-        """Return the passages and facts that hold an answer and a name of the question.
+        """Return the ids of evidence that holds an answer and a name of the question.
 
-        A date may be written in another way there, or more exactly, and a name and a date may stand apart in it. Yes
-        and no stand nowhere, and what the question names itself stands wherever it is mentioned: for these, one passage
-        or fact must have all names and dates of the question, two at least, of which one may be the answer. What is to
-        be chosen stands there whatever is right: nothing holds that. A question without names is about a page whose
-        title is in its words, or a fact that has an end there.
+        - A date may have another form or be more exact; name and date of an answer may occur apart.
+        - For yes, no, or a name of the question as answer, a passage or fact must have all names and dates of the
+          question, at least two, of which one may be the answer.
+        - Nothing supports a choice between things that the question names, since all of them occur anyway.
+        - For a question without names, only pages count whose title it has in its words, and facts with such an end.
         """
         if question and chooses(question):
             return ()
@@ -84,7 +84,7 @@ class EvidenceBox:
         return tuple(source.id for source in sources if source.id in in_one_piece or source.id in in_parts)
 
     def _about(self, question: str) -> EvidenceBox:
-        """Return the pages and facts whose names stand in a question."""
+        """Return the pages and facts whose names are in a question."""
         asked = f" {question_key(question)} "
 
         def named(*names: str) -> bool:
@@ -124,7 +124,7 @@ class EvidenceBox:
         return self._tagged(int(tag[2]), texts=bool(tag[1])) if tag else []
 
     def _tagged_in(self, tags: str) -> Iterator[Passage | Fact]:
-        """Yield what tags name; a bare number takes the kind before it."""
+        """Yield the evidence that tags name; a bare number has the kind of the tag before."""
         texts = bool(self.passages)
         for tag in _NUMBERED_TAG.finditer(tags):
             texts = bool(tag[2]) if tag[1] else texts
@@ -143,7 +143,7 @@ class Cited(EvidenceBox):
 
 
 def _has_all_names(source: Passage, answer: str, question: str) -> bool:
-    """Return whether a passage has all names of a question beside the answer."""
+    """Return whether a passage has all names of a question apart from the answer."""
     others = [part for part in parts_of(question.partition(" ")[2]) if not _has_words(part, answer)]
     dates = [part for part in others if date_spans(part)]
     enough = len(others) >= (1 if parts_of(answer) else 2)
@@ -182,7 +182,7 @@ _NOTHING_CITED = Cited()
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What evidence says of a hypothesis: label, reason, correction, citations."""
+    """The verdict on a hypothesis: label, reason, correction, citations."""
 
     label: Label = "unknown"
     reason: str = ""
@@ -193,7 +193,7 @@ class Verdict:
 
 @decision("verdict")
 class HypothesisValidated(Decision):
-    """What evidence says of a hypothesis; `asked` if a model was."""
+    """The verdict on a hypothesis; `asked` says whether a model was asked."""
 
     value: str
     attempt: int
@@ -204,7 +204,7 @@ class HypothesisValidated(Decision):
 
 @decision("clue")
 class ClueFound(Decision):
-    """What to search for next, "" where the reply holds nothing."""
+    """The next query, "" if the reply has none."""
 
     value: str
 
@@ -217,7 +217,7 @@ class ReferencesFabricated(Decision):
 
 
 def read_verdict(reading: JsonReading, question: str = "") -> Verdict:
-    """Read the verdict; what contradicts itself, or lacks facts, is unknown."""
+    """Read the verdict; "unknown" if it contradicts itself or lacks facts."""
     verdicts = list(_verdicts(reading))
     if not verdicts:
         return Verdict()
@@ -268,7 +268,7 @@ def _values_by_name(value: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _single(values: list[Any]) -> Any:
-    """Return the value, unless there are several that differ."""
+    """Return the value, or None if there are different ones."""
     return values[0] if values and all(type(item) is type(values[0]) and item == values[0] for item in values) else None
 
 
@@ -282,7 +282,7 @@ async def validate(
     with_reason: bool = True,
     node: Node | None = None,
 ) -> Verdict:
-    """Ask what the evidence says of a hypothesis; unknown without evidence."""
+    """Ask for the verdict of the evidence on a hypothesis; unknown without evidence."""
     verdict = Verdict()
     if box:
         filled = _fill_evidence(ctx, "validate" if with_reason else "validate_only", question, hypothesis, box)
@@ -292,7 +292,7 @@ async def validate(
         verdict = read_verdict(reading, question)
         if verdict.label == "supported" and not answer_of(hypothesis, question):
             verdict = replace(verdict, label="unknown")
-        if verdict.label != "unknown":  # what settles nothing is no reference either
+        if verdict.label != "unknown":
             verdict = replace(verdict, cited=box.cited(verdict.references))
         if verdict.cited.fabricated:
             ctx.emit(ReferencesFabricated(value=list(verdict.cited.fabricated)), node=node)

@@ -17,8 +17,8 @@ from hoptree.text.names import fold, sentences, word_set
 from hoptree.text.tokens import token_spans
 from hoptree.text.uncertainty import token_probability
 
-MAX_TRIPLES = 200  # triples of a reply that are read: a model that repeats itself never ends
-MAX_NAME_CHARS = 200  # characters of a name, as a graph takes them
+MAX_TRIPLES = 200  # a model that repeats itself never ends
+MAX_NAME_CHARS = 200  # the longest name that a graph accepts
 _MAX_RELATION_CHARS = 100
 _MAX_REPLY_CHARS = 100_000
 _MAX_LINES = 1_000
@@ -49,7 +49,7 @@ class TriplesRead:
 
 
 def read_triples(reply: str, *, cut: bool = False) -> TriplesRead:
-    """Read triples in any form; the last of a reply `cut` off may be left out."""
+    """Read triples in any form; the last one of a `cut` reply may be left out."""
     text = reply[:_MAX_REPLY_CHARS].strip("\ufeff")
     cut = cut or len(reply) > _MAX_REPLY_CHARS
     by_line, as_json = _Collector(), _Collector()
@@ -58,7 +58,7 @@ def read_triples(reply: str, *, cut: bool = False) -> TriplesRead:
         _read_line(line, by_line)
     value = read_json(text).value if text.count('"') >= 4 or not by_line.triples else None
     as_json.walk(value)
-    # JSON written a triple a line is read either way; over several lines, or cut off, only one way finds all.
+    # JSON with a triple a line can be read both ways; if it is on several lines, or cut off, only one way finds all.
     best = as_json if len(as_json.triples) >= max(len(by_line.triples), 1) else by_line
     if cut and best is as_json and best.ends_well and not text.rstrip(", \n").endswith(("]", "}")):
         best.triples.pop()
@@ -203,7 +203,7 @@ def object_confidences(text: str, tokens: Sequence[Token], triples: Sequence[Tri
     at = 0
     for triple in triples:
         start = end = -1
-        for part in triple:  # the object behind its subject and relation, since it may be a part of the subject too
+        for part in triple:  # find the object after subject and relation, as the subject may contain it
             if (start := text.find(part, at)) >= 0:
                 at = end = start + len(part)
         inside = [
@@ -215,7 +215,7 @@ def object_confidences(text: str, tokens: Sequence[Token], triples: Sequence[Tri
     return confidences
 
 
-# Scripts that write words without spaces: each character counts as a word.
+# Scripts without spaces between words, where each character counts as a word.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 _ABBREVIATION = re.compile(r"(?:^|[\s.])(?:[^\W\d_]|jr|sr|inc|ltd|co|corp|bros|st|no|vol)\.\Z", re.IGNORECASE)
@@ -225,7 +225,7 @@ _MIN_STEMMED_CHARS, _STEM_CHARS = 4, 5
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A text with its folded words, and where each of them stands."""
+    """A text with its folded words and their spans."""
 
     text: str
     words: tuple[str, ...]
@@ -237,14 +237,14 @@ class _Line:
         return cls(text, tuple(word for word, _ in words), tuple(span for _, span in words))
 
     def find(self, wanted: Sequence[str]) -> int | None:
-        """Return the index of the word from which on the wanted ones stand in a row."""
+        """Return the index of the first occurrence of the words in a row, or None."""
         count = len(wanted)
         places = range(len(self.words) - count + 1) if count else range(0)
         return next((at for at in places if self.words[at : at + count] == tuple(wanted)), None)
 
 
 class Wording:
-    """The words of a passage: its title, its sentences, and all of it in a row."""
+    """The words of a passage: of its title, of each sentence, and of the whole text."""
 
     def __init__(self, title: str, text: str) -> None:
         self.sentences = sentences(text)
@@ -254,9 +254,9 @@ class Wording:
         self._bags = tuple(of_title | Counter(line.words) for line in self._lines) or (of_title,)
 
     def spelled(self, name: str) -> str:
-        """Return the name as the passage spells it, "" if its words do not stand there."""
+        """Return the name as the passage spells it; "" if the passage lacks its words."""
         name = " ".join(name.split())
-        if name.endswith(".") and not _ABBREVIATION.search(name):  # the stop that ends the model's line
+        if name.endswith(".") and not _ABBREVIATION.search(name):  # the full stop of the model's line
             name = name[:-1].rstrip()
         if not (wanted := _Line.of(name).words):
             return ""
@@ -329,10 +329,10 @@ def _as_written(line: _Line, name: str) -> str:
     return line.text[start:end].strip()
 
 
-MAX_TOKENS = 512  # about thirty facts; a small model that has begun to repeat itself goes on to the end
+MAX_TOKENS = 512  # about thirty facts; a small model that repeats itself would use any limit up
 _PROMPT_SET, _STEP = "graph", "facts"
 
-LeftOut = Literal["malformed", "not in the passage", "no name", "repeated"]  # why it is no fact
+LeftOut = Literal["malformed", "not in the passage", "no name", "repeated"]  # why a triple is left out
 
 _NO_NAMES = word_set(
     "he she it they him her them his hers its their theirs i we you me us who whom whose which that this these those "
@@ -362,12 +362,11 @@ class Extracted:
 
 def facts_template() -> str:
     """Return the name and digest of the prompt."""
-    prompt = prompt_for(_PROMPT_SET, _STEP)
-    return f"{prompt.name}@{prompt.digest}"
+    return prompt_for(_PROMPT_SET, _STEP).template
 
 
 async def extract_facts(ctx: Context, passage: Passage) -> Extracted:
-    """Ask for the facts of a passage, as it spells them; orders in it do not count."""
+    """Ask for the facts of a passage, in its spelling; orders in it are left out."""
     parts = [Passage(passage.id, "", passage.title), replace(passage, title="")]
     title, text = (shown.strip() for shown in show_texts(ctx, parts, titles=False))
     if not text:

@@ -1,4 +1,4 @@
-"""Explore a knowledge graph until it is enough to answer."""
+"""Explore a knowledge graph until the evidence suffices to answer."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from hoptree.text.question_tree import Node
 
 _BASE_TOKENS, _TOKENS_PER_LINE = 32, 24
 _MAX_EDGES_SHOWN = 60
-_MANY_ENDS = 20  # from so many ends of an edge on, some are sampled
+_MANY_ENDS = 20  # from this many ends of an edge on, some are sampled
 
 
 @decision("hops")
 class HopsKept(Decision):
-    """The facts followed on a level, of so many `candidates`."""
+    """The facts followed on a level, of `candidates` in all."""
 
     value: list[str]
     level: int
@@ -133,7 +133,7 @@ def keep_best_hops(ctx: Context, hops: Sequence[Hop], *, width: int, level: int)
 async def find_topics(ctx: Context, question: str, *, keep: int) -> tuple[Entity, ...]:
     """Return up to `keep` entities: those named in full, then the model's choice.
 
-    Small models choose the word of the relation that is asked for ("designer"), and leave out whom the question names.
+    Small models choose the word of the relation ("designer") and leave out the person whom the question names.
     """
     names = graph_names(ctx)
     candidates, chosen = await both(
@@ -149,7 +149,7 @@ async def find_topics(ctx: Context, question: str, *, keep: int) -> tuple[Entity
 
 
 def end_exploration(ctx: Context, root: Node, answer: Answer, box: EvidenceBox) -> Answer:
-    """Return the answer with its evidence, as a guess where none of it holds it."""
+    """Return the answer with its evidence, or as a guess if no evidence holds it."""
     if not box or not answer.known:
         ctx.end_node(root, answer)
         return answer
@@ -178,7 +178,7 @@ _NO_CLUE = re.compile(r"\W*(?:none|no|n/a|nothing|null)?\W*", re.IGNORECASE)
 
 @decision("enough")
 class EvidenceJudged(Decision):
-    """Whether the model can answer from the evidence; `clue` is what it lacks."""
+    """Whether the evidence suffices for the model; `clue` is what it lacks."""
 
     value: bool
     answer: str = ""
@@ -198,7 +198,7 @@ class Enough:
 
     @property
     def as_answer(self) -> Answer:
-        """What is answered from all that was found; unknown where nothing is."""
+        """The answer from all evidence; unknown if there is none."""
         return Answer(self.answer, self.answer, "answered" if self.answer else "unknown", "synthesis")
 
 
@@ -242,7 +242,7 @@ async def judge_enough(ctx: Context, question: str, box: EvidenceBox, *, clue: s
     return verdict
 
 
-GoFurther = Callable[[int, str], Awaitable[EvidenceBox | None]]  # of a level and the last clue
+GoFurther = Callable[[int, str], Awaitable[EvidenceBox | None]]  # takes the level and the last clue
 
 
 async def explore(
@@ -255,7 +255,7 @@ async def explore(
     clues: bool = False,
     nothing: str = "no candidates",
 ) -> tuple[EvidenceBox, Enough, str]:
-    """Explore level by level until the model can answer; `clues` are told to it."""
+    """Explore level by level until the model can answer; `clues` guide it."""
     verdict, reason, clue, level = Enough(False), "depth", "", 0
     for level in range(1, depth + 1):
         further = await go_further(level, clue)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, zip_longest
 from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hoptree.core.lazy import import_optional
+from hoptree.core.lazy import import_optional, lazy_re
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import number_lines, prompt_for, show_line
@@ -20,6 +21,8 @@ from hoptree.graph.facts import Entity, Fact, Neighbourhood, Term
 from hoptree.graph.relation_linking import FUNCTION_WORDS, Relation, WordRanking, name_words, question_words
 from hoptree.methods.steps.answer import note_reply
 from hoptree.retrieval.encoder import Encoder, open_encoder
+from hoptree.text.names import fold, name_spans, word_set
+from hoptree.text.parse import question_key
 from hoptree.text.parse_labels import read_numbers
 from hoptree.text.question_tree import Node
 
@@ -27,29 +30,21 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
-from collections import Counter
-from dataclasses import field
-
-from hoptree.core.lazy import lazy_re
-from hoptree.text.names import fold, name_spans, word_set
-from hoptree.text.parse import question_key
-
 _MAX_VALUES_SHOWN = 3
 _MAX_VALUES_CHARS = 200
 _RANKING_TOKENS = 40
-_MAX_RELATIONS = 60  # that one prompt shows
-_MAX_NAMES = 9  # of one relation that are encoded: its label and the first aliases
+_MAX_RELATIONS = 60  # in one prompt
+_MAX_NAMES = 9  # encoded names of a relation: its label and the first aliases
 _MAX_PART_CHARS = 200
 _MAX_VALUES_COMPARED = 20
 _MIN_STEM_CHARS = 4
 _IDENTIFIER = re.compile(r"\b(?:ids?|identifiers?)\b", re.IGNORECASE)
-NONE_NAMED = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)  # how a reply says that nothing fits
+NONE_NAMED = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)  # a reply that says that nothing fits
 
 
 @decision("relations")
 class RelationsChosen(Decision):
-    """The relations that were kept, of so many `candidates`."""
+    """The relations that were kept, of `candidates` in all."""
 
     value: list[str] | list[list[str]]
     candidates: int
@@ -66,7 +61,7 @@ class Edge:
 
     @property
     def ends(self) -> tuple[Term, ...]:
-        """What stands at the other end of each fact."""
+        """The other end of each fact."""
         return tuple(fact.object if self.outward else fact.subject for fact in self.facts)
 
     @property
@@ -77,7 +72,7 @@ class Edge:
 
     @property
     def open_line(self) -> str:
-        """The edge in one line that does not tell where it leads."""
+        """The edge in one line, without its ends."""
         return self._line("?")
 
     def _line(self, values: str) -> str:
@@ -100,7 +95,7 @@ def edges_in(neighbourhoods: Sequence[Neighbourhood], *, known: Collection[Fact]
 
 
 class RelationRanking(Protocol):
-    """Ranks relations by how likely they answer a query, and returns the `keep` best."""
+    """Ranks relations by relevance to a query, and returns the `keep` best."""
 
     async def rank(
         self, ctx: Context, query: str, relations: Sequence[Relation], *, keep: int, entity: Entity | None = None
@@ -108,7 +103,7 @@ class RelationRanking(Protocol):
 
 
 def foremost(edges: Sequence[Edge], query: str, *, most: int) -> tuple[Edge, ...]:
-    """Return the edges that fit into a prompt: the best of each entity in turn."""
+    """Return at most `most` edges for a prompt: the best of each entity in turn."""
     if len(edges) <= most:
         return tuple(edges)
     of_entity: dict[str, list[Edge]] = {}
@@ -155,7 +150,7 @@ def _share(words: Sequence[str], asked: Collection[str]) -> float:
 
 
 def _akin(word: str, other: str) -> bool:
-    """Return whether two words begin alike."""
+    """Return whether two words have the same beginning."""
     shorter = min(len(word), len(other))
     size = max(_MIN_STEM_CHARS, ceil(0.7 * shorter))
     return shorter >= size and word[:size] == other[:size]
@@ -171,14 +166,14 @@ class ByWords:
     async def rank(
         self, ctx: Context, query: str, relations: Sequence[Relation], *, keep: int, entity: Entity | None = None
     ) -> tuple[Relation, ...]:
-        if self._last is None or self._of is not relations:  # all relations of a graph are weighed once
+        if self._last is None or self._of is not relations:  # weighs all relations of a graph only once
             self._last, self._of = WordRanking(relations), relations
         names = (entity.label, *entity.aliases) if entity else ()
         return tuple(relation for relation, _ in self._last.rank(query, keep, entity=names))
 
 
 class ByEncoder:
-    """Ranks by how near the nearest name of a relation is to the query in meaning."""
+    """Ranks by the similarity of the nearest name of a relation to the query."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -213,7 +208,7 @@ class BySharedEncoder:
 
     @property
     def identity(self) -> str:
-        """What the order of relations depends on: the encoder's weights and settings."""
+        """The encoder's weights and settings, on which the order depends."""
         return _shared(self._spec).identity
 
     async def rank(
@@ -239,7 +234,7 @@ def _open(spec: str) -> ByEncoder:
 
 
 class ByModel:
-    """Ranks by the model, which chooses from the best by `first`."""
+    """Ranks by the model, which chooses among the best of another ranking."""
 
     def __init__(self, first: RelationRanking) -> None:
         self._first = first
@@ -261,7 +256,7 @@ class ByModel:
 async def choose_lines(
     ctx: Context, step: str, query: str, lines: Sequence[str], keep: int, *, tokens: int, node: Node | None = None
 ) -> tuple[int, ...]:
-    """Return the lines that the model names, or the first ones."""
+    """Return the places of the lines that the model names, or the first ones."""
     numbered = number_lines(show_line(ctx, line, what=step) for line in lines)
     prompt = prompt_for(ctx.method, step).fill(candidates=numbered, query=query, keep=str(keep))
     reply = (await ctx.generate(step, prompt, role="link", max_tokens=tokens, node=node)).text
@@ -277,11 +272,11 @@ def _line(entity: str, relation: Relation) -> str:
     return " ".join(" | ".join(part[:_MAX_PART_CHARS] for part in parts).split())
 
 
-MAX_CANDIDATES = 15  # entities that one prompt shows
+MAX_CANDIDATES = 15  # entities in one prompt
 _CHOICE_TOKENS = 32
-_MAX_LOOKED_UP = 12  # of one query that are looked up
+_MAX_LOOKED_UP = 12  # names of one query
 _MAX_ALIASES = 3
-_MAX_RELATION_FACTS = 20  # a list may be what was asked for, but not a whole census
+_MAX_RELATION_FACTS = 20  # enough for a list that was asked for, but not for a whole census
 _MAX_LINE_CHARS = 400
 _QUOTED = lazy_re(r"[\"“«]([^\"“”«»]{2,80})[\"”»]")
 _NEXT_WORD = lazy_re(r" ([a-z]{3,})\b")
@@ -299,7 +294,7 @@ _WHEN = lazy_re(rf"\s+(?:in|on|by|from|since|until)\s+(?:the\s+)?{_MONTH}\b.*", 
 
 @decision("linked")
 class EntitiesLinked(Decision):
-    """The entities that a query is about, by label and id, of all `candidates`."""
+    """The entities that a query is about, by label and id, of the `candidates`."""
 
     value: list[str]
     ids: list[str] = field(default_factory=list)
@@ -307,7 +302,7 @@ class EntitiesLinked(Decision):
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Return the names in a text, then parts of them that may be meant."""
+    """Return the names in a text, then parts of them that may be the actual names."""
     likely = [quoted[1] for quoted in _QUOTED.finditer(text)]
     further = []
     for start, end in name_spans(text):
@@ -339,7 +334,7 @@ def _bare(name: str, *, article: bool = False) -> str:
 
 
 async def keep_entities(ctx: Context, query: str, candidates: Sequence[Entity], *, keep: int) -> tuple[Entity, ...]:
-    """Return the `keep` entities that the model finds most relevant, or the first."""
+    """Return and record the `keep` entities that the model prefers, or the first ones."""
     shown = tuple(candidates[:MAX_CANDIDATES])
     return record_linked(ctx, shown, await choose_entities(ctx, query, shown, keep=keep))
 
@@ -347,7 +342,7 @@ async def keep_entities(ctx: Context, query: str, candidates: Sequence[Entity], 
 async def choose_entities(
     ctx: Context, query: str, shown: Sequence[Entity], *, keep: int, node: Node | None = None
 ) -> tuple[Entity, ...]:
-    """As `keep_entities`, of all that are given, and without a record of the choice."""
+    """Return the `keep` entities that the model prefers, without recording them."""
     if len(shown) <= keep:
         return tuple(shown)
     places = await choose_lines(ctx, "entities", query, _entity_lines(shown), keep, tokens=_CHOICE_TOKENS, node=node)

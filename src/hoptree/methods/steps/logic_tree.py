@@ -17,7 +17,7 @@ from hoptree.text.question_tree import Issue, Pairs
 MAX_NODES = 16
 MAX_DEPTH = 5
 _MAX_NESTING = 50
-_MIN_STATEMENT_WORDS = 4  # in fewer words, "not available" is no hypothesis
+_MIN_STATEMENT_WORDS = 4  # a shorter text such as "not available" is no hypothesis
 _MAY_BE_NONE = lazy_re(r"\b(?:how (?:many|much|often)|number|which of|any|either|neither)\b", re.IGNORECASE)
 _SUB_QUESTION = ("sub_question", "subquestion", "sub_query")
 _QUESTION = ("sub_question", "subquestion", "question", "query", "sub_query")
@@ -38,7 +38,7 @@ class Claim:
     children: tuple[Claim, ...] = ()
 
     def all(self) -> Iterator[Claim]:
-        """Yield the claim and all below it, each before those it rests on."""
+        """Yield the claim and all below it, each before those below it."""
         yield self
         for child in self.children:
             yield from child.all()
@@ -70,7 +70,7 @@ class LogicTree:
 
 
 def read_tree(value: object, question: str) -> LogicTree:
-    """Read the tree in a parsed reply; children of an idle node move up."""
+    """Read the tree in a parsed reply; children of a node without a question move up."""
     issues: list[Issue] = []
     draft = _first_text(value, ("answer", "final_answer"), question) if isinstance(value, Mapping) else ""
     claims = _claims(_without_main_question(value), 1, issues, root=True)
@@ -86,8 +86,8 @@ def read_tree(value: object, question: str) -> LogicTree:
 def read_subtree(value: object, old: Claim, *, levels: int) -> tuple[Claim | None, tuple[Issue, ...]]:
     """Read the rebuilt node in a parsed reply, cut to `levels` and MAX_NODES.
 
-    None where it lacks a sub-question or a hypothesis. A reply without children has none: the old ones rest on a
-    hypothesis that was refuted.
+    None if it lacks a sub-question or a hypothesis. The old children are never kept: they depend on a hypothesis that
+    was refuted.
     """
     issues: list[Issue] = []
     bare = _without_main_question(value)
@@ -110,7 +110,7 @@ def read_subtree(value: object, old: Claim, *, levels: int) -> tuple[Claim | Non
 
 
 def cut(claim: Claim, levels: int) -> Claim:
-    """Drop what is deeper than so many levels, the claim itself counted."""
+    """Drop what is deeper than `levels`, of which the claim itself is one."""
     return replace(claim, children=tuple(cut(child, levels - 1) for child in claim.children) if levels > 1 else ())
 
 
@@ -126,7 +126,7 @@ def first_claims(claims: Sequence[Claim], most: int) -> tuple[Claim, ...]:
 
 
 def text_of(value: object, nesting: int = 0) -> str:
-    """Return a value as one line of text; "" for nothing, or words for it."""
+    """Return a value as one line of text; "" if it is empty or a refusal."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str | int | float):
@@ -140,7 +140,7 @@ def text_of(value: object, nesting: int = 0) -> str:
 
 
 def answer_of(value: object, question: str) -> str:
-    """Return a text that may answer a question, "" where it says nothing."""
+    """Return a text that may answer a question; "" if it says that none is known."""
     text = text_of(value)
     nothing = text.strip(" .").casefold() == "none" and not _MAY_BE_NONE.search(question)
     return "" if nothing or says_unknown(text) else text
@@ -185,7 +185,7 @@ def _below(raw: Mapping[str, Any], depth: int, issues: list[Issue], *, nesting: 
 
 
 def _without_main_question(value: object) -> object:
-    """Remove the main question, which stands beside its tree and is no node of it."""
+    """Remove the main question beside its tree, which is no node of the tree."""
     if not isinstance(value, Mapping):
         return value
     names = set(map(_folded, value))
@@ -216,18 +216,17 @@ def _folded(key: object) -> str:
 
 _ARTICLE_OR_POSSESSIVE = lazy_re(r"^(?:the|an?)\s+|['’]s$", re.IGNORECASE)
 _APPOSITION = lazy_re(r"\w, (?=\w)(.+)")
-_LISTING = lazy_re(r",.*,|\b(?:and|or)\b|[;&]")  # what lists things: no comma in it adds something to a name
+_LISTING = lazy_re(r",.*,|\b(?:and|or)\b|[;&]")  # a list, whose commas add nothing to a name
 _DAY = lazy_re(r"(?<!\d)\d{1,2}(?!\d)")
 
 
 def substituted(text: str, wrong: str, right: str) -> str | None:
-    """Put the right answer for the wrong one in a text; None if unclear how.
+    """Replace the wrong answer by the right one in a text; None if it is unclear how.
 
-    A name takes the place of a name and a date that of a date: of "Apollo 8, in December 1968" a question may have
-    either part. Nothing takes the place of a part of a longer name, and nothing that is neither a name nor a date is
-    put anywhere: a question whether something is so names no yes. Nor is what the text has already: it may ask to
-    choose between the two. France, of "Paris, France", is no name of what is wrong, but where a text also has Paris,
-    code cannot tell.
+    - Names replace names and dates replace dates: of "Apollo 8, in December 1968" a question may have either part.
+    - Neither a part of a longer name nor anything but names and dates (yes, no) is replaced.
+    - It is unclear if the text already has the right answer, as it may ask to choose between the two.
+    - "France" in "Paris, France" does not name the wrong answer; a text with both parts is unclear.
     """
     in_text = [(kind, part) for kind, part in typed_parts(wrong) if _as_words(part).search(text)]
     wrong_parts = _wrong_parts(wrong, right)
@@ -251,7 +250,7 @@ def substituted(text: str, wrong: str, right: str) -> str | None:
 
 
 def _is_inside_longer(part: str, text: str) -> bool:
-    """Return whether a text has a part inside a longer one: 1966 in May 1966."""
+    """Return whether a part occurs inside a longer one in a text: 1966 in May 1966."""
 
     def bare(name: str) -> str:
         return _ARTICLE_OR_POSSESSIVE.sub("", name).casefold()
@@ -264,15 +263,15 @@ def _is_inside_longer(part: str, text: str) -> bool:
 
 
 def names_it(text: str, hypothesis: str, right: str = "") -> bool:
-    """Return whether a text names what a hypothesis says, or a wrong part of it."""
+    """Return whether a text names a hypothesis, or a wrong part of it."""
     return any(_as_words(part).search(text) for _, part in _wrong_parts(hypothesis, right))
 
 
 def carried(refuted: Claim, right: str) -> tuple[Claim, ...] | None:
-    """Return the corrected children of a refuted claim; None if that takes a new tree.
+    """Return the corrected children of a refuted claim; None if it needs a new tree.
 
-    It does where nothing below names the wrong answer: then the relation or the shape may be wrong. Hypotheses stay, as
-    a model that writes the tree anew would likely have them.
+    It needs one if no claim below names the wrong answer: then the relation or the shape may be wrong. Other hypotheses
+    stay, as a model that rewrites the tree would likely keep them.
     """
     if not any(names_it(claim.question, refuted.hypothesis, right) for claim in refuted.all() if claim is not refuted):
         return None

@@ -34,7 +34,7 @@ from hoptree.text.names import fold
 from hoptree.text.parse import looks_unanswered, question_key
 from hoptree.text.question_tree import Node
 
-_MAX_TITLES = 5  # among which a near title is looked for: a search counts titles more than texts
+_MAX_TITLES = 5  # results among which a near title is searched for; search weighs titles more than texts
 _BRACKET = re.compile(r"\s*\([^()]*\)\Z")
 
 
@@ -46,7 +46,7 @@ async def own_page(
         if passages := await ctx.search(query, k=k, where={TITLE: title}, node=node):
             return passages
     title = await near_title(ctx, entity.page or entity.label, node=node)
-    # The query may share no word with the page, and would find nothing there by itself.
+    # With the title, the query finds the page even if they share no other word.
     return await ctx.search(f"{query} {title}", k=k, where={TITLE: title}, node=node) if title else ()
 
 
@@ -67,16 +67,16 @@ EvidenceKinds = Literal["hybrid", "graph", "text"]  # where to look
 _MENTION_TOKENS = 96
 _MAX_MENTIONS = 8
 _MAX_NAME_CHARS = 200
-_MAX_ENTITIES = 10  # by the words of a query, and as many by the names that a model reads
+_MAX_ENTITIES = 10  # by the words of a query, and again by the names that a model reads
 _MAX_ENTITIES_PER_NAME = 5
-_MIN_NAME_SCORE = 0.5  # below, an entity only shares some words with the name that the model read
+_MIN_NAME_SCORE = 0.5  # with less, an entity only shares some words with the name
 _LIST_MARK = lazy_re(r"^\s*(?:[-*•]\s+|\d{1,2}[.)]\s+)")
 _QUOTES = " \t\"'“”‘’`*_[]{}"
 
 
 @decision("mentions")
 class MentionsRead(Decision):
-    """The names that the model read out of a query."""
+    """The names that the model extracted from a query."""
 
     value: list[str]
 
@@ -89,7 +89,7 @@ class TitlesNamed(Decision):
 
 
 def require_sources(ctx: Context, kinds: EvidenceKinds) -> None:
-    """Refuse to start without a source that is to be asked."""
+    """Raise if a source that the options need is missing."""
     if kinds != "text":
         ctx.require_graph(instead="--set evidence=text" if kinds == "hybrid" else "")
     if kinds != "graph":
@@ -129,7 +129,7 @@ class GraphNames:
 
 @dataclass(frozen=True, slots=True)
 class Titles:
-    """Candidates without a graph: titles; those of names that were read may be near."""
+    """Candidates without a graph: titles, which may be similar to an extracted name."""
 
     ctx: Context
     node: Node | None = None
@@ -153,7 +153,7 @@ _Names = Callable[[Context, Node | None], Candidates]
 
 
 def graph_names(ctx: Context) -> _Names:
-    """Return how the graph's names are looked up."""
+    """Return the class that looks up names in the graph at hand."""
     return IndexedNames if ctx.names_indexed else GraphNames
 
 
@@ -184,8 +184,8 @@ MentionReader = Callable[
 class MentionLinker:
     """Links a query to entities by its words and the model's names.
 
-    With `ahead`, it chooses beside the reading of names as if these added nothing, and again where they do: one call
-    less in a row, maybe one more in all.
+    With `ahead`, it chooses among the entities of the words while the names are read, and again if the names add some:
+    one call less in sequence, maybe one more in all.
     """
 
     def __init__(self, where: _Names, *, ahead: bool = False, read: MentionReader | None = None) -> None:
@@ -217,7 +217,7 @@ class MentionLinker:
 
 
 async def _distinct(ctx: Context, entities: Sequence[Entity], node: Node | None) -> tuple[Entity, ...]:
-    """Return the entities that one prompt shows, without namesakes that say nothing."""
+    """Return the entities for one prompt, without namesakes that have no facts."""
     counts = Counter(entity.label for entity in entities)
     bare = [e for e in entities if counts[e.label] > 1 and e.id and not (e.aliases or e.description)]
     around = await together(ctx.facts(entity, limit=1, node=node) for entity in bare)
@@ -291,7 +291,7 @@ def read_mentions(reply: str) -> tuple[str, ...]:
     for item in value if isinstance(value, list) else _listed(reply):
         if isinstance(item, dict):  # a name with what it is
             item = next((text for text in item.values() if isinstance(text, str)), "")
-        named = isinstance(item, str) or type(item) is int  # a film may be called by a number, but not by true
+        named = isinstance(item, str) or type(item) is int  # a film's title may be a number, but bool is an int too
         name = " ".join(str(item).split()).strip(_QUOTES) if named else ""
         usable = question_key(name) and len(name) <= _MAX_NAME_CHARS
         if usable and not looks_unanswered(name) and not NONE_NAMED.fullmatch(name):
@@ -307,15 +307,15 @@ def _listed(reply: str) -> Iterable[str]:
 
 
 _SEARCHED = 5  # passages of a search in the whole corpus
-_YES_OR_NO = re.compile(r"(?<=\?) (?:yes|no)\.?\Z", re.IGNORECASE)  # names nothing to look up
+_YES_OR_NO = re.compile(r"(?<=\?) (?:yes|no)\.?\Z", re.IGNORECASE)  # a hypothesis without words to search for
 
 
-Wanted = Callable[[], bool]  # whether work that was begun is still of use
+Wanted = Callable[[], bool]  # returns whether work in progress is still of use
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A `Wanted` of speculative work; `refuted` is called before a rebuild."""
+    """The `Wanted` of speculative work; `refuted` is called before a rebuild."""
 
     wanted: Wanted
     refuted: Callable[[Verdict], None]
@@ -339,8 +339,8 @@ PRESETS = {"paper": Kept(3, 3, 3), "code": Kept(2, 1, 2)}
 class Sources:
     """RetrieveEvidence: entities of a query, their facts and pages; cached.
 
-    A `reader` marks names in the query, which then count instead of its words; a `ranking` says which relations matter
-    instead of the model. The paper does not search the `whole_corpus` where a query names no page.
+    A `reader` marks names in the query, which replace its words; a `ranking` chooses relations instead of the model.
+    Unlike the paper, `whole_corpus` searches all passages for a query that names no page.
     """
 
     def __init__(
@@ -370,7 +370,7 @@ class Sources:
         return await self._names(query, lambda: extract_mentions(ctx, query, node))
 
     async def retrieve(self, query: str, node: Node, wanted: Wanted = lambda: True) -> EvidenceBox:
-        """Return the evidence about a query's entities; stop once nobody wants it."""
+        """Return the evidence about a query's entities; stop if no caller wants it."""
         query = _YES_OR_NO.sub("", query)
         waiting = self._waiting.setdefault(query, [])
         waiting.append(wanted)
@@ -384,11 +384,11 @@ class Sources:
             )
             if box is not None or not wanted():
                 return box or EvidenceBox()
-            # It was abandoned while nobody wanted it.
+            # It was abandoned while no caller wanted it.
             self._abandoned[query] = key[1] + 1
 
     async def _retrieve(self, query: str, node: Node, wanted: Wanted, ahead: bool) -> EvidenceBox | None:
-        """Return None where it was abandoned."""
+        """Return the evidence; None if it was abandoned."""
         entities, titles = await self._link(query, node, ahead)
         if not wanted():
             return None
@@ -398,9 +398,9 @@ class Sources:
         return EvidenceBox(passages, facts) if facts is not None and passages is not None else None
 
     async def _link(self, query: str, node: Node, ahead: bool) -> tuple[tuple[Entity, ...], tuple[Entity, ...]]:
-        """Return the entities of a query, and of names that are titles."""
+        """Return the entities of a query, and those that are titles."""
         linking = self._linkers[ahead].link(self._ctx, query, keep=self._kept.entities, node=node)
-        if self._kinds == "hybrid":  # a graph may know only some of the names
+        if self._kinds == "hybrid":  # the graph may not have all names
             return await both(linking, find_titles(self._ctx, query, self._read_names, node=node))
         entities = await linking
         return entities, entities if self._kinds == "text" else ()
@@ -418,7 +418,7 @@ class Sources:
     async def _passages(
         self, query: str, titles: tuple[Entity, ...], entities: tuple[Entity, ...], node: Node, wanted: Wanted
     ) -> tuple[Passage, ...] | None:
-        """Return the best passages of pages, of the `whole_corpus` if these give none."""
+        """Return the best passages of pages, else of the `whole_corpus`."""
         if self._kinds == "graph":
             return ()
         titled = {entity.page for entity in titles}
@@ -427,7 +427,7 @@ class Sources:
         named, own = await both(self._pages(query, titles[:most], most, node), self._pages(query, others, most, node))
         if not self._whole_corpus or (named and (own or len(others) < len(entities))):
             return _each_once(named, own)[:most]
-        if not wanted():  # the part found so far must not be remembered as all of it
+        if not wanted():  # an incomplete result must not be cached
             return None
         searched = await self._ctx.search(query, k=_SEARCHED, node=node)
         return _each_once(named, searched)[:most] if named else _each_once(own[: most - len(searched)], searched)

@@ -1,4 +1,4 @@
-"""Let a model choose a strategy or say yes or no; read labelled questions."""
+"""Let a model choose a strategy, or say yes or no; read labelled questions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NEEDS_NOT = re.compile(
 
 @decision("route", shown_as="way")
 class Routed(Decision):
-    """The strategy that was chosen; `read` is False for the default."""
+    """The chosen strategy; not `read` if it is the default for an unclear reply."""
 
     value: str
     step: str
@@ -39,7 +39,7 @@ class Routed(Decision):
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A way to answer a question: the name that a model is to give, and when it fits."""
+    """A way to answer a question: its name for the model, and when it fits."""
 
     name: str
     when: str
@@ -66,7 +66,7 @@ async def choose_strategy(
 
 
 def record_choice(ctx: Context, step: str, choice: str, raw: str, names: Sequence[str]) -> str:
-    """Record a choice, and return it, or the last name where there is none."""
+    """Record a choice, and return it, or the last name if there is none."""
     note_reply(ctx, step, "" if choice else f"none of {', '.join(names)}")
     ctx.emit(Routed(value=choice or names[-1], step=step, raw=raw, read=bool(choice), of=list(names)))
     return choice or names[-1]
@@ -79,9 +79,9 @@ async def ask_for_label(ctx: Context, step: str, prompt: Filled, *, role: str, m
     return reply.choices[0]
 
 
-async def ask_shares(ctx: Context, step: str, prompt: Filled, labels: Sequence[str], *, role: str) -> dict[str, float]:
-    """Return the share of each label in the probability of all labels."""
-    choice = await ask_for_label(ctx, step, prompt, role=role, max_tokens=_LABEL_TOKENS)
+async def ask_shares(ctx: Context, step: str, prompt: Filled, labels: Sequence[str]) -> dict[str, float]:
+    """Ask the role `judge`; return each label's share of the probability."""
+    choice = await ask_for_label(ctx, step, prompt, role="judge", max_tokens=_LABEL_TOKENS)
     shares = label_shares(choice.text, choice.tokens, labels)
     note_reply(ctx, step, "" if shares else f"none of {', '.join(labels)}")
     return shares
@@ -89,7 +89,7 @@ async def ask_shares(ctx: Context, step: str, prompt: Filled, labels: Sequence[s
 
 @typed_event
 class YesNoJudged(Decision):
-    """A yes-or-no verdict; `read` is False if the reply is neither."""
+    """A yes-or-no verdict; not `read` if the reply is neither."""
 
     value: bool
     raw: str
@@ -106,7 +106,7 @@ async def ask_yes_no(ctx: Context, prompt: Filled, judged: type[YesNoJudged], *,
     return yes
 
 
-Label = Literal["better", "worse", "tie"]  # what documents made of the answer to a question
+Label = Literal["better", "worse", "tie"]  # the effect of documents on the answer
 _HOW = "Make the file from two runs over train questions: hoptree align skr RUN_WITHOUT RUN_WITH --out FILE"
 
 

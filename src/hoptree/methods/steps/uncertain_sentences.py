@@ -1,4 +1,4 @@
-"""Find uncertain sentences, and rewrite them with what is looked up."""
+"""Find uncertain sentences, and rewrite them with evidence."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Stopped(Decision):
 
 @decision("sub_query")
 class SubQuery(Decision):
-    """What was searched for a sentence, and from what; `repeated` if before."""
+    """The query for a sentence; `repeated` if it was searched for before."""
 
     value: str
     sentence: str
@@ -70,44 +70,44 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """What stands before the question when a sentence is rewritten."""
+    """The context of the prompt by which a sentence is rewritten."""
 
     context: str
 
 
 class Judge(Protocol):
-    """Tells how much of a draft is kept, and which sentence is in doubt."""
+    """Decides how much of a draft is kept, and which sentence is in doubt."""
 
     async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]: ...
 
     def record_rewritten(self, sentence: Draft) -> None:
-        """Record what replaces the sentence that was found in doubt last."""
+        """Record the replacement of the last sentence that was in doubt."""
 
 
 class Helper(Protocol):
-    """What a draft sees of documents, and what is looked up for a doubt."""
+    """Provides the context of drafts, and looks up doubts."""
 
     def context(self) -> str:
-        """What stands before the question of a draft."""
+        """Return the context of the prompt for a draft."""
 
     async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | Literal["spent"] | None:
-        """Return what helps with a doubt in `draft`, which follows the text `written`.
+        """Return help for a doubt in `draft`, which follows the text `written`.
 
-        None: nothing helps, and the sentence stays. `spent`: it would take a search, and no more are allowed. Of a
-        sentence that begins with "So the answer is" the doubt is what stands behind that.
+        None means that the sentence stays, `spent` that no more searches are allowed. A doubt does not include "So the
+        answer is" at the beginning of its sentence.
         """
 
 
 async def write_with_help(
     ctx: Context, generator: Generator, judge: Judge, helper: Helper, *, draft_tokens: int, total_tokens: int
 ) -> Draft:
-    """Generate a text; rewrite each uncertain sentence with what is looked up."""
+    """Generate a text, and rewrite each uncertain sentence with help."""
 
     async def write(step: str, context: str) -> Draft:
         draft = await generator.write(written.text, step=step, max_tokens=draft_tokens, context=context)
         draft = cut_at_answer(draft)
         note_written(ctx, step, draft.text, written.text)
-        # The answer so far, in case the budget ends.
+        # Proposed in case the budget ends.
         ctx.propose(read_conclusion(written.followed_by(draft).text, generator.question), order=0)
         return draft
 
@@ -208,8 +208,8 @@ class SamplesJudged(SentenceJudged):
 class Unsure:
     """Doubts the first sentence with a word above a threshold (DRAGIN, MIND).
 
-    `weigh` measures anew how much attention the tokens of a draft get. An endpoint that gives tokens without
-    alternatives tells no entropy: it loses the capability, and the method is started again.
+    `weigh` replaces the attention of a draft's tokens. An endpoint whose tokens have no alternatives gives no entropy:
+    it loses the capability, and the method starts again.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class Unsure:
         self._entropy_given = False
 
     async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]:
-        if self._doubted is not None:  # nothing was found to search with, and it stayed as it was
+        if self._doubted is not None:  # the last doubted sentence stayed, since there was no query for it
             self._keep(self._doubted.words)
         self._check_entropy(draft)
         draft = await self._weigh(self._ctx, draft) if self._weigh else draft
@@ -297,7 +297,7 @@ class Disagreeing:
     async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]:
         start, end = sentence_spans(draft.text)[0]
         texts = await self._generator.sample(
-            written.text, _SAMPLES, step="sample", max_tokens=self._max_tokens, context=self._context()
+            written.text, _SAMPLES, max_tokens=self._max_tokens, context=self._context()
         )
         samples = [Draft(text).first_sentence().text for text in texts]
         score = uncertainty.disagreement(samples, self._tagger)
@@ -342,7 +342,7 @@ class StepJudged(SentenceJudged):
 
 @decision("document")
 class DocumentChosen(Decision):
-    """The passage that leaves least doubt, and the spread with each `tried`."""
+    """The passage that leaves the least doubt, and the spread with each one `tried`."""
 
     value: str
     text: str
@@ -357,7 +357,7 @@ class DocumentChosen(Decision):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The next step, what the model wrote for it, and the spread of samples."""
+    """The next step, the text behind it, and the spread of samples."""
 
     draft: Draft
     text: str
@@ -379,7 +379,7 @@ class Spread:
         self._encoder = None if has_states else _open_encoder(encoder)
 
     async def write(self, text: str, step: str, max_tokens: int, context: str) -> Measured:
-        """Write on behind a text, and measure how far samples of the same lie apart."""
+        """Continue a text, and measure the spread of samples of the continuation."""
         draft, spread = await both(
             self._generator.write(text, step=step, max_tokens=max_tokens, context=context),
             self._measure(text, context, max_tokens),
@@ -394,7 +394,7 @@ class Spread:
         return doubted
 
     def least(self, passages: Sequence[Passage], steps: Sequence[Measured]) -> int:
-        """Return the passage that leaves least doubt."""
+        """Return the place of the passage that leaves the least doubt, and record it."""
         best = min(range(len(steps)), key=lambda place: steps[place].uncertainty)
         draft, tried = steps[best].draft, [[p.id, step.spread] for p, step in zip(passages, steps, strict=True)]
         tokens = token_probabilities(draft)
@@ -403,7 +403,7 @@ class Spread:
 
     async def _measure(self, text: str, context: str, max_tokens: int) -> float | None:
         samples = await self._generator.sample_states(
-            text, self._count, step="sample", max_tokens=max_tokens, context=context, top_p=_TOP_P, top_k=_TOP_K
+            text, self._count, max_tokens=max_tokens, context=context, top_p=_TOP_P, top_k=_TOP_K
         )
         states: Sequence[Sequence[float]] = [state for _, state in samples]
         if samples and self._encoder:

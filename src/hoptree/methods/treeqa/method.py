@@ -27,7 +27,7 @@ from hoptree.text.question_tree import Node
 
 
 def _ranking(*, relations: str, correct: bool, evidence: str, encoder: str, **_: Any) -> BySharedEncoder | None:
-    """Return the encoder that ranks relations; where no graph is asked, none does."""
+    """Return the encoder that ranks relations; None if none does, or without a graph."""
     return BySharedEncoder(encoder) if relations == "dense" and correct and evidence != "text" else None
 
 
@@ -100,7 +100,7 @@ async def treeqa(
     if not correct:
         ctx.end_node(root.node, draft, hypothesis=tree.draft)
         return draft
-    note = "the answer is the draft, which nothing was held against"  # if the budget ends before a conclusion
+    note = "the answer is the draft, which nothing was held against"  # shown if the budget ends before a conclusion
     ctx.propose(replace(draft, source="fallback"), order=0, note=note)
     process = ProcessNode(ctx, question.text, sources, max_attempts, reason == "separate", query == "dual", accumulate)
     walk = make_walk(traversal, ctx, process, root.children)
@@ -117,7 +117,10 @@ async def treeqa(
 
 @dataclass(slots=True)
 class ProcessNode:
-    """ProcessNode (Algorithm 3), with VerifyAndCorrect (Algorithm 2) inside its loop, while it is wanted."""
+    """ProcessNode (Algorithm 3), with VerifyAndCorrect (Algorithm 2) inside its loop.
+
+    It stops early once the node is not wanted any more.
+    """
 
     ctx: Context
     question: str
@@ -167,7 +170,7 @@ class ProcessNode:
 
 
 def _with_guess_marked(ctx: Context, walk: Walk, answer: Answer) -> Answer:
-    """Mark the answer as a guess where nothing that was read says it."""
+    """Mark the answer as a guess if no evidence says it."""
     if not answer.known:
         return answer
     boxes = [attempt.box for outcome in walk.outcomes.values() for attempt in outcome.attempts]
@@ -183,7 +186,7 @@ def _with_guess_marked(ctx: Context, walk: Walk, answer: Answer) -> Answer:
     return replace(answer, source=judged.source)
 
 
-# How sure an answer is, as it stands behind it in the golden tree.
+# The certainty of an answer, which follows it in the golden tree.
 _MARKS = _SUPPORTED, _CORRECTED, _REFUTED, _UNVERIFIED = (
     "supported by evidence", "corrected by evidence", "refuted by evidence", "not verified",
 )  # fmt: skip
@@ -193,12 +196,12 @@ _MARK = re.compile(rf"\s*[(\[](?:{'|'.join(_MARKS)})(?:[:;].*)?[)\]]?\W*\Z", re.
 def golden_lines(
     ctx: Context, branches: Iterable[Branch], outcomes: Mapping[int, Outcome], indent: str = ""
 ) -> Iterator[str]:
-    """Yield what was asked, the answer, how sure that is, and what it rests on."""
+    """Yield each question with its answer, the certainty, and the cited evidence."""
     for branch in branches:
         outcome = outcomes[branch.node.id]
         yield f"{indent}- {branch.node.question}"
         yield f"{indent}  Answer: {branch.hypothesis or 'unknown'} ({_certainty(branch, outcome)})"
-        cites = outcome.rebuilt is None or outcome.rebuilt.borne_out
+        cites = outcome.rebuilt is None or outcome.rebuilt.supported
         box = outcome.verdict.cited if cites else EvidenceBox()
         for present, shown in zip((box.passages, box.facts), box.shown(ctx), strict=True):
             yield from (f"{indent}  {line}" for line in shown.splitlines() if present)
@@ -208,7 +211,7 @@ def golden_lines(
 def _certainty(branch: Branch, outcome: Outcome) -> str:
     correction = outcome.verdict.correction or outcome.verdict.reason
     if outcome.rebuilt and outcome.label == "refuted":
-        if outcome.rebuilt.borne_out:
+        if outcome.rebuilt.supported:
             return _CORRECTED
         differs = correction and not agree(correction, branch.hypothesis)
         return f"{_UNVERIFIED}; evidence says: {correction}" if differs else _UNVERIFIED
@@ -231,9 +234,8 @@ def strip_certainty(answer: Answer) -> Answer:
 def golden_tree(result: Result) -> dict[str, Any]:
     """Return a result as the JSON of Appendix B.
 
-    The paper's trees hold what was verified. A node whose answer was not has a `verdict` beside the paper's fields:
-    `unknown`, or `refuted` where nothing took its place; what was cited for another answer is not its `ref`.
-    `stopped_by` says what ended a run early.
+    The paper's trees hold verified answers. A node with another answer also has a `verdict`: `unknown`, or `refuted` if
+    nothing replaced it; evidence for another answer is not its `ref`. `stopped_by` says what ended a run early.
     """
     passages = {passage.id: passage for passage in (*result.evidence, *result.cited)}
 

@@ -1,8 +1,8 @@
 """TreeQA's `traversal=speculative`: validate all nodes at once.
 
-The same replies give the same tree as node by node, caps included. Work ahead of the walk may be for nothing: it has
-bounds of its own, beyond which the walk is serial. Its failures count only where the walk comes to them. A budget
-counts it as any other work, so that one just enough for the serial walk may end before.
+The same replies give the same tree as node by node, caps included. Work ahead of the walk may be wasted: it has bounds
+of its own, beyond which the walk is serial. Its failures count only if the walk reaches them. It counts for the budget,
+so that a budget that is just enough for the serial walk may end sooner.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hoptree.methods.treeqa.walk import Branch, Key, NodeProcess, Outcome, Trave
 
 @decision("discarded")
 class WorkDiscarded(Decision):
-    """The nodes below a refuted one whose work ahead was given up."""
+    """The nodes below a refuted one whose work ahead was abandoned."""
 
     value: list[int]
 
@@ -54,13 +54,13 @@ class SpeculativeWalk(Walk):
         self._rebuilt: set[Key] = set()
 
     async def _traverse(self) -> None:
-        # A copy: the walk changes the tree, and may be faster.
+        # A copy, since the walk changes the tree, and may be ahead.
         await both(self._explore(deepcopy(self.tops)), self._in_turn_until_done())
 
     async def _in_turn_until_done(self) -> None:
         await self._in_turn(self.tops, (0,))
         self._ahead = False
-        self._discarded |= self._begun - self._settled.keys()  # the walk never comes to these
+        self._discarded |= self._begun - self._settled.keys()  # the walk never reaches these
 
     async def _explore(self, branches: Iterable[Branch], under: Key | None = None) -> None:
         """Begin all nodes at once; below a refuted one, begin what is new."""
@@ -103,15 +103,15 @@ class SpeculativeWalk(Walk):
         return begun
 
     def _descendants(self, key: Key) -> list[Key]:
-        """Return what was begun below a node."""
+        """Return the nodes that were begun below a node."""
         return [below for child in self._begun_under.get(key, ()) for below in (child, *self._descendants(child))]
 
     def _room(self, key: Key) -> int:
-        """Return how many nodes may come below a node, as far as is known ahead."""
+        """Return how many nodes may be added below a node, as far as is known."""
         return MAX_NODES - len(self._begun.difference(self._discarded, self._descendants(key)))
 
     def _give_up(self, branch: Branch, *, but: Iterable[Branch] = ()) -> None:
-        """Abandon what was begun below a node, except what is known to come there."""
+        """Abandon the nodes that were begun below a node, but those in `but`."""
         stays = self._discarded.union(below.key for below in flatten(but))
         given_up = [key for key in dict.fromkeys(self._descendants(branch.key)) if key not in stays]
         if given_up:
@@ -123,7 +123,7 @@ class SpeculativeWalk(Walk):
         return self._refuted.setdefault(key, asyncio.get_running_loop().create_future())
 
     async def _reach(self, branch: Branch) -> Outcome:
-        """Process a node again that was given up too early."""
+        """Process a node, and again if it was abandoned too early."""
         key = branch.key
         try:
             outcome = await self._process_once(branch)
@@ -136,7 +136,7 @@ class SpeculativeWalk(Walk):
         return await self._once(("again", key), lambda: self._process_node(branch, lambda: True))
 
     async def _process_ahead(self, branch: Branch) -> Outcome | None:
-        """Process a node ahead; return None where it failed."""
+        """Process a node ahead of the walk; return None if that failed."""
         try:
             return await self._process_once(branch)
         except HoptreeError as error:
@@ -156,10 +156,10 @@ class SpeculativeWalk(Walk):
         def announce(verdict: Verdict | None) -> None:
             if not refuted.done():
                 refuted.set_result(verdict)
-                if verdict is not None:  # at once: what is below must not be rebuilt as well
+                if verdict is not None:  # at once, since the nodes below must not be rebuilt as well
                     self._give_up(branch)
 
         try:
             return await self._once(key, lambda: self._process_node(branch, Ahead(wanted, announce)))
-        finally:  # somebody may wait for the verdict, whatever became of the node
+        finally:  # `_foresee` may wait for the verdict even if the node failed
             announce(None)

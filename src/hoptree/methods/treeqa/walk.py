@@ -1,4 +1,4 @@
-"""TreeQA's tree: built with hypotheses, walked while they are validated, and rebuilt where they are refuted."""
+"""TreeQA's tree: build it with hypotheses, walk it, and rebuild what is refuted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hoptree.core.values import Answer
 from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, Planned, PlanRepaired, decision
 from hoptree.engine.prompts import prompt_for
-from hoptree.engine.schedule import SingleFlight, together
+from hoptree.engine.schedule import SingleFlight, plan_row, together
 from hoptree.engine.trace import ModelCalled, events_of
 from hoptree.methods.steps import logic_tree
 from hoptree.methods.steps.answer import direct_answer, note_reply
@@ -30,7 +30,10 @@ _EXTRA_LEVELS = 1  # levels that a rebuilt tree may have more than the one it re
 
 
 async def build_tree(ctx: Context, question: str, *, recursive: bool) -> LogicTree:
-    """BuildLogicTree: a tree with hypotheses and a draft (Algorithm 1), the question itself at least."""
+    """BuildLogicTree: ask for a tree with hypotheses and a draft (Algorithm 1).
+
+    Without a readable tree, the question itself is its only node.
+    """
     if recursive:
         tree = await _build_recursively(ctx, question)
     else:
@@ -53,7 +56,7 @@ async def build_tree(ctx: Context, question: str, *, recursive: bool) -> LogicTr
 
 
 def _complete(claims: tuple[Claim, ...], known: Mapping[str, str]) -> tuple[Claim, ...]:
-    """Fill in missing hypotheses, by the questions they answer."""
+    """Fill in missing hypotheses by their questions."""
     return tuple(
         Claim(claim.question, claim.hypothesis or known.get(claim.question, ""), _complete(claim.children, known))
         for claim in claims
@@ -103,11 +106,11 @@ async def _expand(ctx: Context, question: str) -> tuple[str, Sequence[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What replaces a refuted node, with issues, and whether evidence says so."""
+    """The claim that replaces a refuted one, issues, and whether evidence supports it."""
 
     claim: Claim
     issues: tuple[str, ...] = ()
-    borne_out: bool = True
+    supported: bool = True
 
 
 async def rebuild(
@@ -133,7 +136,7 @@ async def rebuild(
     correction = verdict.correction or ("" if _tells_nothing(verdict.reason, refuted) else verdict.reason)
     if same(correction, refuted.hypothesis):
         correction = ""
-    borne_out = True
+    supported = True
     if claim is None:
         kinds.append("rebuild_unreadable")
         claim = Claim(refuted.question, correction)
@@ -141,15 +144,15 @@ async def rebuild(
         kinds.append("rebuild_noop")
         claim = replace(claim, hypothesis=correction, children=())
     else:
-        borne_out = _borne_out(claim, refuted, verdict, box)
-        kinds += [] if borne_out else ["rebuild_unsaid"]
+        supported = _is_supported(claim, refuted, verdict, box)
+        kinds += [] if supported else ["rebuild_unsaid"]
     for kind in kinds:
         ctx.emit(PlanRepaired(kind=kind, node=node.id, detail=f"in the tree rebuilt for: {refuted.question}"))
-    return Rebuilt(claim, tuple(kinds), borne_out) if claim.hypothesis else None
+    return Rebuilt(claim, tuple(kinds), supported) if claim.hypothesis else None
 
 
-def _borne_out(claim: Claim, refuted: Claim, verdict: Verdict, box: EvidenceBox) -> bool:
-    """Return whether evidence or verdict says the new hypothesis."""
+def _is_supported(claim: Claim, refuted: Claim, verdict: Verdict, box: EvidenceBox) -> bool:
+    """Return whether the evidence or the verdict states the new hypothesis."""
     if verdict.correction and _says(claim.hypothesis, verdict.correction):
         return True
     if verdict.correction and question_key(claim.question) == question_key(refuted.question):
@@ -175,8 +178,8 @@ def _says(hypothesis: str, correction: str) -> bool:
 
 Traversal = Literal["serial", "level", "speculative"]
 Path = tuple[int, ...]  # the ids of the nodes above a node
-Key = tuple[int, Claim]  # what the outcome of a node depends on: a cap may have left less below it than it began with
-_CHILD_IDS = 100  # ids that a rebuilt node has for what hangs below it: more than there are nodes
+Key = tuple[int, Claim]  # the outcome of a node also depends on the claims below it, which a cap may cut
+_CHILD_IDS = 100  # ids reserved below a rebuilt node: more than there are nodes
 
 
 @dataclass(slots=True)
@@ -199,8 +202,7 @@ class Branch:
         return flatten(self.children)
 
     def as_plan_node(self) -> dict[str, Any]:
-        asked = {"id": self.node.id, "question": self.node.question, "parent": self.node.parent}
-        return {**asked, "refs": [], "hypothesis": self.hypothesis}
+        return {**plan_row(self.node), "hypothesis": self.hypothesis}
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +225,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a node; it `stays` as it is where rebuilding gave nothing but the refuted hypothesis."""
+    """The outcome of a node; it `stays` if rebuilding gave nothing new."""
 
     attempts: tuple[Attempt, ...] = ()
     rebuilt: Rebuilt | None = None
@@ -231,8 +233,8 @@ class Outcome:
 
     @property
     def checked(self) -> bool:
-        """Whether evidence says what the node says now."""
-        return self.label == "supported" or (self.rebuilt is not None and self.rebuilt.borne_out)
+        """Whether evidence supports the current hypothesis of the node."""
+        return self.label == "supported" or (self.rebuilt is not None and self.rebuilt.supported)
 
     @property
     def verdict(self) -> Verdict:
@@ -244,7 +246,7 @@ class Outcome:
 
     @property
     def replants(self) -> bool:
-        """Whether what hung below the node does not stay there."""
+        """Whether the nodes below this one are replaced or dropped."""
         return self.rebuilt is not None or (self.label == "refuted" and not self.stays)
 
     @property
@@ -304,13 +306,13 @@ class Walk:
             level = [(child, (*path, branch.node.id)) for branch, path in level for child in branch.children]
 
     async def _in_turn(self, branches: Iterable[Branch], path: Path) -> None:
-        """Depth first, a node before those below it."""
+        """Walk depth first, each node before those below it."""
         for branch in branches:
             self._settle(branch, await self._reach(branch), path)
             await self._in_turn(branch.children, (*path, branch.node.id))
 
     async def _reach(self, branch: Branch) -> Outcome:
-        """Process a node that the walk has come to."""
+        """Process a node that the walk has reached."""
         return await self._once(branch.key, lambda: self._process_node(branch, lambda: True))
 
     async def _process_node(self, branch: Branch, wanted: Wanted) -> Outcome:
@@ -327,7 +329,7 @@ class Walk:
             allowed = self.max_validations - self.validations
             if len(outcome.attempts) > allowed:
                 outcome = Outcome(outcome.attempts[:allowed])
-            if self.fixes >= self.max_fixes:  # then nothing would have been asked for
+            if self.fixes >= self.max_fixes:  # the serial walk would not have rebuilt it
                 outcome = replace(outcome, rebuilt=None, stays=False)
             self.validations += len(outcome.attempts)
             self.fixes += outcome.rebuilt is not None
@@ -357,7 +359,7 @@ class Walk:
         self._ctx.emit(Planned(under=branch.node.id, rebuilt=True, nodes=nodes, issues=[issue] if dropped else []))
 
     def _record(self, branch: Branch, outcome: Outcome, path: Path, before: str, size: int) -> None:
-        """Record what the paper's tables are made from, for one node."""
+        """Record the data of the paper's tables for a node."""
         cited, node, attempts = outcome.verdict.cited, branch.node, outcome.attempts
         stages: Counter[str] = Counter()
         for event in events_of(self._ctx.trace.events, node.id):

@@ -241,7 +241,7 @@ export const SERVER_ROWS = [
   ["The two runs differ by the same on every question: what this sample can detect cannot be said.", "Die zwei Läufe unterscheiden sich bei jeder Frage gleich: was diese Stichprobe erkennen kann, lässt sich nicht sagen.", "两次运行在每个问题上的差异相同：无法说明此样本可检出什么差异。"],
   // Methods.
   ["Read once, and split the question where that pays", "Einmal lesen, und die Frage teilen, wo es sich lohnt", "先读一次，值得时再拆分问题"],
-  ["Read what the question finds; split the question where that is likely to mend the answer.", "Liest, was die Frage findet, und teilt sie, wo das die Antwort wahrscheinlich verbessert.", "阅读问题所找到的内容；在可能改善答案时拆分问题。"],
+  ["Search and read; split the question if that is likely to improve the answer.", "Liest, was die Frage findet, und teilt sie, wo das die Antwort wahrscheinlich verbessert.", "阅读问题所找到的内容；在可能改善答案时拆分问题。"],
   ["Split the question into a tree, fill it from confident knowledge or passages, and reason over its chains.", "Teilt die Frage in einen Baum, füllt ihn aus sicherem Wissen oder Stellen, und schließt über seine Ketten.", "把问题拆成树，用确信的知识或段落填充，再沿链推理。"],
   ["Answer what the model knows, look up what it does not, and decompose what passages do not answer.", "Beantwortet, was das Modell weiß, schlägt nach, was es nicht weiß, und zerlegt, was Stellen nicht beantworten.", "模型知道的直接回答，不知道的查找，段落不能回答的再拆分。"],
   ["Guess the answers of a tree of sub-questions, validate each by graph and text, and rebuild what is refuted.", "Rät die Antworten eines Baumes von Teilfragen, prüft jede an Graph und Text, und baut neu, was widerlegt ist.", "猜测子问题树的答案，用图谱和文本逐一验证，重建被否定的部分。"],
