@@ -24,7 +24,7 @@ _DECIMALS = 4
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The counts of a text's terms, and of its character pairs in scripts without spaces."""
+    """Counts of a text's terms, and of its character pairs in unspaced scripts."""
 
     terms: Mapping[str, int]
     pairs: Mapping[str, int]
@@ -48,7 +48,7 @@ class Analysis:
         return Words(dict.fromkeys(terms, 1), dict.fromkeys(pairs(composed(query)), 1))
 
     def tells(self, word: str) -> bool:
-        """Tell whether a word is more than a stop word."""
+        """Tell whether a word is no stop word."""
         return bool(self._terms(word))
 
     def _terms(self, text: str) -> list[str]:
@@ -56,14 +56,14 @@ class Analysis:
 
 
 def bm25(texts: Sequence[Words], sought: Words) -> list[float]:
-    """Score each text for a query; 0 where they share nothing."""
+    """Return the score of each text for a query; 0 if they share no term."""
     by_terms = _scores([text.terms for text in texts], sought.terms)
     by_pairs = _scores([text.pairs for text in texts], sought.pairs)
     return [round(terms + pairs, _DECIMALS) for terms, pairs in zip(by_terms, by_pairs, strict=True)]
 
 
 def best_sentences(query: str, passages: Sequence[Passage], *, keep: int) -> tuple[Passage, ...]:
-    """Return the English sentences that share most with a query, as passages with the ids of those they stand in."""
+    """Return the English sentences that match a query best, with their passages' ids."""
     each = {passage.id: passage for passage in passages}.values()
     cut = [replace(passage, text=text) for passage in each for text in dict.fromkeys(sentences(passage.text))]
     analysis = _english()
@@ -90,6 +90,6 @@ def _scores(texts: Sequence[Mapping[str, int]], sought: Iterable[str]) -> list[f
 
 
 def term_score(rarity: float, count: int, length: int, average_length: float) -> float:
-    """Score a term that a text of this length has so often."""
+    """Return the BM25 score of a term, given its count and the text's length."""
     damping = _K1 * (1 - _B + _B * length / average_length)
     return rarity * count * (_K1 + 1) / (count + damping)

@@ -25,9 +25,9 @@ _WRITER_BYTES = 256 * 2**20  # what tantivy may collect in memory before it writ
 
 
 class Change:
-    """One change of an index, as a context manager: what is not finished never happened.
+    """A change of an index, as a context manager; an unfinished one has no effect.
 
-    `intent` says what is being done: the same intent resumes an interrupted change, any other discards it. With
+    `intent` describes the change: the same intent resumes an interrupted one, any other discards it. With
     `from_scratch` the old content is not carried over.
     """
 
@@ -55,7 +55,7 @@ class Change:
         self.resumed = self._saved = False
 
     def _read_base(self) -> Manifest | None:
-        """Read the manifest of the index that is there, if any; a folder with anything else in it is left alone."""
+        """Read the manifest of the index, if any; refuse a folder of anything else."""
         if self._versions.is_foreign():
             raise CorpusError(f"{self.folder} exists and is no index.", "Choose a new folder for --out.")
         if not self._versions.has_manifest():
@@ -219,7 +219,7 @@ class Change:
             raise IndexUnavailable(f"The ledger of the index {self.folder} cannot be used: {error}.", remedy) from error
 
     def _abandon(self) -> None:
-        """Close the files after an error; a change without a checkpoint leaves nothing behind."""
+        """Close the files after an error; remove a change without a checkpoint."""
         with suppress(AttributeError, CorpusError, sqlite3.Error):  # not opened yet, or closed already
             self.ledger.close()
         with suppress(AttributeError, CorpusError, RuntimeError):
