@@ -44,7 +44,7 @@ def build(
     ],
     data: Annotated[list[Path], Option(help="Train questions; several times for several files.")],
     out: Annotated[Path, Option(help="The file to write (JSON Lines; a JSON list for LLaMA-Factory).")],
-    exclude: Exclude = [],  # noqa: B006 - typer copies it
+    exclude: Exclude = [],
     any_split: Annotated[
         bool, Option("--any-split", help="Take rows of any split; --exclude or --half must name what is measured on.")
     ] = False,
@@ -82,7 +82,7 @@ def build(
             help="hop, sampled, if, gold, relevance, lsr: the index to search, or 'sample'; hop and sampled take "
             "several, by data set.",
         ),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
     rerank: options.Rerank = "",
     k: Annotated[
@@ -94,7 +94,7 @@ def build(
     titles: Annotated[
         bool, Option("--titles", help="gold, relevance: show titles, for methods with --set titles=on.")
     ] = False,
-    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],
     linked: Annotated[
         bool,
         Option("--linked", help="decompose: also chains of sub-questions, for ra_isf with --set link_siblings=on."),
@@ -272,7 +272,7 @@ def skr(
     with_documents: Annotated[Path, Argument(help="The folder of a run with them: iter_retgen, rounds=1.")],
     out: Annotated[Path, Option(help="The file to write (JSON Lines).")],
     metric: Annotated[str, Option(help="The score that says which answer is better.")] = "em",
-    exclude: Exclude = [],  # noqa: B006 - typer copies it
+    exclude: Exclude = [],
     allow_evaluation_questions: Annotated[
         bool, Option("--allow-evaluation-questions", help="Label evaluation questions, too; every row says so.")
     ] = False,

@@ -196,11 +196,11 @@ def evaluate(
     out: Annotated[Path, Option(help="The folder of all runs; the same command goes on with it.")],
     adapter: Annotated[
         list[Path], Option(metavar="FOLDER", help="An adapter of hoptree align train; several times for several.")
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     data: Annotated[
         Path | None, Option(help="The folder that the files' paths are relative to.  [default: theirs]")
     ] = None,
-    only: Only = [],  # noqa: B006 - typer copies it
+    only: Only = [],
     limit: Limit = None,
     judge: Judge = "",
     at_once: AtOnce = 1,

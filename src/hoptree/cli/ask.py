@@ -37,9 +37,9 @@ def ask(
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
     rerank: options.Rerank = "",
     model: options.Model = "",
-    roles: options.Roles = [],  # noqa: B006 - nobody changes it
+    roles: options.Roles = [],
     method: options.MethodName = DEFAULT_METHOD,
-    settings: options.Settings = [],  # noqa: B006 - nobody changes it
+    settings: options.Settings = [],
     prompts: options.Prompts = None,
     budget: Annotated[
         str,

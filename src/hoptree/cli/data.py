@@ -113,7 +113,7 @@ def get(
     sources: Annotated[
         list[Path],
         Option("--from", metavar="PATH", help="Your download: a file, folder, .zip, .tar or .tgz; repeat for several."),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     url: Annotated[
         str, Option(metavar="URL", help="Another address of the same file; under its own name it must have its digest.")
     ] = "",
@@ -177,7 +177,7 @@ def sample(
     count: Annotated[int, Option(min=0, help="So many of all questions.")] = 0,
     of: Annotated[
         list[str], Option("--of", metavar="TYPE=N", help="So many of a type, or of '2 hops'; repeat for several.")
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     paper: Annotated[str, Option(help="What a paper draws of this data set: taikc, treeqa, ra-isf-training, …")] = "",
     seed: Annotated[int, Option(help="Another number draws others.")] = 0,
     as_json: AsJson = False,

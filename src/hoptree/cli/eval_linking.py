@@ -42,7 +42,7 @@ def eval_linking(
     ] = "",
     relations: Annotated[
         list[str], Option(metavar="words|dense|llm", help="How relations are ranked; several times for several ways.")
-    ] = ["words"],  # noqa: B006 - typer copies it
+    ] = ["words"],
     among: Annotated[
         str, Option(metavar="entity|graph", help="Whose relations are ranked: the entity's, or all of the graph.")
     ] = "entity",

@@ -68,7 +68,7 @@ def load(
     out: Out,
     source: Annotated[str, Option(help="The name under which the facts are kept.  [default: the file's]")] = "",
     form: Annotated[str, Option(help="nt, nq, ttl, tsv or jsonl.  [default: by the file's name]")] = "",
-    language: Languages = [],  # noqa: B006 - typer copies it
+    language: Languages = [],
     append: Annotated[bool, Option("--append", help="Add to a source of this name, do not replace it.")] = False,
     empty: Annotated[bool, Option("--empty", help="Take a file that has no facts, which is an error else.")] = False,
     skip_broken: Annotated[int, Option(min=0, help="Broken lines to pass over before giving up.")] = 100,
@@ -156,7 +156,7 @@ def entity(
     graph: Graph,
     limit: Annotated[int, Option("-n", "--limit", min=1, max=100_000, help="How many facts.")] = 50,
     seconds: Seconds = 10.0,
-    language: Languages = [],  # noqa: B006 - typer copies it
+    language: Languages = [],
     no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:
@@ -222,7 +222,7 @@ def query(
     graph: Graph,
     limit: Annotated[int, Option("-n", "--limit", min=1, max=1_000_000, help="How many rows.")] = 100,
     seconds: Seconds = 30.0,
-    language: Languages = [],  # noqa: B006 - typer copies it
+    language: Languages = [],
     no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:

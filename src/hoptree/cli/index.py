@@ -128,7 +128,7 @@ def build(
     ] = "",
     without_questions: Annotated[
         list[Path], Option(help="Leave out passages that hold a question of this evaluation file.")
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     skip_broken: SkipBroken = 100,
     watch: Watch = False,
     as_json: AsJson = False,
@@ -206,7 +206,7 @@ def remove(
     out: Out,
     what: Annotated[
         list[str], Argument(help="Ids of passages or documents, names or paths of files, or sources of the index.")
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     ids: Annotated[Path | None, Option(help="A file with an id a line.")] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -108,7 +108,7 @@ def boundary(
     data: Annotated[
         list[Path],
         Option(help="Questions with answers, best of one hop; several times. Of an experiment file: its data folder."),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     model: options.Model = "",
     limit: Annotated[int | None, Option(min=1, help="Only the first N of each file.")] = None,
     seed: options.Seed = None,

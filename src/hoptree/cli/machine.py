@@ -192,7 +192,7 @@ _DEMO_QUESTION = "q01"
 def demo(
     every: Annotated[bool, Option("--all", help="Ask all 20 questions and print the score; resumes.")] = False,
     method: options.MethodName = DEFAULT_METHOD,
-    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],
     prompts: options.Prompts = None,
     model: options.Model = "",
     base_url: options.BaseURL = "",

@@ -75,7 +75,7 @@ Costs = Annotated[Path | None, Option(metavar="FILE", help="Figures of hoptree m
 @app.command("list")
 def list_all(
     name: Annotated[str | None, Argument(help="Only this one, as show does.")] = None,
-    model: Models = [],  # noqa: B006 - typer copies it
+    model: Models = [],
     costs: Costs = None,
     prompts: Prompts = None,
     as_json: AsJson = False,
@@ -98,7 +98,7 @@ def list_all(
 @app.command()
 def show(
     name: Annotated[str, Argument(help="A method; hoptree methods lists them.")],
-    model: Models = [],  # noqa: B006 - typer copies it
+    model: Models = [],
     costs: Costs = None,
     prompts: Prompts = None,
     as_json: AsJson = False,

@@ -55,9 +55,9 @@ def paper(
     judge: Annotated[
         list[str],
         Option(metavar="MODEL", help="Who judges where the paper judges; several times for TAIKC's Table 7."),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     limit: Annotated[int | None, Option(min=1, help="Only N questions of each data set, for a rehearsal.")] = None,
-    only: options.Only = [],  # noqa: B006 - typer copies it
+    only: options.Only = [],
     corpus: Annotated[
         str | None, Option(help="An index, in the place of the data sets' own; wikipedia=INDEX of that alone.")
     ] = None,

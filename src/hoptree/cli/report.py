@@ -78,7 +78,7 @@ def _as_dict(groups: list[DataGroup], tables: list[Table]) -> dict[str, Any]:
 
 def compare(
     runs: Annotated[list[Path], Argument(help="Folders of two or more runs over the same questions.")],
-    metric: Annotated[list[str], Option(help="Scores to compare.")] = ["em", "f1"],  # noqa: B006 - typer copies it
+    metric: Annotated[list[str], Option(help="Scores to compare.")] = ["em", "f1"],
     common_only: Annotated[
         bool, Option(help="Compare over the questions all runs have finished, though some lack others.")
     ] = False,

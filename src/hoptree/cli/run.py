@@ -112,15 +112,15 @@ def run(
         str | None,
         Option(help="An index, 'sample' or an address; of an experiment for all, with wikipedia=INDEX for that alone."),
     ] = None,
-    only: options.Only = [],  # noqa: B006 - typer copies it
+    only: options.Only = [],
     graph: options.Graph = None,
     retriever: Annotated[str, Option(help=f"{options.RETRIEVER_HELP}  [default: {DEFAULT_RETRIEVER}]")] = "",
     rerank: options.Rerank = "",
     encoder: options.Encoder = "",
     model: options.Model = "",
-    roles: options.Roles = [],  # noqa: B006 - typer copies it
+    roles: options.Roles = [],
     method: Annotated[str, Option(help=f"hoptree methods lists them.  [default: {DEFAULT_METHOD}]")] = "",
-    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],
     prompts: options.Prompts = None,
     limit: options.Limit = None,
     seed: options.Seed = None,

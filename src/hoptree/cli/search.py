@@ -44,7 +44,7 @@ def search(
     where: Annotated[
         list[str],
         Option(metavar="NAME=VALUE", help="Only passages with this metadata; document and title are names, too."),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     explain: Annotated[bool, Option("--explain", help="Show the score of each stage.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -128,7 +128,7 @@ def eval_retrieval(
     ],
     retriever: Annotated[
         list[str], Option(help="bm25, linked, dense, hybrid or hippo; give several to see them side by side.")
-    ] = ["bm25"],  # noqa: B006 - typer copies it
+    ] = ["bm25"],
     rerank: options.Rerank = "",
     compare: Annotated[
         str, Option(metavar="RETRIEVER", help="Test the difference in recall@5 to this one, without --rerank.")

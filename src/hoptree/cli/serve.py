@@ -36,10 +36,10 @@ def serve(
             envvar="HOPTREE_MODEL",
             help="A model clients may choose; the first is the default.  [default: the embedded model]",
         ),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     base_urls: Annotated[
         list[str], Option("--base-url", metavar="[NAME=]URL", help="Of the openai/… models, or of one by its name.")
-    ] = [],  # noqa: B006
+    ] = [],
     corpora: Annotated[
         list[str],
         Option(
@@ -47,7 +47,7 @@ def serve(
             metavar="[NAME=]WHERE",
             help="An index or address clients may ask about; the first is the default.  [default: sample]",
         ),
-    ] = [],  # noqa: B006
+    ] = [],
     corpora_folder: Annotated[
         Path | None,
         Option(
@@ -59,16 +59,16 @@ def serve(
     ] = None,
     graphs: Annotated[
         list[str], Option("--graph", metavar="NAME=WHERE", help="A knowledge graph clients may ask.")
-    ] = [],  # noqa: B006
+    ] = [],
     rerankers: Annotated[
         list[str], Option("--rerank", metavar="NAME=SPEC", help="A reranker clients may choose.")
-    ] = [],  # noqa: B006
+    ] = [],
     runs: Annotated[Path | None, Option(metavar="DIR", help="Evaluation runs to browse.")] = None,
     method: Annotated[str, Option(envvar="HOPTREE_METHOD", help="The default method.")] = DEFAULT_METHOD,
     retriever: Annotated[str, Option(envvar="HOPTREE_RETRIEVER", help="The default retriever.")] = DEFAULT_RETRIEVER,
     settings: Annotated[
         list[str], Option("--set", metavar="METHOD.KEY=VALUE", help="An option of a method that clients cannot change.")
-    ] = [],  # noqa: B006
+    ] = [],
     prompts: options.Prompts = None,
     host: Annotated[str, Option(help="The address to listen on; any but this machine's own needs --keys.")] = (
         "127.0.0.1"
@@ -80,10 +80,10 @@ def serve(
     ] = "",
     hosts: Annotated[
         list[str], Option("--allow-host", metavar="NAME", help="A further name the server is reached by.")
-    ] = [],  # noqa: B006
+    ] = [],
     origins: Annotated[
         list[str], Option("--allow-origin", metavar="URL", help="A web page elsewhere whose scripts may ask (CORS).")
-    ] = [],  # noqa: B006
+    ] = [],
     journal: Annotated[Path | None, Option(metavar="FILE", help="Where questions go that a stop cuts off.")] = None,
     workers: Annotated[
         int,
@@ -288,9 +288,9 @@ def mcp(
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
     rerank: options.Rerank = "",
     model: options.Model = "",
-    roles: options.Roles = [],  # noqa: B006 - typer copies it
+    roles: options.Roles = [],
     method: Annotated[str, Option(help="How questions are answered; hoptree methods lists them.")] = DEFAULT_METHOD,
-    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],
     prompts: options.Prompts = None,
     budget: options.QuestionBudget = "",
     prices: options.PricesText = "",

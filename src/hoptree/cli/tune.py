@@ -37,7 +37,7 @@ def tune(
             metavar="OPTION=VALUES",
             help="Values to try: 1,2,5 or START:END:STEP, the end included. Several times for combinations.",
         ),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     method: Annotated[str, Option(help="hoptree methods lists them and their options.")] = DEFAULT_METHOD,
     corpus: Annotated[
         str | None, Option(help="An index made by hoptree index, 'sample', or an engine's address.")
@@ -46,8 +46,8 @@ def tune(
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
     rerank: options.Rerank = "",
     model: options.Model = "",
-    roles: options.Roles = [],  # noqa: B006 - typer copies it
-    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    roles: options.Roles = [],
+    settings: options.Settings = [],
     questions: Annotated[
         str, Option(metavar="FIRST-LAST", help="Only these questions of the file, counted from 1: 251-350.")
     ] = "",

@@ -201,7 +201,7 @@ class Change:
                 self.store.bulk_load(b"".join(batch), ox.RdfFormat.N_QUADS)
                 self.written += len(batch)
 
-    def count(self, source: str, broken: int) -> Source:
+    def count(self, source: str, broken: int) -> None:
         """Count a source's facts by property, and enter it in the manifest."""
         graphs = graph_names_of(self.store, source, self.manifest.base)
         self.store.remove_graph(counts_graph(source))
@@ -217,7 +217,6 @@ class Change:
         counted = Source(source, counts["fact"], counts["label"] + counts["alias"], counts["qualifier"], broken)
         others = tuple(known for known in self.manifest.sources if known.name != source)
         self.manifest = replace(self.manifest, sources=(*others, counted))
-        return counted
 
 
 def _count_predicates(store: ox.Store, graphs: Sequence[GraphName]) -> Iterator[tuple[ox.NamedNode, int]]:

@@ -194,7 +194,7 @@ class SparqlEndpoint:
 
     kind = "sparql"
     remote = True
-    lasts = MAX_AGE_DAYS * 86_400
+    cache_seconds = MAX_AGE_DAYS * 86_400
 
     def __init__(
         self,

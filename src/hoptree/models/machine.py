@@ -21,7 +21,6 @@ from hoptree.models.adapters import packaged_adapter
 from hoptree.models.catalogue import DEFAULT_ENTRY, DEFAULT_NAME, find_entry, is_complete, models_folder
 from hoptree.models.local import available_memory, cpu_flags
 
-_MIN_PYTHON = (3, 11)
 _CONNECT_TIMEOUT_S = 5.0
 _MAX_MODELS_SHOWN = 5
 # Neither switch touches inference: one fetches a TLS library with git, the other a grammar engine with Rust.
@@ -68,7 +67,7 @@ def examine(environ: Mapping[str, str] | None = None) -> tuple[Check, ...]:
     """Run all checks that need no model."""
     version = local.library_version()
     return (
-        check_python(sys.version_info[:3]),
+        Check("Python", True, platform.python_version()),
         check_library(version),
         check_features(cpu_flags(), local.library_features() if version else None),
         check_model(DEFAULT_NAME),
@@ -94,14 +93,6 @@ def _is_installed(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # of the package that it is in
         return False
-
-
-def check_python(version: tuple[int, ...]) -> Check:
-    shown = ".".join(map(str, version))
-    if version[:2] >= _MIN_PYTHON:
-        return Check("Python", True, shown)
-    oldest = ".".join(map(str, _MIN_PYTHON))
-    return Check("Python", False, f"{shown} is too old.", f"Install Python {oldest} or newer.")
 
 
 def check_library(version: str) -> Check:

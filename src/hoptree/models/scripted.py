@@ -165,7 +165,7 @@ def _prefix_choice(rule: Rule, request: Request) -> Choice:
     return Choice("", tokens=tokens, hidden=hidden, attended=Attended(text, tuple(w.span() for w in words), weights))
 
 
-def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], float]:
+def _read_script(text: str, path: str) -> tuple[list[Rule], float]:
     """Read a JSON object with `replies` (rules) and an optional `latency` in seconds."""
     try:
         data = json.loads(text)
@@ -188,7 +188,7 @@ def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], floa
             ):
                 if not is_right:
                     raise ValueError(rule_text)
-        return rules, float(data.get("latency", latency))
+        return rules, float(data.get("latency", 0))
     except (ValueError, TypeError, re.error, RecursionError) as error:
         cause = f"The script {path} cannot be used: {error}."
         raise InputError(cause, 'It is {"replies": [{"step": …, "reply": …}]}.') from error

@@ -42,12 +42,12 @@ class Analysis:
         terms = Counter(self._terms(title) * _TITLE_WEIGHT + self._terms(text))
         return Words(terms, Counter(pairs(composed(f"{title} {text}"))))
 
-    def sought(self, query: str) -> Words:
+    def query_words(self, query: str) -> Words:
         """Return the terms of a query, each once, without question words if it has others."""
         terms = self._terms(without_asking(query, self._language)) or self._terms(query)
         return Words(dict.fromkeys(terms, 1), dict.fromkeys(pairs(composed(query)), 1))
 
-    def tells(self, word: str) -> bool:
+    def is_significant(self, word: str) -> bool:
         """Tell whether a word is no stop word."""
         return bool(self._terms(word))
 
@@ -55,10 +55,10 @@ class Analysis:
         return list(self._analyzer.analyze(composed(text)))
 
 
-def bm25(texts: Sequence[Words], sought: Words) -> list[float]:
+def bm25(texts: Sequence[Words], query: Words) -> list[float]:
     """Return the score of each text for a query; 0 if they share no term."""
-    by_terms = _scores([text.terms for text in texts], sought.terms)
-    by_pairs = _scores([text.pairs for text in texts], sought.pairs)
+    by_terms = _scores([text.terms for text in texts], query.terms)
+    by_pairs = _scores([text.pairs for text in texts], query.pairs)
     return [round(terms + pairs, _DECIMALS) for terms, pairs in zip(by_terms, by_pairs, strict=True)]
 
 
@@ -67,7 +67,7 @@ def best_sentences(query: str, passages: Sequence[Passage], *, keep: int) -> tup
     each = {passage.id: passage for passage in passages}.values()
     cut = [replace(passage, text=text) for passage in each for text in dict.fromkeys(sentences(passage.text))]
     analysis = _english()
-    scores = bm25([analysis.words(passage.title, passage.text) for passage in cut], analysis.sought(query))
+    scores = bm25([analysis.words(passage.title, passage.text) for passage in cut], analysis.query_words(query))
     places = sorted(range(len(cut)), key=lambda place: -scores[place])[:keep]
     return tuple(replace(cut[place], score=scores[place]) for place in places)
 
@@ -77,11 +77,11 @@ def _english() -> Analysis:
     return Analysis("english")
 
 
-def _scores(texts: Sequence[Mapping[str, int]], sought: Iterable[str]) -> list[float]:
+def _scores(texts: Sequence[Mapping[str, int]], query: Iterable[str]) -> list[float]:
     lengths = [sum(counts.values()) for counts in texts]
     average = sum(lengths) / (len(texts) or 1) or 1.0
     scores = [0.0] * len(texts)
-    for term in sought:
+    for term in query:
         having = [place for place, counts in enumerate(texts) if term in counts]
         rarity = inverse_document_frequency(len(texts), len(having))
         for place in having:

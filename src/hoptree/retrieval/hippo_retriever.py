@@ -170,7 +170,7 @@ class ByWords:
 
     async def nearest(self, query: str, k: int) -> list[tuple[int, float]]:
         scores: dict[int, float] = defaultdict(float)
-        for term in self._analysis.sought(query).terms:
+        for term in self._analysis.query_words(query).terms:
             having = self._having.get(term, ())
             rarity = inverse_document_frequency(len(self._lengths), len(having))
             for key, count in having:
@@ -222,7 +222,7 @@ class Hippo:
         self._walk = Walk()
         self.identity = f"hippo:{digest}:{nearest.identity}:{self._walk}:({first.identity})"
         self.remote = nearest.remote or first.remote
-        self.tells = frozenset(("facts", "names", "synonyms") if nearest.by_meaning else ("facts", "names"))
+        self.signals = frozenset(("facts", "names", "synonyms") if nearest.by_meaning else ("facts", "names"))
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
         near = await self._nearest.nearest(query, k)

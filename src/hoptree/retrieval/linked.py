@@ -281,7 +281,7 @@ class Linked(BM25):
     def _link_need(self, query: str, starts: Sequence[int]) -> float:
         """Return how much links count: less if one passage covers most of the query."""
         low, high = self._weights.covered
-        terms = self._texts.sought(query)
+        terms = self._texts.query_terms(query)
         rarity = self._texts.rarity(terms)
         total = sum(rarity.values()) or 1.0
         covered = (sum(rarity[term] for term in held) / total for held in self._texts.shared(terms, starts))

@@ -84,7 +84,7 @@ class Features:
         self._views = views = [reader.view(passage) for passage in candidates]
         self._place = {passage.id: place for place, passage in enumerate(candidates)}
         self._folded = f" {folded(query)} "
-        terms = reader.texts.sought(query)
+        terms = reader.texts.query_terms(query)
         rarity = reader.texts.rarity(terms)
         self._total = sum(rarity.values()) or 1.0
         self._weights = np.array([rarity[term] / self._total for term in terms])
@@ -394,9 +394,9 @@ class Features:
 
     def sentences_with(self, texts: Iterable[str]) -> Array:
         """Tell which sentences have any of these texts, or the name of another candidate."""
-        sought = [f" {folded(text)} " for text in texts]
+        wanted = [f" {folded(text)} " for text in texts]
         names = [[f" {name} " for name in view.names] for view in self._views]
-        others = [sum((each for at, each in enumerate(names) if at != owner), sought) for owner in range(len(names))]
+        others = [sum((each for at, each in enumerate(names) if at != owner), wanted) for owner in range(len(names))]
         pairs = [(text, others[owner]) for owner, view in enumerate(self._views) for text in view.folded_sentences]
         return np.array([any(name in text for name in each) for text, each in pairs], dtype=bool)
 

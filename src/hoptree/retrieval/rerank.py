@@ -39,7 +39,7 @@ class Fused:
         parts = ",".join(f"{weight:g}*{each.identity}" for weight, each in zip(weights, retrievers, strict=True))
         self.identity = f"fused:weighted:{_DEPTH}:60:({parts})"  # 60 is obsolete: it keeps cached results valid
         self.remote = any(retriever.remote for retriever in retrievers)
-        self.lasts = min(map(cache_lifetime, retrievers))
+        self.cache_seconds = min(map(cache_lifetime, retrievers))
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0:
@@ -90,7 +90,7 @@ class Distinct:
         self.kind = retriever.kind
         self.identity = f"distinct:{_ALIKE_FROM:g}:({retriever.identity})"
         self.remote = retriever.remote
-        self.lasts = cache_lifetime(retriever)
+        self.cache_seconds = cache_lifetime(retriever)
         self._retriever = retriever
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
@@ -170,7 +170,7 @@ class Reranked:
         self._retriever, self._reranker = retriever, reranker
         self.identity = f"reranked:{_DEPTH}:{reranker.identity}:({retriever.identity})"
         self.remote = retriever.remote or reranker.remote
-        self.lasts = cache_lifetime(retriever)
+        self.cache_seconds = cache_lifetime(retriever)
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0:

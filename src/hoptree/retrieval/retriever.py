@@ -37,10 +37,10 @@ class Retriever(Protocol):
 
 @runtime_checkable
 class FactGuided(Protocol):
-    """A retriever that can start from facts; `tells` names the signals it offers."""
+    """A retriever that can start from facts; `signals` are those it offers."""
 
     @property
-    def tells(self) -> frozenset[str]: ...
+    def signals(self) -> frozenset[str]: ...
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
         """Return the facts nearest to a query, best first; nearness is their confidence."""
@@ -68,13 +68,13 @@ class NameGuided(Protocol):
 def signals_of(retriever: Retriever | None) -> frozenset[str]:
     """Return the signals a retriever offers in addition to passages."""
     # An isinstance check of FactGuided would take far longer, in every search.
-    signals: frozenset[str] = getattr(retriever, "tells", frozenset())
+    signals: frozenset[str] = getattr(retriever, "signals", frozenset())
     return signals
 
 
 def cache_lifetime(source: object) -> float:
-    """Return the seconds that results may be cached: its `lasts`, or for ever."""
-    seconds: float = getattr(source, "lasts", math.inf)
+    """Return the seconds that results may be cached: `cache_seconds`, or for ever."""
+    seconds: float = getattr(source, "cache_seconds", math.inf)
     return seconds
 
 

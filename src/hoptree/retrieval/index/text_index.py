@@ -61,7 +61,7 @@ Stages = tuple[tuple[str, float], ...]
 
 
 class Texts:
-    """Reads a text index; `sought` returns the significant terms of a query.
+    """Reads a text index; `query_terms` returns the significant terms of a query.
 
     `damage` collects errors from checks in the background: it ends the next search.
     """
@@ -84,11 +84,11 @@ class Texts:
         # None may refer to `self`: a cycle would keep the index open until garbage collection.
         foreign = frozenset(self.languages) & frozenset(STEMMED) - {language}
         spoken = lru_cache(_QUERIES_KEPT)(partial(_spoken, language, foreign))
-        sought = lru_cache(_QUERIES_KEPT)(partial(_sought, self._analyzer, language, spoken))
-        self.sought: Callable[[str], tuple[str, ...]] = sought
+        query_terms = lru_cache(_QUERIES_KEPT)(partial(_query_terms, self._analyzer, language, spoken))
+        self.query_terms: Callable[[str], tuple[str, ...]] = query_terms
         term = partial(tantivy.Query.term_query, self._schema, index_option="freq")
         self._term: Callable[[str, str], tantivy.Query] = lru_cache(_TERMS_KEPT)(term)
-        known = partial(_known, lru_cache(_TERMS_KEPT)(partial(_count, self._searcher)), sought, spoken)
+        known = partial(_known, lru_cache(_TERMS_KEPT)(partial(_count, self._searcher)), query_terms, spoken)
         self._words: Callable[[str], Mapping[Word, int]] = lru_cache(_QUERIES_KEPT)(known)
         self._stored: Callable[[int, int], Stored] = lru_cache(_PASSAGES_KEPT)(partial(read_stored, self._searcher))
         self._rarity: Callable[[str], float] = lru_cache(_TERMS_KEPT)(partial(_rarity, self._searcher))
@@ -286,19 +286,19 @@ class Texts:
         known = sorted((cost, word) for word, cost in words.items())
         most = _MAX_SCORED + len(self) // 50
         spent = accumulate(cost for cost, _ in known)
-        sought = sum(count < _MIN_SEARCH_WORDS or cost <= most for count, cost in enumerate(spent))
-        return [word for _, word in known[:sought]], [word for _, word in known[sought:]]
+        rare = sum(count < _MIN_SEARCH_WORDS or cost <= most for count, cost in enumerate(spent))
+        return [word for _, word in known[:rare]], [word for _, word in known[rare:]]
 
-    def _best_by_all(self, sought: Sequence[Word], frequent: Sequence[Word], k: int) -> list[Hit]:
-        """Rank candidates, found by the sought words, by all words.
+    def _best_by_all(self, rare: Sequence[Word], frequent: Sequence[Word], k: int) -> list[Hit]:
+        """Rank the passages that have rare words by all words.
 
-        Frequent words are added to the sought ones until these find enough.
+        Frequent words are added to the rare ones until these find enough.
         """
         wanted = max(_MIN_CANDIDATES + len(self) // 300_000, _CANDIDATES_PER_RESULT * k)
-        while frequent and len(candidates := self._best(self._any(sought), wanted)) < wanted:
-            sought, frequent = [*sought, frequent[0]], frequent[1:]
+        while frequent and len(candidates := self._best(self._any(rare), wanted)) < wanted:
+            rare, frequent = [*rare, frequent[0]], frequent[1:]
         if not frequent:
-            return _first(self._best(self._any(sought), k), k)
+            return _first(self._best(self._any(rare), k), k)
         extra = self._scored(self._any(frequent), self._keys(candidates))
         more = {(at.segment_ord, at.doc): score for score, at in extra}
         both = [(score + more[at.segment_ord, at.doc], at) for score, at in candidates]
@@ -356,7 +356,9 @@ def _spoken(own: str, foreign: Collection[str], query: str) -> str:
     return language if language in foreign else ""
 
 
-def _sought(analyzer: tantivy.TextAnalyzer, language: str, spoken: Callable[[str], str], query: str) -> tuple[str, ...]:
+def _query_terms(
+    analyzer: tantivy.TextAnalyzer, language: str, spoken: Callable[[str], str], query: str
+) -> tuple[str, ...]:
     if foreign := spoken(query):
         words = (word for word in query.split() if word.strip("?¿!.,").lower() not in function_words().get(foreign, ()))
         query = " ".join(word for word in words if foreign_terms(foreign, word)) or query
@@ -368,12 +370,17 @@ def _count(searcher: tantivy.Searcher, word: Word) -> int:
 
 
 def _known(
-    count: Callable[[Word], int], sought: Callable[[str], tuple[str, ...]], spoken: Callable[[str], str], query: str
+    count: Callable[[Word], int],
+    query_terms: Callable[[str], tuple[str, ...]],
+    spoken: Callable[[str], str],
+    query: str,
 ) -> MappingProxyType[Word, int]:
     """Return the words of a query that occur, with their document frequencies."""
     foreign = spoken(query)
     of_pairs = dict.fromkeys((*pairs(composed(query)), *(foreign_terms(foreign, query) if foreign else ())))
-    words: Iterator[Word] = chain((("body", term) for term in sought(query)), (("pairs", pair) for pair in of_pairs))
+    words: Iterator[Word] = chain(
+        (("body", term) for term in query_terms(query)), (("pairs", pair) for pair in of_pairs)
+    )
     return MappingProxyType({word: having for word in words if (having := count(word))})
 
 

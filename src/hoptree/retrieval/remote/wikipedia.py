@@ -88,7 +88,7 @@ class Wikipedia:
 
     kind = "wikipedia"
     remote = True
-    lasts = _LIFETIME_S
+    cache_seconds = _LIFETIME_S
 
     def __init__(self, api: WikiApi) -> None:
         self._api = api
@@ -132,10 +132,10 @@ class Wikipedia:
         if not words:
             return []
         hits = list(await self._api.search(_joined(words, " "), _MAX_HITS))
-        telling = [word for word in words if self._analysis.tells(word)]
-        if len(hits) < _MIN_PAGES and len(telling) > 1:
+        significant = [word for word in words if self._analysis.is_significant(word)]
+        if len(hits) < _MIN_PAGES and len(significant) > 1:
             known = {hit.title for hit in hits}
-            more = await self._api.search(_joined(telling, " OR "), _MAX_HITS)
+            more = await self._api.search(_joined(significant, " OR "), _MAX_HITS)
             hits += [hit for hit in more if hit.title not in known]
         return hits
 
@@ -167,7 +167,7 @@ class Wikipedia:
 
     def _best(self, query: str, pages: Sequence[_CutPage]) -> list[Passage]:
         passages = [passage for page in pages for passage in page.passages]
-        scores = bm25([words for page in pages for words in page.words], self._analysis.sought(query))
+        scores = bm25([words for page in pages for words in page.words], self._analysis.query_words(query))
         scored = [
             replace(passage, score=score, stages=(("bm25", score),))
             for passage, score in zip(passages, scores, strict=True)
