@@ -371,7 +371,7 @@ class Relik:
         self.name = f"relik:{where}"
         module = _import_package("relik")
         try:
-            with contextlib.redirect_stdout(sys.stderr):  # it prints a banner, where figures should stand alone
+            with contextlib.redirect_stdout(sys.stderr):  # it prints a banner, which would mix with our output
                 self._model: Any = module.Relik.from_pretrained(where)
         except Exception as error:  # the package and the hub raise whatever they meet
             remedy = "Give a folder with a ReLiK pipeline for entity linking, or its name on the hub."

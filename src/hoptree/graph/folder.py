@@ -291,7 +291,7 @@ def _finish(versions: VersionedFolder, change: Change) -> None:
     part = versions.part(number)
     if change.written >= _COMPACT_FROM_TRIPLES:
         change.store.optimize()
-    change.store.flush()  # what is only in the log would not be copied by the next change
+    change.store.flush()  # the next change would not copy what is only in the log
     triples = len(change.store)
     change.close()
     sums = Checksums.write(part, without=("LOG", "LOCK", "IDENTITY"))

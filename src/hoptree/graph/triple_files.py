@@ -261,7 +261,7 @@ _POSITION = re.compile(r"^(?:Parser )?error at (?:line )?\d+.*?: ", re.IGNORECAS
 def read_ntriples(
     lines: Iterable[Line], name: str, broken: BrokenPlaces, *, quads: bool = False, scope: str = ""
 ) -> Iterator[Triple]:
-    """Yield triples of N-Triples or N-Quads; `scope` tells blank nodes of files apart."""
+    """Yield triples of N-Triples or N-Quads; blank nodes belong to `scope`."""
     form, scope = ox.RdfFormat.N_QUADS if quads else ox.RdfFormat.N_TRIPLES, scope or name
     unread = iter(lines)
     while block := list(islice(unread, _LINES_PER_BLOCK)):

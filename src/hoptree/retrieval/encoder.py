@@ -36,7 +36,7 @@ _SAMPLE_BYTES = 2**20
 
 
 class Encoder(Protocol):
-    """Turns texts into rows of unit length, each independent of the texts beside it.
+    """Turns texts into rows of unit length, each independent of the other texts.
 
     `identity` is what determines the rows: the name, the digest of the weights or the endpoint, and the prefixes.
     `remote` says that texts leave the machine.
@@ -231,7 +231,7 @@ def open_encoder(spec: str) -> Encoder:
 
 
 def check_encoder(spec: str) -> None:
-    """Raise an error for a name that stands for no encoder, without opening it."""
+    """Raise an error for a name of no encoder, without opening it."""
     _parse(spec)
 
 

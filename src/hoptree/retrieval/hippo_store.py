@@ -131,12 +131,10 @@ class FactStore(SqliteFile):
         self._db.executemany("insert or ignore into compared values (?)", ((phrase,) for phrase in phrases))
 
     def forget_phrases(self, phrases: Collection[int]) -> None:
-        for phrase in phrases:
-            self._db.execute("delete from synonyms where one = ?", (phrase,))
-            self._db.execute("delete from compared where phrase = ?", (phrase,))
         forgotten = set(phrases)
-        pairs = [pair[:2] for pair in self.synonyms() if pair[1] in forgotten] if forgotten else []
+        pairs = [pair[:2] for pair in self.synonyms() if not forgotten.isdisjoint(pair[:2])] if forgotten else []
         self._db.executemany("delete from synonyms where one = ? and other = ?", pairs)
+        self._db.executemany("delete from compared where phrase = ?", ((phrase,) for phrase in forgotten))
 
     def forget_synonyms(self) -> None:
         self._db.execute("delete from synonyms")

@@ -90,7 +90,7 @@ class LinkWeights:
 
     seeds: int = 5  # passages BM25 ranks first, from which links are followed
     named: float = 0.7  # a passage whose name is in the question
-    rare_named: float = 0.3  # discount of such a name by how many passages mention it (a factor of the logarithm)
+    rare_named: float = 0.3  # discount of that by the number of passages that mention it (a factor of the logarithm)
     link: float = 1.2  # a passage whose name a seed mentions
     reference: float = 1.2  # a passage that a seed points to
     back: float = 0.2  # a passage that mentions a seed's name
@@ -388,7 +388,7 @@ def _names_in(query: str, links: Links) -> list[str]:
     words = list(_WORD.finditer(query))
     folds = [word[0].casefold() for word in words]
     joined = " ".join(folds)
-    ends = list(accumulate(len(word) + 1 for word in folds))  # each with the space behind it
+    ends = list(accumulate(len(word) + 1 for word in folds))  # including the space after each
     names: list[str] = []
     at = begins = 0
     while at < len(words):

@@ -312,7 +312,7 @@ def find_copies(ranked: Sequence[Passage], query: str, most: int) -> set[int]:
 
 
 def _may_repeat(passage: Passage, other: Passage) -> bool:
-    """Tell whether both are pieces of files, and of different ones."""
+    """Tell whether both are pieces of files, of two different ones."""
     if passage.id == passage.document or other.id == other.document:
         return False
     return passage.document.partition("#")[0] != other.document.partition("#")[0]

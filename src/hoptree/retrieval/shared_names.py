@@ -36,7 +36,7 @@ class SharedNames:
             [at for at, text in enumerate(views[holder].folded_sentences) if name in text] for name, holder in elements
         ]
         first = starts.tolist()
-        # A sentence after the last one stands at the end of each list, so that none is empty.
+        # Each list ends with the number of an additional, empty sentence, so that none is empty.
         sentences = [
             [*(first[pair[1]] + at for at in places), -1] for pair, places in zip(elements, within, strict=True)
         ]

@@ -223,7 +223,7 @@ class VectorWriter:
 
     @classmethod
     def open(cls, folder: Path) -> VectorWriter:
-        """Open a writer that goes on with what a folder holds."""
+        """Open a writer for the vectors of a folder."""
         header, base, stored = open_files(folder)
         newer = new_index(header)
         if stored is not None:
@@ -238,7 +238,7 @@ class VectorWriter:
                 return cls.open(folder)
             except CorpusError:
                 shutil.rmtree(folder)
-        if not encoder.dimensions:  # an endpoint tells only with its first answer
+        if not encoder.dimensions:  # an endpoint's are unknown before its first answer
             await encoder.encode(["dimensions"], role="passage")
         return cls.create(folder, encoder.dimensions, expected=expected)
 

@@ -45,7 +45,7 @@ class Change:
         self._from_scratch = from_scratch
         try:
             if self._read_base() is None and not from_scratch:
-                read_manifest(self.folder)  # raises the error that says what is there instead
+                read_manifest(self.folder)  # its error names what the folder is instead
         except PermissionError as error:
             raise CorpusError(f"{folder} may not be used by you: {error.strerror}.", ALLOW) from error
         self._settings, self._encoder = settings, encoder
@@ -96,7 +96,7 @@ class Change:
         part, complete = self._versions.part(self._number), self._versions.generation(self._number)
         if complete.exists() and not part.exists() and self._versions.owns(complete):
             complete.rename(part)  # left by a run that was killed just before it wrote the manifest
-        # Before `self.part` is set: what is not resumed is deleted if the run is stopped.
+        # Before `self.part` is set: from then on a stopped run deletes what is not resumed.
         self.resumed = _read_intent(part) == self._intent
         self.part = part
         if not self.resumed:
@@ -125,7 +125,7 @@ class Change:
             return
         index = Index(self.folder)
         redone = {"encode": "vectors", "facts": "facts"}.get(str(self._intent.get("what")), "")
-        index.verify_all(without=f"{redone}/")  # what is damaged or missing would be taken for sound from then on
+        index.verify_all(without=f"{redone}/")  # checksums of the copy would hide damage
         old = index.generation
         left_out = "" if not redone or index.is_sound(f"{redone}/") else redone
         for path in sorted(old.rglob("*")):

@@ -33,7 +33,7 @@ _CHECKED_AT_ONCE_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How an index is made; what is added later is made the same way."""
+    """How an index is made, and everything that is added later."""
 
     language: str = "english"
     links: bool = True

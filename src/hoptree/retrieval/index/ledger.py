@@ -215,7 +215,7 @@ class Ledger(SqliteFile):
             # Made only when it is needed: keeping it up to date would slow down every build.
             self._db.execute("create index if not exists passages_of_file on passages (file)")
 
-    # Files: one that is read again gets a new id, so that what is left under the old one is what vanished from it
+    # Files: one that is read again gets a new id; passages left under the old id have vanished from it
 
     def file(self, source: str, name: str, *, complete: bool = True) -> FileState | None:
         row = self._db.execute(
@@ -240,7 +240,7 @@ class Ledger(SqliteFile):
         self._db.execute("update files set complete = 1 where id = ?", (file,))
 
     def break_off(self, file: int, before: Iterable[int]) -> None:
-        """Restore what a file that could not be read to its end held before.
+        """Give a file that could not be read to its end its former passages.
 
         It is read again next time.
         """

@@ -60,7 +60,7 @@ def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
     """
     tell = on_progress or (lambda progress: None)
     try:
-        _check_files(index, tell)  # first: what is damaged is not read
+        _check_files(index, tell)  # first, to read no damaged file
         check_parts(index)
         with closing(index.ledger()) as ledger:
             ledger.check()

@@ -15,7 +15,7 @@ from hoptree.core.http_client import HttpClient, key_header
 from hoptree.core.values import Passage
 from hoptree.retrieval.remote import Address, batches, best_with_ties, metadata_pairs, shortened, without_surrogates
 
-MAX_HITS = 10_000  # what an index gives at once unless its settings say otherwise (index.max_result_window)
+MAX_HITS = 10_000  # of one search, by default (index.max_result_window)
 _MAX_QUERY_WORDS = 500  # distinct: in two fields each, just under the 1,024 clauses that older engines allow
 _MAX_BODY_BYTES = 64 * 2**20
 _DEFAULTS = {"id": "", "title": "title", "text": "text", "metadata": "metadata", "tls": "0", "api": "elasticsearch"}
@@ -23,7 +23,7 @@ _MAX_ATTEMPTS = 6
 _RETRY_PAUSE_S = 0.5
 _MAX_REASONS = 3
 
-Row = tuple[str, bytes]  # a passage's id, and the two lines that stand for it in a bulk request
+Row = tuple[str, bytes]  # a passage's id, and its two lines in a bulk request
 
 
 class Elasticsearch:
