@@ -187,7 +187,7 @@ class Names:
     async def label(self, identifier: str) -> str:
         return identifier
 
-    async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
+    async def properties(self) -> tuple[Property, ...]:
         return ()
 
     async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = 10) -> Table:

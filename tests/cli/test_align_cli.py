@@ -117,7 +117,7 @@ def test_questions_that_failed_end_in_1_and_a_sentence(here: Path) -> None:
     (here / "m.json").write_text(json.dumps({"replies": replies}), encoding="utf-8")
     printed = align(here)
     assert printed.exit_code == 1 and "left out: 1 not answered by the model" in printed.output
-    assert "1 question was not answered" in printed.stderr and "asks it again" in printed.stderr
+    assert "1 question was not answered" in printed.stderr and "asks again" in printed.stderr
 
 
 def test_a_file_named_for_evaluation_is_refused_whatever_its_rows_say(here: Path) -> None:

@@ -130,7 +130,12 @@ def test_settings_that_no_question_could_be_asked_with_are_refused(
 
 @pytest.mark.parametrize(
     ("name", "purpose"),
-    [("chat", "Ask on and on"), ("ask", "Answer a question"), ("config", "Show the settings"), ("doctor", "Say what")],
+    [
+        ("chat", "Hold a conversation"),
+        ("ask", "Answer a question"),
+        ("config", "Show the settings"),
+        ("doctor", "Find what"),
+    ],
 )
 def test_help_has_the_name_and_the_purpose_of_what_was_typed(home: Path, name: str, purpose: str) -> None:
     done = hoptree(home, name, "--help")

@@ -89,7 +89,7 @@ def test_what_cannot_be_judged_is_refused(home: Path) -> None:
 def test_a_run_comes_out_again(home: Path) -> None:
     done = hoptree(home, "eval", "reproduce", "run")
     assert done.returncode == 0, done.stderr
-    assert "everything it rests on is the same" in done.stdout
+    assert "everything that it depends on is the same" in done.stdout
     assert done.stdout.splitlines()[-1] == "reproduced: 12 of 12 answers identical, F1 50.0 against 50.0"
     assert (home / "run-again" / "run.json").exists()
 
@@ -98,7 +98,7 @@ def test_a_run_that_does_not_come_out_again_leaves_with_1(home: Path) -> None:
     script(home, "model.json", {"reply": "nothing"})
     done = hoptree(home, "eval", "reproduce", "run", "--out", "again")
     assert done.returncode == 1 and not done.stderr
-    assert "not the same any more: model was scripted:" in done.stdout
+    assert "changed: model was scripted:" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("not reproduced: 0 of 12 answers identical, F1 0.0 against 50.0")
     told = json.loads(hoptree(home, "eval", "reproduce", "run", "--out", "third", "--json").stdout)
     assert told["reproduced"] is False and len(told["unlike"]) == 12

@@ -161,4 +161,4 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing(here: Path, given: tu
 
 def test_help_teaches(here: Path) -> None:
     code, out, _ = hoptree(here, "eval", "tune", "--help")
-    assert code == 0 and "--vary alpha=1.0,1.5,2.0" in out and "only that is a result" in " ".join(out.split())
+    assert code == 0 and "--vary alpha=1.0,1.5,2.0" in out and "are a result" in " ".join(out.split())

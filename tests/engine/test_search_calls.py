@@ -176,7 +176,7 @@ def test_what_a_changing_source_said_counts_for_as_long_as_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finder, lasting = Finder(), Finder(identity="fake:2")
-    finder.lasts = 100.0  # type: ignore[attr-defined]
+    finder.cache_seconds = 100.0  # type: ignore[attr-defined]
     now = [1_000.0]
     monkeypatch.setattr("hoptree.engine.calls.time.time", lambda: now[0])
 
@@ -198,7 +198,7 @@ def test_what_a_changing_source_said_counts_for_as_long_as_it_says(
 
 def test_what_is_put_on_top_of_a_changing_source_changes_with_it() -> None:
     finder, fixed = Finder(), Finder(identity="fake:2")
-    finder.lasts = 100.0  # type: ignore[attr-defined]
+    finder.cache_seconds = 100.0  # type: ignore[attr-defined]
     assert cache_lifetime(finder) == cache_lifetime(Distinct(finder)) == 100
     assert cache_lifetime(Fused([fixed, finder], [1, 1])) == 100
     assert cache_lifetime(fixed) == cache_lifetime(Distinct(fixed)) == math.inf

@@ -110,7 +110,7 @@ def test_bad_input_is_one_sentence(home: Path) -> None:
 def test_failed_passages_are_named_and_the_exit_code_says_so(home: Path) -> None:
     script(home / "model.json", {"contains": "Number7\n", "fault": "401"})
     done = extract(home)
-    refused(done, "1 passage could not be read. The same command tries it again", code=1)
+    refused(done, "1 passage could not be read. The same command tries again", code=1)
     assert "failed    p7: The script says 401." in done.stdout
     data = json.loads(extract(home, "--json").stdout)
     assert [one["passage"] for one in data["failed"]] == ["p7"]

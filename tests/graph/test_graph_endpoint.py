@@ -239,13 +239,13 @@ def test_an_endpoint_that_takes_too_long_is_given_up() -> None:
     ("answer", "error", "words"),
     [
         ((200, {}, b"<html>Sorry</html>"), UnusableReply, "a web page instead of JSON"),
-        ((200, {}, b'{"head": {}}'), UnusableReply, "something else than SPARQL results"),
+        ((200, {}, b'{"head": {}}'), UnusableReply, "something other than SPARQL results"),
         (
             (200, {}, b'{"head": {"vars": ["s"]}, "results": {"bindings": [{"s": {}}]}}'),
             UnusableReply,
-            "something else",
+            "something other",
         ),
-        ((200, {}, b"[1]"), UnusableReply, "something else than SPARQL results"),
+        ((200, {}, b"[1]"), UnusableReply, "something other than SPARQL results"),
         ((502, {}, b"<html>bad gateway</html>"), EndpointError, "HTTP 502"),
         ((500, {}, b"java.util.concurrent.TimeoutException"), QueryTooLong, "did not finish"),
         ((200, {}, b'{"head": {"vars": [java.util.concurrent.TimeoutException'), QueryTooLong, "did not finish"),

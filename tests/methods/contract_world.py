@@ -146,7 +146,7 @@ LIKELY = (*_ANYWHERE, *dict.fromkeys(reply for replies in SUITED.values() for re
 class Library(Pages):
     """The passages, which can also be searched for by what they state."""
 
-    tells = frozenset(("facts", "synonyms"))
+    signals = frozenset(("facts", "synonyms"))
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
         ids = [passage.id for passage in self.passages]

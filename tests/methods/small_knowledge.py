@@ -43,7 +43,7 @@ class SmallGraph:
     async def entity(self, identifier: str) -> Entity | None:
         return self.known.get(identifier)
 
-    async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
+    async def properties(self) -> tuple[Property, ...]:
         return ()
 
     async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = 10) -> Table:

@@ -32,7 +32,7 @@ TEXTS = [f"{fact.subject} {fact.relation} {fact.object}" for fact in FACTS]
 class Facts(Shelf):
     """A shelf that knows facts, and remembers which ones a search went out from."""
 
-    tells = frozenset(("facts", "synonyms"))
+    signals = frozenset(("facts", "synonyms"))
 
     def __init__(self, facts: Sequence[Fact] = FACTS, *passages: Passage) -> None:
         super().__init__(*(passages or (FILM, MAN, PORT)))
@@ -77,7 +77,7 @@ def test_the_facts_that_the_model_keeps_are_where_the_search_goes_out_from() -> 
 class Names(Facts):
     """A shelf that can also be searched by names."""
 
-    tells = frozenset(("facts", "names", "synonyms"))
+    signals = frozenset(("facts", "names", "synonyms"))
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ def test_a_corpus_without_facts_is_searched_as_it_is_with_a_warning() -> None:
 class Words(Facts):
     """Facts that are found by their words alone."""
 
-    tells = frozenset(("facts",))
+    signals = frozenset(("facts",))
 
 
 @pytest.mark.parametrize("method", ["hipporag", "hipporag_ircot"])

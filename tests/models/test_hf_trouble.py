@@ -325,7 +325,7 @@ def test_no_numbers_in_one_row_fail_one_question_of_a_run(
     prepared(poisoned)
     code, rows = run(data, own, tmp_path / "out")
     assert code == 0 and [rows[name]["error"] for name in sorted(rows)] == ["", "EndpointError", "", ""]
-    assert "no numbers" in rows["q1"]["error_message"] and "dtype" in rows["q1"]["error_message"]
+    assert "not finite" in rows["q1"]["error_message"] and "dtype" in rows["q1"]["error_message"]
     assert all(rows[name]["answer"] == expected[name]["answer"] for name in ("q0", "q2", "q3"))
     monkeypatch.undo()
     code, rows = run(data, own, tmp_path / "out", "--retry-failed", "--anyway")
@@ -356,7 +356,7 @@ def test_signals_that_are_no_numbers_are_an_error_and_not_told(
         {"signals": frozenset({"attention"})},
         {"attention_of": ((8, 9),)},
     ):
-        with pytest.raises(EndpointError, match="no numbers"):
+        with pytest.raises(EndpointError, match="not finite"):
             ask(model, ending(model, **asked))
     told = ask(model, ending(model, signals=frozenset({"entropy"}))).choices[0]
     assert all(token.entropy is not None and math.isfinite(token.entropy) for token in told.tokens)

@@ -13,12 +13,6 @@ from hoptree.models.catalogue import CATALOGUE
 ARM = frozenset({"fp", "asimd", "asimddp"})
 
 
-def test_python() -> None:
-    assert machine.check_python((3, 11, 7)).ok
-    old = machine.check_python((3, 9, 1))
-    assert old.ok is False and "3.11" in old.remedy
-
-
 def test_a_build_without_dot_products_is_found_on_a_processor_with_them() -> None:
     check = machine.check_features(ARM, frozenset({"NEON", "ARM_FMA"}))
     assert check.ok is False

@@ -28,7 +28,7 @@ def test_scores_are_those_of_an_index(query: str, tmp_path: Path) -> None:
     index_passages(PASSAGES, tmp_path / "index")
     expected = {one.id: one.score for one in BM25(Index(tmp_path / "index")).search_now(query, 10)}
     analysis = Analysis("english")
-    scores = bm25([analysis.words(one.title, one.text) for one in PASSAGES], analysis.sought(query))
+    scores = bm25([analysis.words(one.title, one.text) for one in PASSAGES], analysis.query_words(query))
     found = {passage.id: score for passage, score in zip(PASSAGES, scores, strict=True) if score}
     assert found == pytest.approx(expected, rel=0.02)
 

@@ -45,7 +45,7 @@ def test_e5_models_get_their_prefixes_and_others_none() -> None:
         ("onnx/nowhere", "no folder nowhere"),
         ("static/nowhere", "has no model.safetensors"),
         ("onnx/x?temperature=1", "no setting 'temperature'"),
-        ("onnx/x?query", "no settings"),
+        ("onnx/x?query", "not a setting"),
     ],
 )
 def test_a_name_that_stands_for_nothing_is_refused_with_what_to_write(spec: str, said: str) -> None:

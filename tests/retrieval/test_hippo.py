@@ -110,7 +110,7 @@ def test_a_query_that_no_fact_is_near_to_is_ranked_by_the_texts(known: Path) -> 
 
 def test_a_search_goes_out_from_the_facts_it_is_given(known: Path) -> None:
     retriever = open_retriever(known, "hippo")
-    assert isinstance(retriever, FactGuided) and retriever.tells == {"facts", "names"}
+    assert isinstance(retriever, FactGuided) and retriever.signals == {"facts", "names"}
     chosen = retriever.guided([Fact("quay", "keeps", "ships", 0.7)])
     assert searched(chosen, ASKED)[0].id == "port"
     none = retriever.guided([])
@@ -303,7 +303,7 @@ def test_vectors_find_facts_and_synonyms(tmp_path: Path, monkeypatch: pytest.Mon
     assert encoded == ["moon [UNK] moon"], "only what is new is encoded"
     retriever = open_retriever(index, "hippo")
     assert isinstance(retriever, FactGuided)
-    assert retriever.tells == {"facts", "names", "synonyms"}
+    assert retriever.signals == {"facts", "names", "synonyms"}
     (fact,) = asyncio.run(retriever.facts_near("water", k=1))
     assert (fact.subject, fact.passage_id) == ("king", "p1") and 0.6 < fact.confidence < 0.8
     reached = {p.id: p.score for p in searched(retriever.guided([fact]), "river", k=9)}

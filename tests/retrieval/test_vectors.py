@@ -267,7 +267,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     writer = VectorWriter.open(tmp_path)
     for keys, given_rows, said in (
         ([1], drawn[:2], "shape"),
-        ([1], np.full((1, 16), np.nan, np.float32), "no number"),
+        ([1], np.full((1, 16), np.nan, np.float32), "not finite"),
     ):
         with pytest.raises(CorpusError, match=said):
             writer.add(keys, given_rows)

@@ -259,8 +259,8 @@ def test_a_file_of_keys_that_others_may_use_is_warned_of(tmp_path: Path, mode: i
 
 
 def test_a_model_of_this_machine_has_more_time() -> None:
-    assert _usual_limits({"qwen": "local/qwen"}, []) == {"seconds": 3600.0}
-    assert _usual_limits({"x": "openai/x"}, ["http://localhost:8000/v1"]) == {"seconds": 3600.0}
-    assert _usual_limits({"x": "openai/x"}, ["https://models.example/v1"]) == {}
+    assert _usual_limits({"qwen": "local/qwen"}, {}) == {"seconds": 3600.0}
+    assert _usual_limits({"x": "openai/x"}, {"x": "http://localhost:8000/v1"}) == {"seconds": 3600.0}
+    assert _usual_limits({"x": "openai/x"}, {"x": "https://models.example/v1"}) == {}
     assert Limits.parse("seconds=60", seconds=3600.0).seconds == 60
     assert Limits.parse("", seconds=3600.0).seconds == 3600

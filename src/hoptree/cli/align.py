@@ -44,7 +44,7 @@ def build(
     ],
     data: Annotated[list[Path], Option(help="Train questions; several times for several files.")],
     out: Annotated[Path, Option(help="The file to write (JSON Lines; a JSON list for LLaMA-Factory).")],
-    exclude: Exclude = [],  # noqa: B006 - typer copies it
+    exclude: Exclude = [],
     any_split: Annotated[
         bool, Option("--any-split", help="Take rows of any split; --exclude or --half must name what is measured on.")
     ] = False,
@@ -82,7 +82,7 @@ def build(
             help="hop, sampled, if, gold, relevance, lsr: the index to search, or 'sample'; hop and sampled take "
             "several, by data set.",
         ),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
     rerank: options.Rerank = "",
     k: Annotated[
@@ -94,7 +94,7 @@ def build(
     titles: Annotated[
         bool, Option("--titles", help="gold, relevance: show titles, for methods with --set titles=on.")
     ] = False,
-    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],
     linked: Annotated[
         bool,
         Option("--linked", help="decompose: also chains of sub-questions, for ra_isf with --set link_siblings=on."),
@@ -109,11 +109,12 @@ def build(
     form: Annotated[str, Option("--format", help="chat, trl or llama-factory.")] = "chat",
     as_json: options.AsJson = False,
 ) -> None:
-    """Make a training set for a part of hop, TAIKC or RA-ISF, with the prompts that these methods send.
+    """Make a training set for a part of hop, TAIKC or RA-ISF, with their prompts.
 
-    Rows of a dev or test split are refused unless --any-split is given; so is a file that is excluded, or named for
-    evaluation ("dev.jsonl") while none of its questions is. A question is excluded by its data set and id, if it shares
-    80 % of its words with an evaluation question, or if it shares a step: a single question, a fact or a sub-question.
+    Rows of a dev or test split are refused unless --any-split is given. So is a file that is excluded, or that is named
+    for evaluation ("dev.jsonl") while none of its questions is excluded. A question is excluded by its data set and id,
+    if it shares 80 % of its words with an evaluation question, or if it shares a step: a single question, a fact or a
+    sub-question.
 
     \b
     hop        gold steps, facts, sentences and passages as readings (a third NOT FOUND), plans and re-plans; no model
@@ -125,8 +126,8 @@ def build(
     relevance  gold passages, and what else a search finds; with --teacher, what the model says of what it finds
     decompose  the steps (MuSiQue, StrategyQA) or facts (2WikiMultihopQA) of questions; with --teacher, the model's
 
-    lsr        how likely each passage that a search finds makes the right answer, by a model (-m hf/NAME): what REPLUG
-               trains a retriever by, which is not done here
+    lsr        how likely each passage that a search finds makes the right answer, by a model (-m hf/NAME); REPLUG
+               trains a retriever by that, which is not done here
 
     \b
     hoptree align build hop --data nq/dev.jsonl --any-split --exclude nq/dev.jsonl:300 --corpus nq.idx --out hop.jsonl
@@ -191,10 +192,9 @@ def build(
         summary = run_to_end(work, "questions" if of_hop else "", cached=not no_cache)
     print_report(summary, _report, as_json=as_json)
     if failed := len(summary.get("failed", ())):
-        them = "it" if failed == 1 else "them"
         fail(
-            f"{counted(failed, 'question was', 'questions were')} not answered, and no row came of {them}.",
-            f"The same command asks {them} again; the others cost nothing.",
+            f"{counted(failed, 'question was', 'questions were')} not answered, and gave no row.",
+            "The same command asks again; the others cost nothing.",
         )
 
 
@@ -272,13 +272,13 @@ def skr(
     with_documents: Annotated[Path, Argument(help="The folder of a run with them: iter_retgen, rounds=1.")],
     out: Annotated[Path, Option(help="The file to write (JSON Lines).")],
     metric: Annotated[str, Option(help="The score that says which answer is better.")] = "em",
-    exclude: Exclude = [],  # noqa: B006 - typer copies it
+    exclude: Exclude = [],
     allow_evaluation_questions: Annotated[
         bool, Option("--allow-evaluation-questions", help="Label evaluation questions, too; every row says so.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Label questions by whether documents made their answer better or worse, for the method skr with how=knn.
+    """Label questions by whether documents improved their answer, for skr how=knn.
 
     Both runs are of the same train questions and the same model. Questions that failed in one of them are left out;
     those that are as good with documents as without are labelled as ties, which the method counts.
@@ -317,12 +317,12 @@ def ranker(
     exclude: Exclude,
     as_json: options.AsJson = False,
 ) -> None:
-    """Fit the ranker of --retriever ranked to questions with gold passages; no model and no GPU are needed.
+    """Fit the ranker of --retriever ranked to questions with gold passages.
 
-    Questions of --exclude, those with nearly their words and those that share a step with them are left out. Repeat the
-    command if it was cut off: it goes on with what is kept in OUT.part.
+    No model and no GPU are needed. Questions of --exclude, those with nearly their words and those that share a step
+    with them are left out. An interrupted command resumes from what is kept in OUT.part.
 
-    An index uses the ranker.json in its own folder, and else that of hoptree-weights.
+    An index uses the ranker.json in its own folder, or else that of hoptree-weights.
 
     \b
     hoptree align ranker --data nq/dev.jsonl --exclude nq/dev.jsonl:300 --corpus nq.idx --out nq.idx/ranker.json

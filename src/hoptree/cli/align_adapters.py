@@ -74,13 +74,14 @@ def train(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a LoRA adapter on chat sets, with the loss on the replies alone, and the prompts as the model is asked.
+    """Train a LoRA adapter on chat sets, with the loss on the replies alone.
 
-    The encoder of a T5 or another encoder-decoder reads the prompts, and its decoder learns the replies.
+    Prompts are those that the model is asked with. The encoder of a T5 or another encoder-decoder reads the prompts,
+    and its decoder learns the replies.
 
-    All rows are checked before anything is written: roles, empty replies, ids that come twice, examples that are too
-    long, and labels that say what another model knows. A training that was ended goes on from its last save; a folder
-    of another training is refused. The folder is one of peft, with a card (hoptree.json) that names the base by its
+    All rows are checked before anything is written: roles, empty replies, duplicate ids, examples that are too long,
+    and labels that depend on what another model knows. An interrupted training resumes from its last save; a folder of
+    another training is refused. The folder is one of peft, with a card (hoptree.json) that names the base by its
     digest, the sets and the recipe, and with the losses (log.jsonl, loss.svg).
 
     \b
@@ -195,11 +196,11 @@ def evaluate(
     out: Annotated[Path, Option(help="The folder of all runs; the same command goes on with it.")],
     adapter: Annotated[
         list[Path], Option(metavar="FOLDER", help="An adapter of hoptree align train; several times for several.")
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     data: Annotated[
         Path | None, Option(help="The folder that the files' paths are relative to.  [default: theirs]")
     ] = None,
-    only: Only = [],  # noqa: B006 - typer copies it
+    only: Only = [],
     limit: Limit = None,
     judge: Judge = "",
     at_once: AtOnce = 1,
@@ -208,11 +209,11 @@ def evaluate(
     no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make every run of the files with the base and with each adapter, and say what the adapters changed.
+    """Make every run of the files with the base and each adapter, and compare them.
 
-    These are runs as of hoptree run and hoptree eval boundary, each in its own folder: what is finished costs nothing,
-    and hoptree show, eval report and eval compare read them. Scores are held against the base question by question:
-    the interval of the difference (paired bootstrap, 95 %), and p by Holm's correction over all comparisons of a score.
+    These are runs as of hoptree run and hoptree eval boundary, each in its own folder: finished ones cost nothing, and
+    hoptree show, eval report and eval compare read them. Scores are compared with the base question by question: the
+    interval of the difference (paired bootstrap, 95 %), and p by Holm's correction over all comparisons of a score.
 
     \b
     hoptree align eval experiments/alignment/boundary.yaml experiments/alignment/small-model.yaml --data DATA \\
@@ -242,7 +243,7 @@ def evaluate(
 
 
 def report_gains(summary: Mapping[str, Any]) -> None:
-    """Print tables of all runs, and where they lie."""
+    """Print tables of all runs, and their folder."""
     for version in summary["versions"]:
         training = ""
         if version["examples"] is not None:
@@ -287,7 +288,7 @@ def report_gains(summary: Mapping[str, Any]) -> None:
 
 
 def _side_by_side(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Order rows so that the versions of each run stand one below the other."""
+    """Group the versions of each run."""
     order = dict.fromkeys((row["data"], row["run"]) for row in rows)
     return [row for key in order for row in rows if (row["data"], row["run"]) == key]
 
@@ -345,10 +346,10 @@ def gguf(
     out: Annotated[Path, Option(help="The file to write.")],
     as_json: AsJson = False,
 ) -> None:
-    """Write an adapter as a LoRA file for llama.cpp, whose server puts it on a GGUF model (--lora).
+    """Write an adapter as a LoRA file for llama.cpp, for GGUF models (--lora).
 
-    Models of the kinds llama and qwen2 can be converted for. All layers are held against those of the base, which may
-    have fewer bits than the weights that were trained on.
+    Models of the kinds llama and qwen2 can be converted. All layers are compared with those of the base, which may have
+    fewer bits than the weights that were trained.
 
     \b
     hoptree align gguf adapters/both --base qwen --out both.gguf
@@ -362,8 +363,5 @@ def gguf(
     if file is None:
         raise InputError(f"{base} is no GGUF file.", "Give --base FILE.gguf: what llama.cpp runs.")
     written = convert(adapter_folder(str(adapter)), file, out)
-    if as_json:
-        console.print_json(written)
-    else:
-        layers = f"{written['layers']:,} layers of rank {written['rank']}"
-        echo(f"{layers} for {written['base']} ({written['kind']}): {out}")
+    layers = f"{written['layers']:,} layers of rank {written['rank']} for {written['base']} ({written['kind']}): {out}"
+    print_report(written, lambda _: echo(layers), as_json=as_json)

@@ -37,9 +37,9 @@ def ask(
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
     rerank: options.Rerank = "",
     model: options.Model = "",
-    roles: options.Roles = [],  # noqa: B006 - nobody changes it
+    roles: options.Roles = [],
     method: options.MethodName = DEFAULT_METHOD,
-    settings: options.Settings = [],  # noqa: B006 - nobody changes it
+    settings: options.Settings = [],
     prompts: options.Prompts = None,
     budget: Annotated[
         str,
@@ -60,7 +60,7 @@ def ask(
         bool, Option("--chat", help="Go on asking; each question is read with those before it. Short: hoptree chat")
     ] = False,
 ) -> None:
-    """Answer a question, and show the tree of sub-questions and evidence behind the answer.
+    """Answer a question, and show the tree of sub-questions and evidence behind it.
 
     \b
     hoptree ask "Who is the spouse of the director of film X?" docs/           indexed once, then kept up to date
@@ -109,7 +109,7 @@ def ask(
 
 
 def _names_documents(word: str) -> bool:
-    """Return whether a conversation begins with a folder or file."""
+    """Tell whether the first argument of a conversation is a folder or file."""
     if os.path.exists(word):  # noqa: PTH110 - Path raises an error for a question that is too long for a name
         return True
     is_path = "/" in word or lazy_re(r"\.[A-Za-z]\w{0,4}\Z").search(word)
@@ -117,7 +117,7 @@ def _names_documents(word: str) -> bool:
 
 
 async def ask_and_show(engine: Engine, question: str, *, as_json: bool) -> Result:
-    """Ask one question, showing the tree while it grows, and print the result."""
+    """Ask a question, showing the tree while it grows, and print the result."""
     async with engine:
         return await _ask(engine, question, as_json=as_json)
 
@@ -129,7 +129,7 @@ async def _ask(engine: Engine, question: str | Question, *, as_json: bool) -> Re
         result = await _ask_live(engine, question)
     else:
         result = await engine.ask(question, listeners=(EventLines(sys.stderr),))
-    # Of a question that failed before anything began, the error says all.
+    # If a question failed before anything began, the error is enough.
     refused = result.failure and not result.tree and not result.usage.llm_calls
     if as_json:
         print_json(result.as_dict())
@@ -139,7 +139,7 @@ async def _ask(engine: Engine, question: str | Question, *, as_json: bool) -> Re
 
 
 def converse(engine: Engine, first: str, *, as_json: bool) -> int:
-    """Ask questions until there are no more; return the last exit code."""
+    """Ask questions until the input ends; return the last exit code."""
     import asyncio
 
     history: list[tuple[str, str]] = []
@@ -172,7 +172,7 @@ def converse(engine: Engine, first: str, *, as_json: bool) -> int:
 
 
 def _next_question() -> str:
-    """Read the next question; an empty line, or a word that says so, ends it on a terminal."""
+    """Read the next question; on a terminal, an empty line or "exit" ends it."""
     if sys.stdin.isatty():
         try:
             text = input("\n> ").strip()
@@ -208,7 +208,7 @@ def print_result(result: Result, heading: str = "") -> None:
 
     from hoptree.cli.render import show_result
 
-    # In a file or a pipe nobody wants lines broken at 80 columns.
+    # Lines in a file or a pipe are not broken at 80 columns.
     show_result(Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS), result, heading)
 
 
@@ -252,7 +252,7 @@ class EventLines:
 
 
 def report_name_index(graph: object) -> None:
-    """Have a graph report every few seconds when it makes the index of its names."""
+    """Report every few seconds while a graph builds the index of its names."""
     if graph is None:
         return
     from hoptree.graph.facts import NamesIndexed

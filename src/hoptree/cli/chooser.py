@@ -35,10 +35,10 @@ def fit(
     out: Annotated[Path, typer.Option(help="The file to write.")],
     as_json: AsJson = False,
 ) -> None:
-    """Fit the weights to these runs, and print what they come to on each data set when they never saw it.
+    """Fit the weights to runs, and evaluate them on each data set left out.
 
-    Give runs of several data sets, and of questions that no table asks. Runs of one data set with several models are
-    left out together. The effort levels are chosen by the data set on which they lose most.
+    Give runs of several data sets, and of questions that no table asks. Runs of one data set by several models are left
+    out together. The effort levels are chosen by the data set on which they lose most.
     """
     courses: list[Course] = []
     made_from: dict[str, Any] = {"runs": [], "penalty": PENALTY}
@@ -67,8 +67,8 @@ def fit(
     by_model: dict[str, list[Judged]] = {}
     for row in fitted.by_model:
         by_model.setdefault(row.model, []).append(row)
-    for model, judged in by_model.items() if len(by_model) > 1 else ():
-        _report(f"effort medium, each data set left out, {model}", judged)
+    for model, of_model in by_model.items() if len(by_model) > 1 else ():
+        _report(f"effort medium, each data set left out, {model}", of_model)
     echo(f"written to {out}; use it with --set chooser={out}")
 
 
@@ -82,7 +82,7 @@ def replay(
 ) -> None:
     """Replay runs by a chooser at each effort, and with one move taken out at a time.
 
-    Nothing is asked: the answers are those of the runs. Without a move, the others go on by the same weights.
+    No model is asked: the answers are those of the runs. Without a move, the others go on by the same weights.
     """
     weights = open_chooser(str(chooser or "")).with_logprobs
     courses = [course for run in runs for course in read_courses(run)]
@@ -107,7 +107,7 @@ def show(
     file: Annotated[Path | None, typer.Argument(help="A file of chooser fit.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the weights of a chooser, what each effort asks of a move, and what it was fitted to."""
+    """Show the weights of a chooser, its effort levels, and the runs it was fitted to."""
     chooser = open_chooser(str(file or ""))
     if as_json:
         print_json(chooser.as_dict())

@@ -1,4 +1,4 @@
-"""The table of commands. It imports nothing, so that `hoptree --help` is instant."""
+"""The table of commands; it imports nothing, so that `hoptree --help` is fast."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ First steps:
 # Heading -> name -> (module of hoptree.cli and its function or Typer app, help).
 COMMANDS = {
     "Ask": {
-        "ask": ("ask:ask", "Answer a question, and show the tree; hoptree chat asks on and on."),
+        "ask": ("ask:ask", "Answer a question, and show the tree; hoptree chat holds a conversation."),
         "show": ("show:show", "Draw stored answers again: a trace, or questions of a run."),
         "search": ("search:search", "Show the passages that a method would read."),
         "demo": ("machine:demo", "Ask a multi-hop question over the packaged sample."),
@@ -33,7 +33,7 @@ COMMANDS = {
         "models": ("machine:models_app", "List the models that run inside Hoptree, and fetch them."),
         "methods": ("methods:app", "List the methods with needs and costs, or explain one."),
         "align": ("align:app", "Teach a model its part in a method: training sets and LoRA adapters."),
-        "doctor": ("machine:doctor", "Say what is missing or slow here; hoptree config shows the settings."),
+        "doctor": ("machine:doctor", "Find what is missing or slow here; hoptree config shows the settings."),
     },
     "Serve": {
         "serve": ("serve:serve", "Serve questions over HTTP, with a page for the browser."),
@@ -42,7 +42,7 @@ COMMANDS = {
 }
 
 _EVALUATION_INTRODUCTION = """\
-Measure what runs came to, and what retrieval finds.
+Evaluate runs, and measure what retrieval finds.
 
   hoptree run --method oner --data dev.jsonl --corpus docs.idx --out runs/oner
   hoptree run --method hop --data dev.jsonl --corpus docs.idx --out runs/hop
@@ -54,23 +54,23 @@ EVALUATION_COMMANDS = {
         "compare": ("report:compare", "Compare runs question by question, with a paired test."),
         "report": ("report:report", "Write tables, plots and a page with every question of the runs."),
         "judge": ("judge:judge", "Have a model decide which answers of a run are right."),
-        "reproduce": ("report:reproduce", "Run a run again, and say whether it came out the same."),
+        "reproduce": ("report:reproduce", "Repeat a run, and compare the outcome."),
         "support": ("report:support", "Measure how often well supported answers, and guesses, are right."),
         "tune": ("tune:tune", "Find the best values of a method's options on some questions."),
     },
     "Parts of a method": {
         "retrieval": ("search:eval_retrieval", "Measure how many gold passages a retriever finds."),
         "linking": ("eval_linking:eval_linking", "Measure how often entities and relations are found in a graph."),
-        "boundary": ("judge:boundary", "Measure what a model knows of what it knows."),
+        "boundary": ("judge:boundary", "Measure whether a model knows what it knows."),
         "annotate": ("judge:annotate", "Write a sheet of RA-ISF's decisions for people to rate."),
         "ratings": ("judge:ratings", "Sum up rated sheets: how often modules were right, and agreement."),
     },
 }
 
-SHORT = {"chat": ("ask", "--chat"), "config": ("doctor", "--settings")}  # commands that are another one with an option
+SHORT = {"chat": ("ask", "--chat"), "config": ("doctor", "--settings")}  # commands for another one with an option
 SHORT_HELP = {
     "chat": """\
-Ask on and on about your documents. Each question is read with those before it; an empty line or Ctrl-D ends it.
+Hold a conversation about your documents. Each question is read with those before it; an empty line or Ctrl-D ends it.
 
 \b
 hoptree chat docs/                                   a folder, indexed into the cache

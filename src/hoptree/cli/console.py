@@ -50,7 +50,7 @@ def _run_command(arguments: list[str]) -> None:
         print_error(error)
         _leave(error.exit_code)
     except BrokenPipeError:
-        # The reader (head, less) went away, which is no failure. Python would complain again when it flushes at exit.
+        # The reader (head, less) has ended, which is no failure. Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _leave(1)
     except Exception as error:
@@ -104,7 +104,7 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Clean a name: one of a file or passage with line breaks would forge lines of ours."""
+    """Clean a name: line breaks in it would forge lines of our output."""
     return " ".join(clean(text).split())
 
 
@@ -191,7 +191,7 @@ def interval(difference: float, low: float, high: float) -> str:
 
 
 def run_to_end(work: Coroutine[Any, Any, T], finished: str = "", *, cached: bool | None = None) -> T:
-    """Run a coroutine; Ctrl-C cancels it in order, and the error says what is kept."""
+    """Run a coroutine; Ctrl-C cancels it, and the error says what is kept."""
     import asyncio
 
     try:
@@ -201,7 +201,7 @@ def run_to_end(work: Coroutine[Any, Any, T], finished: str = "", *, cached: bool
 
 
 def what_stays(finished: str = "", *, cached: bool | None) -> str:
-    """Return what an interrupted command keeps on disk; `cached` is None where it asks no model."""
+    """Describe what an interrupted command keeps; `cached` is None without a model."""
     if cached is None:
         return "The same command begins again."
     if not finished and not cached:
@@ -214,12 +214,12 @@ def what_stays(finished: str = "", *, cached: bool | None) -> str:
 
 
 def run_at_once(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that Ctrl-C ends wherever it is."""
+    """Run a coroutine that Ctrl-C ends immediately."""
     import asyncio
     import signal
 
     usual = signal.getsignal(signal.SIGINT)
-    if usual is not signal.default_int_handler:  # ignored, somebody else's, or not the main thread's to change
+    if usual is not signal.default_int_handler:  # ignored, replaced, or not the main thread's to change
         return asyncio.run(work)
     signal.signal(signal.SIGINT, lambda number, frame: signal.default_int_handler(number, frame))
     try:
@@ -229,7 +229,7 @@ def run_at_once(work: Coroutine[Any, Any, T]) -> T:
 
 
 def stoppable(remedy: str | Callable[[Mapping[str, Any]], str]) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Make a command end in order on Ctrl-C; `remedy` says what is kept."""
+    """Make a command end cleanly on Ctrl-C; `remedy` says what is kept."""
 
     def decorate(command: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(command)

@@ -44,7 +44,7 @@ def list_sets(
     data: Data = Path("data"),
     as_json: AsJson = False,
 ) -> None:
-    """List the data sets: licence, size, source, what is here, and which tables and figures need it."""
+    """List the data sets: licence, size, source, what is here, and what needs them."""
     needs = needed_by(experiments_folder())
     rows = []
     for public in [find_set(name)] if name else public_sets().values():
@@ -113,7 +113,7 @@ def get(
     sources: Annotated[
         list[Path],
         Option("--from", metavar="PATH", help="Your download: a file, folder, .zip, .tar or .tgz; repeat for several."),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     url: Annotated[
         str, Option(metavar="URL", help="Another address of the same file; under its own name it must have its digest.")
     ] = "",
@@ -127,11 +127,11 @@ def get(
     replace: Annotated[bool, Option("--replace", help="Fetch and write files anew that are there already.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a public release into our layout: questions, and the passages that come with them.
+    """Convert a public release to our layout: questions, and passages if it has any.
 
-    Without --from it is fetched from its public address, into NAME/.downloads below --data; a download that was cut
-    off goes on with the same command. Size and licence are printed first. What is fetched must have the digest that
-    Hoptree knows, or that of --sha256; else its digest is printed. NAME/release.json keeps where files come from.
+    Without --from it is fetched from its public address, into NAME/.downloads below --data; an interrupted download is
+    resumed. Size and licence are printed first. The file must have the digest that Hoptree knows, or that of --sha256;
+    without either, its digest is printed. NAME/release.json records where files come from.
 
     \b
     hoptree data get hotpotqa --data DATA
@@ -177,7 +177,7 @@ def sample(
     count: Annotated[int, Option(min=0, help="So many of all questions.")] = 0,
     of: Annotated[
         list[str], Option("--of", metavar="TYPE=N", help="So many of a type, or of '2 hops'; repeat for several.")
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     paper: Annotated[str, Option(help="What a paper draws of this data set: taikc, treeqa, ra-isf-training, …")] = "",
     seed: Annotated[int, Option(help="Another number draws others.")] = 0,
     as_json: AsJson = False,
@@ -209,7 +209,7 @@ def sample(
 
 
 def _questions(name: str, split: str, data: Path) -> Path:
-    """Return the file of a data set's questions, or say how to get it."""
+    """Return the file of a data set's questions; the error says how to get it."""
     path = data / name / f"{split or find_set(name).release('').split}.jsonl"
     if path.is_file():
         return path

@@ -42,7 +42,7 @@ def eval_linking(
     ] = "",
     relations: Annotated[
         list[str], Option(metavar="words|dense|llm", help="How relations are ranked; several times for several ways.")
-    ] = ["words"],  # noqa: B006 - typer copies it
+    ] = ["words"],
     among: Annotated[
         str, Option(metavar="entity|graph", help="Whose relations are ranked: the entity's, or all of the graph.")
     ] = "entity",
@@ -54,18 +54,19 @@ def eval_linking(
     no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure recall@1, 3 and 5 of the entity of a question, and recall@1, 3 and 6 of its relation.
+    """Measure the recall of the entity and the relation of questions in a graph.
 
     \b
     linker   the index of the graph's names alone, over all words of the question; what --linker finds, if it is given
-    index    the index alone, where there is a --linker
-    model    the same index, asked for the names that the model reads out of the question
+    index    the index alone, if --linker is given
+    model    the same index, searched for the names that the model finds in the question
     union    either of them within its first K
     kept     what the model keeps of both
 
-    Relations are ranked by the words of their names, by an encoder (dense), or by the model (llm). Figures are over all
-    questions, and again over those whose entity or relation is in the graph at all, since no others can be found.
-    Behind each stands the interval that would hold it in 95 of 100 samples like this. What fails counts as missed.
+    Recall is that of 1, 3 and 5 entities, and of 1, 3 and 6 relations. Relations are ranked by the words of their
+    names, by an encoder (dense), or by the model (llm). Figures are over all questions, and over those whose entity or
+    relation is in the graph, since no others can be found. Each has a 95 % confidence interval. What fails counts as
+    missed.
 
     \b
     hoptree eval linking --data simplequestions.jsonl --graph kg
@@ -114,7 +115,7 @@ async def link_all(planned: Sequence[Planned], out: Path, run_options: RunOption
 
 
 def _leave_out_uninstalled(planned: Sequence[Planned]) -> list[Planned]:
-    """Leave out runs whose linker is missing; refuse where no run is left."""
+    """Leave out runs whose linker is not installed; raise an error if none is left."""
     missing: dict[Path, InputError] = {}
     for run in planned:
         try:
@@ -137,7 +138,7 @@ def _open(
     base_url: str,
     on_progress: Callable[[int], None],
 ) -> linking.Parts:
-    """Open all parts, which are closed with the stack."""
+    """Open all parts, to be closed with the stack."""
     graph = open_graph(options.graph, cached=run_options.cache is not None)
     opened.push_async_callback(graph.aclose)
     kind, _, where = options.linker.partition(":")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from hoptree.cli.console import counted, echo, fail, print_json, run_to_end, warn
+from hoptree.cli.console import counted, echo, fail, print_report, run_to_end, warn
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, PricesText, check_prices, read_prices
 from hoptree.cli.progress import shown
 from hoptree.core.files import FolderLock
@@ -48,11 +49,10 @@ def extract(
     no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:
-    """Have a model read passages and write down the facts they state, as triples that hoptree graph load reads.
+    """Have a model extract the facts of passages as triples, for hoptree graph load.
 
-    A fact is kept if the names in it stand in its passage; it says which passage, which document and which sentence
-    that is. Every passage is on disk when it is done: the same command goes on where it was ended, done passages cost
-    nothing, and failed ones are tried again.
+    A fact is kept if its names are in its passage; it names this passage, its document and the sentence. Every passage
+    is stored when it is done: the same command resumes, done passages cost nothing, and failed ones are tried again.
 
     \b
     hoptree graph extract docs.idx --out docs.facts --dry-run -m openai/NAME --prices 0.15/0.60
@@ -100,20 +100,16 @@ def extract(
             "facts_in_graph": loaded.manifest.facts,
             "broken": loaded.broken,
         }
-    if as_json:
-        print_json(summary)
-    else:
-        _report(summary, priced=bool(prices))
+    print_report(summary, partial(_report, priced=bool(prices)), as_json=as_json)
     if failed := len(summary["failed"]):
-        them = "it" if failed == 1 else "them"
         fail(
             f"{counted(failed, 'passage')} could not be read.",
-            f"The same command tries {them} again; the others cost nothing.",
+            "The same command tries again; the others cost nothing.",
         )
 
 
 def describe(progress: Progress) -> str:
-    """Return how far an extraction is, in a few words."""
+    """Return the progress of an extraction in a few words."""
     seconds = max(time.monotonic() - progress.began, 1e-3)
     parts = [
         f"{progress.new / seconds:.2f} passages/s",
@@ -133,10 +129,10 @@ def _check_graph(into: Path) -> None:
     """Fail before anything is paid for if facts cannot be loaded there."""
     from hoptree.graph import MANIFEST
     from hoptree.graph.folder import check_place, read_manifest
-    from hoptree.graph.oxigraph import ox  # noqa: F401 - says so if its library is missing
+    from hoptree.graph.oxigraph import ox  # noqa: F401 - reports a missing library
 
     check_place(into)
-    # A load that was cut off may have left a lock and numbered files, but nothing else.
+    # An interrupted load may have left a lock and numbered files, but nothing else.
     foreign = into.exists() and not (
         into.is_dir()
         and all(path.name == FolderLock.NAME or path.name.split(".")[0].isdigit() for path in into.iterdir())

@@ -68,18 +68,18 @@ def load(
     out: Out,
     source: Annotated[str, Option(help="The name under which the facts are kept.  [default: the file's]")] = "",
     form: Annotated[str, Option(help="nt, nq, ttl, tsv or jsonl.  [default: by the file's name]")] = "",
-    language: Languages = [],  # noqa: B006 - typer copies it
+    language: Languages = [],
     append: Annotated[bool, Option("--append", help="Add to a source of this name, do not replace it.")] = False,
     empty: Annotated[bool, Option("--empty", help="Take a file that has no facts, which is an error else.")] = False,
     skip_broken: Annotated[int, Option(min=0, help="Broken lines to pass over before giving up.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Load triples into a graph, which is made if there is none. The old one stays usable meanwhile.
+    """Load triples into a graph, which is made if needed; an old one stays usable.
 
     N-Triples, N-Quads and Turtle are read; of Wikidata's dumps, facts, names, kinds of properties and Wikipedia titles.
     Tables have the columns s, p, o (or subject/head, property/relation, object/tail), and s_id, p_id, o_id, src and
     qualifiers where known. Rows of id, label and aliases name entities or properties. A file that was loaded before is
-    replaced, but never by nothing or by a packed file that breaks off.
+    replaced, but never by an empty file or a truncated archive.
 
     \b
     {"s": "Splendor in the Grass", "p": "director", "o": "Elia Kazan", "p_id": "P57", "src": ["my notes"]}
@@ -104,7 +104,7 @@ def load(
 
 
 def _languages(tags: list[str]) -> tuple[str, ...]:
-    """Return the tags given, then "mul" and names without a tag."""
+    """Return the given tags, then "mul" and names without a tag."""
     return tuple(dict.fromkeys((*(tag.strip().lower() for tag in tags), "mul", ""))) if tags else ()
 
 
@@ -140,7 +140,7 @@ def remove(
     out: Out,
     as_json: AsJson = False,
 ) -> None:
-    """Take out what a source brought. What another source tells, too, stays."""
+    """Remove a source's facts; those that another source has too stay."""
     from hoptree.graph.loading import remove_source
 
     manifest = remove_source(out, source)
@@ -156,13 +156,13 @@ def entity(
     graph: Graph,
     limit: Annotated[int, Option("-n", "--limit", min=1, max=100_000, help="How many facts.")] = 50,
     seconds: Seconds = 10.0,
-    language: Languages = [],  # noqa: B006 - typer copies it
+    language: Languages = [],
     no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the entities of a name and the facts around the first of them; or the facts around an id.
+    """Show the entities of a name and the facts around the first, or around an id.
 
-    Where nothing has the name or id, the command ends with 1.
+    If nothing has the name or id, the exit code is 1.
 
     \b
     hoptree graph entity "elia kazan" --graph kg
@@ -222,13 +222,13 @@ def query(
     graph: Graph,
     limit: Annotated[int, Option("-n", "--limit", min=1, max=1_000_000, help="How many rows.")] = 100,
     seconds: Seconds = 30.0,
-    language: Languages = [],  # noqa: B006 - typer copies it
+    language: Languages = [],
     no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a SPARQL query of your own; ids are shown with their names.
 
-    wd:, wdt:, p:, ps:, pq:, rdf:, rdfs:, skos:, schema: and xsd: need not be declared; entity: and property: are those
+    wd:, wdt:, p:, ps:, pq:, rdf:, rdfs:, skos:, schema: and xsd: are predeclared; entity: and property: are those of
     of which only the name is known, with %20 for a space. A folder's graph also has triples of its own (urn:hoptree:…:
     names as they are looked up, how often a property is used), which COUNT(*) counts and SELECT * shows.
 

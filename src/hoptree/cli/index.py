@@ -31,12 +31,12 @@ from hoptree.retrieval.indexing.sources import Outcome, Reading
 
 
 def _resumes(options: Mapping[str, Any]) -> str:
-    """Return what Ctrl-C leaves of a change that can be resumed."""
+    """Describe what Ctrl-C leaves of a resumable change."""
     if options.get("reread"):
         return _restarts(options)
     if any(options["out"].glob("[0-9]*.part")):
         return f"{_unchanged(options)}The same command goes on from what was saved."
-    return f"{_unchanged(options)}Nothing was saved yet, as it is once a minute: the same command begins again."
+    return f"{_unchanged(options)}Nothing was saved yet (that is once a minute): the same command begins again."
 
 
 def _restarts(options: Mapping[str, Any]) -> str:
@@ -84,7 +84,7 @@ OrOut = Annotated[Path | None, Option("--out", help="The same, as the other comm
 
 
 def _one_index(named: Path | None, out: Path | None) -> Path:
-    """Return the index that was named, in either way."""
+    """Return the index that was named, by argument or option."""
     if named and out and named != out:
         raise InputError(f"Two indexes were named: {named} and {out}.", "Name one.")
     if folder := named or out:
@@ -128,12 +128,12 @@ def build(
     ] = "",
     without_questions: Annotated[
         list[Path], Option(help="Leave out passages that hold a question of this evaluation file.")
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     skip_broken: SkipBroken = 100,
     watch: Watch = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make an index. One that is there stays usable meanwhile; a run that was killed goes on when it is repeated."""
+    """Make an index. An old one stays usable meanwhile; an interrupted run resumes."""
     settings = Settings(language=language, links=links, encoder=absolute_spec(encoder))
     reading = Reading(Chunking.parse(chunk), tokenizer, skip_broken, tuple(without_questions))
     if reading.chunking.by == "tokens" and tokenizer is None:
@@ -152,7 +152,7 @@ def build(
 @app.command()
 @stoppable(_resumes)
 def add(sources: Sources, out: Out, skip_broken: SkipBrokenNow = None, as_json: AsJson = False) -> None:
-    """Add the documents of further folders or files. Those that are there already and unchanged are not touched."""
+    """Add the documents of further folders or files; unchanged ones are skipped."""
     _announce_change(checking.estimate_change(out, sources), _CHANGED, as_json)
     with shown_indexing(as_json) as progress:
         outcome = indexing.add_to_index(sources, out, skip_broken=skip_broken, on_progress=progress)
@@ -170,9 +170,9 @@ def update(
     watch: Watch = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take in what is new or changed in the sources of an index, and take out what is gone.
+    """Take in new and changed files of an index's sources, and drop missing ones.
 
-    A file counts as changed when its size or its time is another one.
+    A file counts as changed when its size or time differs.
     """
     what = "of documents are read again" if reread else _CHANGED
     _announce_change(checking.estimate_change(out, reread=reread), what, as_json)
@@ -194,7 +194,7 @@ def _keep_current(out: Path, skip_broken: int | None, as_json: bool) -> None:
                 if not checking.is_current(out):
                     _report(indexing.update_index(out, skip_broken=skip_broken), out, as_json)
                 failure = ""
-            except (CorpusError, ModelError) as error:  # a folder that is gone, or an endpoint, may come back
+            except (CorpusError, ModelError) as error:  # a missing folder or endpoint may come back
                 if error.cause != failure:
                     warn(f"{error.cause} Still watching.")
                 failure = error.cause
@@ -206,14 +206,14 @@ def remove(
     out: Out,
     what: Annotated[
         list[str], Argument(help="Ids of passages or documents, names or paths of files, or sources of the index.")
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     ids: Annotated[Path | None, Option(help="A file with an id a line.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take passages, documents or whole sources out of an index.
+    """Remove passages, documents or whole sources from an index.
 
-    What is taken out of a file that stays a source comes back when that file changes, and with update --reread: to be
-    rid of it, mend the file.
+    What is removed of a file that stays a source comes back when that file changes, and with update --reread: to remove
+    it for good, edit the file.
     """
     if not all(name.strip() for name in what):
         raise InputError("An empty name names nothing to remove.", "Give ids or sources, or --ids FILE.")
@@ -232,7 +232,7 @@ def remove(
 @app.command()
 @stoppable(_resumes)
 def compact(out: Out, as_json: AsJson = False) -> None:
-    """Write an index anew from its own passages, so that scores are as if it had been built at once."""
+    """Rewrite an index from its own passages, as if it had been built at once."""
     with shown_indexing(as_json) as progress:
         outcome = indexing.compact_index(out, on_progress=progress)
     _report(outcome, out, as_json)
@@ -269,14 +269,14 @@ def facts(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give an index the facts that a model read from its passages, for --retriever hippo.
+    """Give an index the facts that a model extracted from it, for --retriever hippo.
 
     \b
     hoptree graph extract docs.idx --out docs.facts -m openai/NAME
     hoptree index facts docs.facts --out docs.idx
 
-    Given again, only what is new is encoded and compared. The facts of a passage take the place of those it had; facts
-    of a passage that changed in the index do not count until it is extracted again.
+    If repeated, only new facts are encoded and compared. New facts of a passage replace its old ones; facts of a
+    passage that has changed in the index do not count until it is extracted again.
     """
     spec = None if encoder is None else "" if encoder == "none" else absolute_spec(encoder)
     with shown_indexing(as_json) as progress:
@@ -298,10 +298,10 @@ def facts(
 @app.command()
 @stoppable("The index is as it was.")
 def info(index_folder: Named = None, out: OrOut = None, as_json: AsJson = False) -> None:
-    """Show what an index holds and how it was made, after checking that it can be read.
+    """Show what an index holds and how it was made, after basic checks.
 
-    Every part is opened, files of up to 32 MiB together are compared with their checksums, and of others the size is.
-    An index that is damaged ends it with exit code 2; hoptree index check looks at all of it.
+    Every part is opened; files of up to 32 MiB together are compared with their checksums, others by size. A damaged
+    index gives exit code 2; hoptree index check looks at all of it.
     """
     out = _one_index(index_folder, out)
     index = Index(out)
@@ -350,7 +350,7 @@ def _counts(counts: Counter[str]) -> str:
 @app.command()
 @stoppable("The index is as it was.")
 def check(index_folder: Named = None, out: OrOut = None, as_json: AsJson = False) -> None:
-    """Read every file and passage of an index; say which is damaged, and how to mend it (exit code 2)."""
+    """Check every file and passage of an index; name what is damaged (exit code 2)."""
     out = _one_index(index_folder, out)
     index = Index(out)
     with shown_indexing(as_json) as progress:
@@ -378,7 +378,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _warn_of_losses(out: Path, sources: list[Path], settings: Settings) -> None:
-    """Warn of what the index there now holds and the new one will not."""
+    """Warn of what the existing index holds and the new one will not."""
     try:
         old = read_manifest(out)
     except CorpusError:
@@ -399,7 +399,7 @@ def _announce_change(expected: checking.Estimate, what: str, quiet: bool) -> Non
 
 
 def _announce(expected: checking.Estimate, beginning: str, where: str, quiet: bool) -> None:
-    """Say before the work begins what disk and memory it will take."""
+    """Print what disk and memory the work will take."""
     if not quiet:
         typer.echo(
             f"{beginning} {decimal(expected.disk_bytes)} {where} ({decimal(expected.free_bytes)} free) "
@@ -413,7 +413,7 @@ def _announce(expected: checking.Estimate, beginning: str, where: str, quiet: bo
 def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
     for sentence in outcome.report:
         warn(sentence)
-    if outcome.passed_over and outcome.report:  # without a report the progress has named them
+    if outcome.passed_over and outcome.report:  # without a report, they were named before
         warn(f"passed over: {outcome.passed_over}")
     manifest = outcome.manifest
     if as_json:

@@ -32,11 +32,11 @@ def judge(
     no_cache: options.NoCache = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Have the answers of runs judged: does each imply an accepted answer?
+    """Have a model judge the answers of runs: does each imply an accepted answer?
 
-    Verdicts are kept in the run's folder; the same command goes on where it was ended, and what is judged costs
-    nothing. Failed questions and blank answers are wrong without asking, and so is an answer whose verdict cannot be
-    read. hoptree eval compare and eval report know the score as 'judge' (of the judge asked last), and as 'judge:NAME'.
+    Verdicts are kept in the run's folder; the same command resumes, and judged answers cost nothing. Failed questions
+    and blank answers are wrong without a call, and so is an answer whose verdict cannot be parsed. hoptree eval compare
+    and eval report know the score as 'judge' (of the latest judge), and as 'judge:NAME'.
 
     \b
     hoptree eval judge runs/oner runs/taikc --model openai/NAME
@@ -108,7 +108,7 @@ def boundary(
     data: Annotated[
         list[Path],
         Option(help="Questions with answers, best of one hop; several times. Of an experiment file: its data folder."),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     model: options.Model = "",
     limit: Annotated[int | None, Option(min=1, help="Only the first N of each file.")] = None,
     seed: options.Seed = None,
@@ -121,11 +121,11 @@ def boundary(
     no_cache: options.NoCache = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure whether a model knows what it knows, which TAIKC's default rests on.
+    """Measure whether a model knows what it knows, on which TAIKC's default relies.
 
-    Each question is asked twice: for an answer, and for an answer or RAG_REQUIRED. A boundary is usable if half of what
-    the model was sure of is right, and 15 points of F1 lie between that and its direct answers to what it refused, both
-    by more than chance (95 %) over 10 questions each. A failed question leaves no verdict until --retry-failed.
+    Each question is asked twice: for an answer, and for an answer or RAG_REQUIRED. A boundary is usable if half of the
+    confident answers are right, and their F1 is 15 points above that of direct answers to the refused questions, both
+    significantly (95 %) over 10 questions each. A failed question prevents a verdict until --retry-failed.
 
     \b
     hoptree eval boundary --data nq/dev.jsonl --data popqa/dev.jsonl --limit 100 --seed 1 -m openai/NAME --out runs/NAME
@@ -194,7 +194,7 @@ def _cut(text: str) -> str:
 
 _TITLES: dict[str, str] = {"know": "self-knowledge", "relevance": "relevance", "decompose": "decomposition"}
 _WIDTH = 22
-_MODEL = "the model"  # in tables, where names such as hf/FOLDER/FILE.gguf would leave no room
+_MODEL = "the model"  # in tables: names such as hf/FOLDER/FILE.gguf are too long
 
 
 def annotate(
@@ -206,11 +206,11 @@ def annotate(
     seed: Annotated[int, Option(help="Draws them.")] = 1,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a sheet of what RA-ISF's modules decided, for people to rate: yes if it was right, no if it was not.
+    """Write a sheet of the decisions of RA-ISF's modules, for people to rate.
 
     A row is a judgement of self-knowledge, a judgement of one passage, or one question with its sub-questions. The
     column 'criterion' says when it is right, 'rating' takes yes or no (empty: cannot tell), 'note' anything. Any
-    spreadsheet opens it: text is never taken for a formula. Give each annotator a copy; rows may be sorted.
+    spreadsheet opens it: no text is taken for a formula. Give each annotator a copy; rows may be sorted.
 
     \b
     hoptree eval annotate runs/ra-isf-table5 --sample 40 --seed 1 --out sheet.csv
@@ -242,10 +242,10 @@ def ratings(
     no_cache: options.NoCache = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Read sheets that people filled in: how often each module was right, and how far the raters agree.
+    """Sum up rated sheets: how often modules were right, and how far raters agree.
 
-    A cell that cannot be right is named by row and column. With --model, a model rates the same decisions without
-    seeing what was decided; only the replies Yes and No are ratings, others are counted. It needs no filled sheet.
+    Invalid cells are named by row and column. With --model, a model rates the same decisions without seeing what was
+    decided; only the replies Yes and No are ratings, others are counted. It needs no rated sheet.
 
     \b
     hoptree eval ratings first.csv second.csv
@@ -311,7 +311,7 @@ def _report_model(model: Mapping[str, Any]) -> None:
 
 
 def _report_means(name: str, means: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print a row for all data sets, and one for each where there are several."""
+    """Print a row for all data sets, and one for each of several."""
     _report_row(name, {module: mean["all"] for module, mean in means.items()})
     sets = sorted({data for mean in means.values() for data in mean["data"]})
     for data in sets if len(sets) > 1 else ():

@@ -45,7 +45,7 @@ scripted/FILE.json    replies by rule, for rehearsals and tests: {"replies": [{"
 
 @models_app.command("list")
 def list_models(base_url: options.BaseURL = "", as_json: options.AsJson = False) -> None:
-    """List the models Hoptree knows by name, and which of them are on this machine; or those of an endpoint.
+    """List the models that Hoptree knows by name, or those of an endpoint.
 
     \b
     hoptree models list --base-url http://localhost:11434/v1
@@ -87,7 +87,7 @@ def list_models(base_url: options.BaseURL = "", as_json: options.AsJson = False)
         echo(damaged)
     inside = " and ".join(str(row["whitebox"]) for row in rows)
     echo(f"{inside} are the same files, read by transformers (pip install 'hoptree[whitebox]'): in batches, and")
-    echo("    with entropy, attention and hidden states, which mind, dragin and seakr listen to.")
+    echo("    with entropy, attention and hidden states, which mind, dragin and seakr use.")
     echo("Any GGUF file works as local/FILE.gguf, any OpenAI-compatible endpoint as openai/NAME,")
     echo("    and a script of replies, for rehearsals and tests, as scripted/FILE.json.")
 
@@ -110,7 +110,7 @@ def _list_endpoint(base_url: str, *, as_json: bool) -> None:
 @models_app.command()
 @stoppable(AS_BEFORE)
 def pull(name: Annotated[str, Argument(help="A name from hoptree models list.")] = "qwen") -> None:
-    """Fetch a model; an interrupted pull goes on where it stopped."""
+    """Fetch a model; an interrupted pull resumes."""
     entry = find_entry(name.removeprefix("local/"))
     if not isinstance(entry, Entry):
         raise ConfigError(f"{name} is a file, not a model of the catalogue.", "hoptree models list shows the names.")
@@ -118,7 +118,7 @@ def pull(name: Annotated[str, Argument(help="A name from hoptree models list.")]
 
 
 def pull_with_progress(entry: Entry) -> Path:
-    """Fetch a model, showing how far it is."""
+    """Fetch a model, showing the progress."""
     with download_bar(entry.alias, entry.size) as advance:
         return catalogue.pull(entry, on_progress=lambda now: advance(now.done, now.total))
 
@@ -134,7 +134,7 @@ def doctor(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say what is missing or slow on this machine, and how to mend it."""
+    """Find what is missing or slow on this machine, and how to fix it."""
     if settings:
         _show_settings(as_json=as_json)
         return
@@ -192,7 +192,7 @@ _DEMO_QUESTION = "q01"
 def demo(
     every: Annotated[bool, Option("--all", help="Ask all 20 questions and print the score; resumes.")] = False,
     method: options.MethodName = DEFAULT_METHOD,
-    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],
     prompts: options.Prompts = None,
     model: options.Model = "",
     base_url: options.BaseURL = "",
@@ -262,7 +262,7 @@ async def _ask_all(engine: Engine, as_json: bool) -> int:
 
     async with engine:
         if engine.model.slots == 1 or engine.model.name.startswith("local/"):
-            for question in questions:  # one after the other: each prompt's beginning stays in the model's memory
+            for question in questions:  # one by one: the common beginning of prompts stays in the model's memory
                 await ask(question)
         else:
             await together(ask(question) for question in questions)
@@ -277,7 +277,7 @@ async def _ask_all(engine: Engine, as_json: bool) -> int:
 
 
 def _score(question: dict[str, Any], result: Result) -> dict[str, Any]:
-    """Score a demo result: right up to two words, or rightly none."""
+    """Score a demo result: right with up to two extra words, or if rightly none."""
     from hoptree.evaluation.metrics import contains, exact_match
 
     if question["answerable"]:

@@ -62,7 +62,7 @@ class _EvaluationGroup(_LazyGroup):
 
 
 def load_command(name: str, target: str) -> Any:
-    """Import a command, and make it one of the parser."""
+    """Import a command, and convert it for the parser."""
     module, _, attribute = target.partition(":")
     command = getattr(import_module(f"hoptree.cli.{module}"), attribute)
     if isinstance(command, typer.Typer):
@@ -75,7 +75,7 @@ def load_command(name: str, target: str) -> Any:
 
 
 def _declare(group: typer.Typer) -> None:
-    """Replace our declarations by typer's in a group's signatures."""
+    """Replace our declarations in a group's signatures by typer's."""
     for info in group.registered_commands:
         command: Any = info.callback
         signature = inspect.signature(command, eval_str=True)

@@ -36,11 +36,11 @@ class Cost:
     model: str
     command: str
     version: str
-    made_from: str  # changes with the method's prompts and options: figures of another one are old
+    made_from: str  # digest of the method's prompts and options: figures of another one are outdated
     questions: int
     failed: int
     stopped: int  # questions that a budget ended
-    calls: float  # like those below a mean over the questions that did not fail
+    calls: float  # like the figures below, a mean over the questions that did not fail
     prompt_tokens: float
     completion_tokens: float
     retrievals: float
@@ -153,7 +153,7 @@ def costs_of_runs(folders: Sequence[Path], methods: Sequence[Method]) -> dict[st
 
 def _cost_of_run(folder: Path, run: Mapping[str, Any], rows: Sequence[Row], method: Method) -> Cost:
     answered = {row.trace: row.usage for row in rows if not row.error}
-    traces = folder / TRACES  # may have been deleted; then the calls by step are not known
+    traces = folder / TRACES  # without it (it may have been deleted), calls by step are unknown
     calls = (
         (event.run, event.step)
         for event in (read_events(traces) if traces.exists() else ())
@@ -184,7 +184,7 @@ def _cost_of_run(folder: Path, run: Mapping[str, Any], rows: Sequence[Row], meth
 
 
 def _command(model: str, experiment: Mapping[str, Any]) -> str:
-    """Return how such a run is made, without the method and the paths of this machine."""
+    """Return the command of a run, without the method and local paths."""
     parts = [f"hoptree run --corpus sample --model {model}"]
     if (retriever := experiment.get("retriever", "bm25")) != DEFAULT_RETRIEVER:
         parts.append(f"--retriever {retriever}")
@@ -199,7 +199,7 @@ def _command(model: str, experiment: Mapping[str, Any]) -> str:
 
 
 def short_name(model: str) -> str:
-    """Return a model's name; of a file or folder only its own name, not its path."""
+    """Return a model's name; of a file or folder, without its path."""
     kind, _, name = model.partition("/")
     path = name.partition("?")[0]
     return f"{kind}/{Path(path).name}" if path.startswith(("/", "~", ".")) else model

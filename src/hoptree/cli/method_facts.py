@@ -21,9 +21,9 @@ from hoptree.models.hf import HFModel
 from hoptree.models.model import LOCAL_SERVERS, Capability
 from hoptree.sample import sample_questions
 
-UNKNOWN = "?"  # the fidelity with a model that is not on this machine
+UNKNOWN = "?"  # the fidelity of a model that is not on this machine
 NOT_POSSIBLE = "not possible"
-BY_CORPUS = "/"  # between the fidelity with a corpus that has what a method takes, and with any other
+BY_CORPUS = "/"  # separates the fidelity with a corpus that has what a method uses from that with others
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ PAPERS: dict[str, tuple[Paper, ...]] = {name: tuple(Paper(**row) for row in rows
 
 
 def capabilities_of(spec: str) -> frozenset[str] | None:
-    """Return what a model gives beside text; None if not here, as no hub is asked."""
+    """Return a model's capabilities; None if it is not here, as no hub is asked."""
     kind, _, name = spec.partition("/")
     if name and (kind == "openai" or kind in LOCAL_SERVERS):
         from hoptree.models.openai import OpenAIModel
@@ -68,12 +68,12 @@ def capabilities_of(spec: str) -> frozenset[str] | None:
 
 
 def is_signal(need: str) -> bool:
-    """Return whether a need of a method is for the model to meet."""
+    """Tell whether a need of a method is one of the model."""
     return need in get_args(Capability)
 
 
 def fidelity_with(method: Method, capabilities: Collection[str] | None) -> str:
-    """Return the fidelity of default options; two where the corpus decides."""
+    """Return the fidelity with default options; two if the corpus decides."""
     needed = [need for need in method.needs if is_signal(need)]
     if capabilities is None:
         possible = {_fidelity_by_corpus(method, gives) for gives in ((), tuple(filter(is_signal, method.signals)))}
@@ -92,13 +92,13 @@ def _fidelity_by_corpus(method: Method, capabilities: Collection[str]) -> str:
 
 _NEEDS: dict[str, dict[str, str]] = json.loads((files("hoptree.methods") / "needs.json").read_text(encoding="utf-8"))
 _MODELS_WITH, _CORPUS_WITH = _NEEDS["model"], _NEEDS["corpus"]
-"""What gives each signal that a method hears from a model, or needs in the corpus."""
+"""What provides each signal that a method reads from a model, or needs in the corpus."""
 
 _IN_WORDS = {"exact": "yes", "approx": "not exactly"}
 
 
 def as_published(method: Method, fidelity: str) -> str:
-    """Say in words whether a run is as in the method's paper."""
+    """Describe whether a run is as in the method's paper."""
     if not method.paper and fidelity != NOT_POSSIBLE:
         return "of no paper"
     return BY_CORPUS.join(_IN_WORDS.get(part, part) for part in fidelity.split(BY_CORPUS))
@@ -120,7 +120,7 @@ class MethodFacts:
         return {**self.method.as_dict(), "fidelity": fidelity, "cost": cost, **own}
 
     def explained(self) -> dict[str, Any]:
-        """Return all that is known of the method, for JSON."""
+        """Return everything about the method, for JSON."""
         method = self.method
         return {
             **self.as_dict(),
@@ -150,7 +150,7 @@ def gather(
     costs: Path | None = None,
     prompts: Path | None = None,
 ) -> list[MethodFacts]:
-    """Return the facts of methods, with costs that hold for the prompts given."""
+    """Return the facts of methods, with costs that hold for these prompts."""
     measured, own_prompts = read_costs(costs), open_prompts(prompts)
     facts = []
     for method in methods:
@@ -168,7 +168,7 @@ def paragraphs(method: Method) -> list[str]:
 
 
 def default_of(option: Option) -> str:
-    """Return the default of an option as it is written on the command line."""
+    """Return the default of an option in command line form."""
     if isinstance(option.default, bool):
         return "on" if option.default else "off"
     return "none" if option.default is None else str(option.default)
@@ -181,7 +181,7 @@ def how_to_meet(need: str) -> str:
 
 
 def held_by_corpus(method: Method) -> tuple[str, ...]:
-    """Return what the corpus must hold beside passages for the paper's method."""
+    """Return what the corpus must hold in addition to passages."""
     return tuple(signal for signal in method.signals if not is_signal(signal))
 
 
@@ -208,7 +208,7 @@ def notes_of(method: Method) -> tuple[str, ...]:
 
 
 def _changes(method: Method, signal: str, options: Mapping[str, Any]) -> bool:
-    """Return whether a run is less close to the paper without a signal."""
+    """Tell whether a run without a signal is less close to the paper."""
     given = set(method.signals)
     return method.fidelity(options, given) != method.fidelity(options, given - {signal})
 

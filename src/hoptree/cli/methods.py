@@ -52,7 +52,7 @@ app = typer.Typer(
 \b
 hoptree methods                                    all of them in a table
 hoptree methods show taikc                         one: steps, options, roles, needs, an example
-hoptree methods prompts taikc --out mine           its prompts, to be changed for --prompts mine
+hoptree methods prompts taikc --out mine           its prompts, to change for --prompts mine
 hoptree methods -m openai/NAME -m hf/NAME          how close to its paper each is with these models
 hoptree methods measure oner ircot                 what a question costs, on the packaged sample
 hoptree methods chooser show                       the weights that hop chooses answers by
@@ -75,12 +75,12 @@ Costs = Annotated[Path | None, Option(metavar="FILE", help="Figures of hoptree m
 @app.command("list")
 def list_all(
     name: Annotated[str | None, Argument(help="Only this one, as show does.")] = None,
-    model: Models = [],  # noqa: B006 - typer copies it
+    model: Models = [],
     costs: Costs = None,
     prompts: Prompts = None,
     as_json: AsJson = False,
 ) -> None:
-    """List all methods: their papers and how closely they follow them, needs, retrieval, and what a question costs."""
+    """List all methods with their papers, fidelity, needs, retrieval and costs."""
     if name is not None:
         show(name, model=model, costs=costs, prompts=prompts, as_json=as_json)
         return
@@ -98,12 +98,12 @@ def list_all(
 @app.command()
 def show(
     name: Annotated[str, Argument(help="A method; hoptree methods lists them.")],
-    model: Models = [],  # noqa: B006 - typer copies it
+    model: Models = [],
     costs: Costs = None,
     prompts: Prompts = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a method: its steps, options with defaults and choices, roles, needs, and an example."""
+    """Explain a method: steps, options, roles, needs, and an example."""
     (facts,) = method_facts.gather((find_method(name),), _capabilities(model), costs, prompts)
     warn_unused_prompts(prompts, facts.own_prompts, name)
     if as_json:
@@ -122,10 +122,10 @@ def write_prompts(
     name: Annotated[str, Argument(help="A method; hoptree methods lists them.")],
     out: Annotated[Path, Option(metavar="FOLDER", help="Where they go; no file is overwritten.")],
 ) -> None:
-    """Write the prompts and demonstrations that a method uses, to be changed and given back with --prompts.
+    """Write a method's prompts and demonstrations, to change them for --prompts.
 
-    METHOD/FILE holds for one method, shared/FILE for all that share it; what was not changed may be deleted. A prompt
-    keeps the variables of ours, such as {question}. A trained adapter is used only with the prompts it knows.
+    METHOD/FILE is for one method, shared/FILE for all that share it; unchanged files may be deleted. A prompt keeps its
+    variables, such as {question}. A trained adapter is used only with the prompts it knows.
 
     \b
     hoptree methods prompts taikc --out mine
@@ -160,10 +160,10 @@ def measure(
     base_url: BaseURL = "",
     no_cache: NoCache = False,
 ) -> None:
-    """Measure what a question costs with each method's default options, on the packaged sample.
+    """Measure each method's cost of a question, on the packaged sample.
 
-    A method that cannot be asked (a graph is missing, the model lacks a signal) is named and left out. Calls are
-    cached, so that the same command goes on where it was stopped.
+    Methods run with default options. One that cannot run (a graph is missing, the model lacks a signal) is named and
+    left out. Calls are cached, so that the same command resumes.
 
     \b
     hoptree methods measure --out costs.json
@@ -202,7 +202,7 @@ def _keep_cost(out: Path, costs: dict[str, Cost], name: str, cost: Cost) -> None
 
 
 async def _measure_all(methods: tuple[Method, ...], setting: Setting, out: Path, costs: dict[str, Cost]) -> int:
-    """Measure method after method, and return how many could be."""
+    """Measure the methods in turn; return how many could be measured."""
     measured = 0
     try:
         with shown(quiet=False) as show_progress:
@@ -229,7 +229,7 @@ async def _measure_all(methods: tuple[Method, ...], setting: Setting, out: Path,
 def docs(
     out: Annotated[Path | None, Option(metavar="FILE", help="Write it there instead of printing it.")] = None,
 ) -> None:
-    """Write the description of all methods of this package as Markdown, from their docstrings and signatures.
+    """Write the reference of all methods as Markdown.
 
     \b
     hoptree methods docs --out docs/reference/methods.md
@@ -258,7 +258,7 @@ class _Column:
 
     @property
     def width(self) -> int:
-        """The columns it takes, with the space behind it."""
+        """The columns it takes, including the space after it."""
         widest = max(map(len, (self.title, *self.cells)))
         return 2 + (min(_MIN_CELL_COLUMNS, widest) if self.wraps else widest)
 
@@ -279,7 +279,7 @@ def _show_all(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] 
 
 
 def _fit(columns: Iterable[_Column], width: int) -> list[list[_Column]]:
-    """Spread columns, in their order, over as many tables as it takes."""
+    """Distribute columns, in order, over as few tables as fit."""
     tables: list[list[_Column]] = [[]]
     for column in columns:
         if tables[-1] and sum(other.width for other in (*tables[-1], column)) > width:

@@ -23,7 +23,7 @@ _config: Config | None = None
 
 
 def read_config(*, trusted: bool) -> None:
-    """Read the configuration files, where there are any, and print what a person should know of them."""
+    """Read the configuration files, if any, and print their warnings."""
     global _config
     _config = None
     if any(path.is_file() for path in (Path(".env"), Path("hoptree.toml"), config_dir() / "hoptree.toml")):
@@ -300,7 +300,7 @@ def located(corpus: str | None) -> str | None:
         bar: list[Callable[[Any], None]] = []
 
         def show(progress: Any) -> None:
-            if not bar:  # drawn only where there is something to do
+            if not bar:  # drawn only if there is something to do
                 bar.append(stack.enter_context(shown_indexing(False)))
             bar[0](progress)
 
@@ -315,7 +315,7 @@ def located(corpus: str | None) -> str | None:
 
 
 def warn_without_graph(method: str, graph: str | None) -> None:
-    """Warn whoever gives a knowledge graph to a method that does not use one."""
+    """Warn of a knowledge graph for a method that does not use one."""
     if graph is None:
         return
     from hoptree.engine.registry import find_method
@@ -325,13 +325,13 @@ def warn_without_graph(method: str, graph: str | None) -> None:
 
 
 def warn_unused_prompts(folder: Path | str | None, used: Collection[str], user: str = "a method") -> None:
-    """Warn whoever gives prompts of their own of which none is used."""
+    """Warn if none of the given prompts is used."""
     if folder is not None and not used:
         warn(f"{folder} has no prompt that {user} uses and that differs from ours: --prompts changes nothing.")
 
 
 def warn_without_links(corpus: str | None, retriever: str) -> None:
-    """Warn that hybrid is dense with BM25 where an index has no links."""
+    """Warn that hybrid uses BM25 if the index has no links."""
     if retriever != "hybrid" or corpus is None:
         return
     from hoptree.retrieval.index.folder import MANIFEST, read_manifest

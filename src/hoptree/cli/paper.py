@@ -55,9 +55,9 @@ def paper(
     judge: Annotated[
         list[str],
         Option(metavar="MODEL", help="Who judges where the paper judges; several times for TAIKC's Table 7."),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     limit: Annotated[int | None, Option(min=1, help="Only N questions of each data set, for a rehearsal.")] = None,
-    only: options.Only = [],  # noqa: B006 - typer copies it
+    only: options.Only = [],
     corpus: Annotated[
         str | None, Option(help="An index, in the place of the data sets' own; wikipedia=INDEX of that alone.")
     ] = None,
@@ -77,12 +77,12 @@ def paper(
     no_cache: options.NoCache = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make a table or figure of a paper, and print it in the paper's rows and columns beside the paper's figures.
+    """Make a table or figure of a paper, beside the paper's own figures.
 
-    It runs the experiment file of the table, judges where the paper judges, and says what differs: model, documents,
-    questions. Without --judge the model itself judges. The same command goes on where it was ended. Files retrieve as
-    the paper does where it says how; --rerank none and --retriever bm25 need no encoder. claims judges the
-    paper's claims by the runs that there are: which hold, which do not, and which stay open.
+    It runs the experiment file of the table, judges where the paper judges, and names the differences in model,
+    documents and questions. Without --judge the model itself judges. An interrupted command resumes. Files retrieve as
+    the paper does if it says how; --rerank none and --retriever bm25 need no encoder. claims judges the paper's claims
+    by the existing runs: which hold, which do not, and which remain open.
 
     \b
     hoptree paper list
@@ -139,7 +139,7 @@ def paper(
 
 
 def _default_folder(part: PaperPart, model: str, limit: int | None, choices: Sequence[str]) -> Path:
-    """Return a folder that figures of one experiment file share."""
+    """Return the default folder, shared by the figures of one experiment file."""
     assert part.file is not None
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in model).strip("-.")
     digest = hashlib.sha256("\n".join(choices).encode("utf-8", "replace")).hexdigest()[:8] if any(choices) else ""
@@ -157,7 +157,7 @@ async def _make(
     base_url: str,
     quiet: bool,
 ) -> None:
-    """Make all runs or measurements, and judge them; one model at once."""
+    """Make all runs or measurements, and judge them; one model at a time."""
     for spec in judges:
         await _open_judge(spec, base_url).aclose()
     if any(isinstance(run.experiment, BoundaryExperiment) for run in planned):
@@ -231,7 +231,7 @@ def _print(
     """Print tables, and write them and further pages to files."""
     text = as_markdown(tables) + "".join(f"\n{sentence}\n" for sentence in (*paper_text, *missing))
     written = {out / f"{name}.md": text, **{out / page: content for page, content in (pages or {}).items()}}
-    with suppress(OSError):  # writing tells what is wrong
+    with suppress(OSError):  # writing reports the reason
         out.mkdir(parents=True, exist_ok=True)
     for path, page_text in written.items():
         write_text(path, page_text)
@@ -267,7 +267,7 @@ def _count(part: PaperPart, data: Path, *, as_json: bool) -> None:
 
 
 def _missing(part: PaperPart, tables: Sequence[Table], groups: Sequence[DataGroup]) -> list[str]:
-    """Explain each table of a figure that these runs do not give."""
+    """Explain each table of a figure that these runs lack."""
     if not part.report and not tables:
         return [f"{part.title} has no table: its plots are in report.html."]
     reasons = {
@@ -304,11 +304,11 @@ def _list(only: str, data: Path, *, as_json: bool) -> None:
         echo(f"{sum(bool(row['missing']) for row in rows):,} of them need data that is not in {data}:")
         for command in missing:
             echo(f"    {command}")
-    echo("In the place of what a file names: --model; --encoder and --rerank, which may be none; --graph and --corpus.")
+    echo("To replace what a file names: --model; --encoder and --rerank, which may be none; --graph and --corpus.")
 
 
 def _needs(row: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a table needs that may not be here, each in a few words."""
+    """Yield, in a few words each, what a table needs that may be missing."""
     if row["missing"]:
         yield f"needs data: {', '.join(dict.fromkeys(file.partition('/')[0] for file in row['missing']))}"
     if row["gpu"]:
@@ -322,7 +322,7 @@ def _needs(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _state(part: PaperPart, data: Path) -> dict[str, Any]:
-    """Describe a table: how it is made, and what its file needs that may not be here."""
+    """Describe a table: how it is made, and what it needs that may be missing."""
     needed = paper_tables.data_needed(part)
     missing = [file for file in needed if not (data / file).exists()]
     commands = dict.fromkeys(command_for(file, data) or f"{file}, which no release has" for file in missing)

@@ -1,4 +1,4 @@
-"""Progress of long work: bars on a terminal, now and then a line in a log."""
+"""Progress of long work: bars on a terminal, or occasional lines in a log."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 Show = Callable[[int, int, Callable[[], str]], None]
-"""Takes how many of how many are done, and a function for the text beside the bar."""
+"""Takes the number done, the total, and a function for the text beside the bar."""
 Bars = Callable[[str], AbstractContextManager[Show]]
 _REFRESH_S = 0.2
-_MIN_QUESTIONS = 10  # questions from which on an interval is shown beside their mean while a run is under way
-LOG_INTERVAL_S = 180.0  # seconds between two lines of a log: often enough to see that work goes on, without filling it
+_MIN_QUESTIONS = 10  # questions from which on the progress of a run shows an interval
+LOG_INTERVAL_S = 180.0  # between two lines of a log: often enough to see progress, without filling it
 
 
 def on_terminal() -> bool:
-    """Return whether bars can be drawn on standard error."""
+    """Tell whether bars can be drawn on standard error."""
     from rich.console import Console
 
     return Console(stderr=True).is_terminal
@@ -53,7 +53,7 @@ def counting(show: Show, total: int) -> Callable[[str], None]:
 
 @contextmanager
 def bars(quiet: bool) -> Iterator[Bars]:
-    """Draw bars that come and go, each with a name before it, on a terminal only."""
+    """Draw bars that come and go, each after its name, on a terminal only."""
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
@@ -86,7 +86,7 @@ def bars(quiet: bool) -> Iterator[Bars]:
 
 @contextmanager
 def lines() -> Iterator[Bars]:
-    """Print a line every few minutes in place of bars."""
+    """Print a line every few minutes instead of drawing bars."""
 
     @contextmanager
     def line(name: str) -> Iterator[Show]:
@@ -123,7 +123,7 @@ def run_bars(quiet: bool) -> Iterator[Callable[[Planned, Progress], None]]:
 
 @contextmanager
 def shown_indexing(quiet: bool) -> Iterator[Callable[[IndexingProgress], None]]:
-    """Draw how far indexing is."""
+    """Draw the progress of indexing."""
     with rate_bar(quiet, "passages") as advance:
 
         def show(now: IndexingProgress) -> None:
@@ -182,7 +182,7 @@ def _drawn(quiet: bool, *columns: Any) -> Any:
 
 
 def show_judge(show: Show, now: JudgeProgress) -> None:
-    """Show how far a judge is."""
+    """Show the progress of a judge."""
 
     def describe() -> str:
         seconds = max(time.monotonic() - now.began, 1e-3)
@@ -199,7 +199,7 @@ def describe_f1(mean: float, plus_minus: float, questions: int) -> str:
 
 
 def describe_run(progress: Progress, max_cost: float | None = None) -> str:
-    """Return how far a run is, in a few words."""
+    """Return the progress of a run in a few words."""
     from hoptree.evaluation.run_folder import half_width
 
     seconds = max(time.monotonic() - progress.began, 1e-3)
@@ -231,7 +231,7 @@ def live_tree(console: Console, events: Sequence[Event]) -> Live:
 
 
 def draw_progress(events: Sequence[Event], seconds: float, spinner: Spinner) -> Group:
-    """Draw what is known of a question that is still being answered."""
+    """Draw what is known of a question that is being answered."""
     from rich.console import Group
     from rich.text import Text
 

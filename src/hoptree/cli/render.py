@@ -33,7 +33,7 @@ _VERDICT_WORDS = {
 _SNIPPET_CHARS = 160
 _FIDELITY = {"approx": ", not exactly as in its paper", "prompted": ", prompted where its paper trained a model"}
 _LOOKED_IN = {"graph": "from the graph", "hybrid": "from documents or the graph"}
-"""Where an answer comes from that names no evidence, by the sources that the method was told to ask."""
+"""The origin of an answer without evidence, by the method's option `evidence`."""
 _MAX_CITED = 3  # passages and facts each that a node names
 _SVG_COLUMNS = 118
 _EXTERNAL = lazy_re(r"@font-face\s*{[^}]*}|<!--.*?-->", re.DOTALL)
@@ -74,7 +74,7 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
 
 
 def _show_passages(console: Console, line: Callable[..., None], result: Result) -> None:
-    """List cited evidence by number, then what supports nothing."""
+    """List cited evidence by number, then passages that support nothing."""
     nodes = [node for top in result.tree for node in top.walk()]
     answers = {name: node.answer for node in nodes for name in node.evidence}
     settled = [node for node in nodes if node.unverified != "unknown"]
@@ -108,7 +108,7 @@ def draw_svg(results: Sequence[Result], headings: Sequence[str] = ()) -> str:
         width=_SVG_COLUMNS,
         force_terminal=True,
         color_system="truecolor",
-        no_color=False,  # a picture has colours, whatever this terminal has
+        no_color=False,  # a picture has colours in any terminal
     )
     for place, result in enumerate(results):
         if place:
@@ -143,7 +143,7 @@ def _cost(result: Result) -> str:
 
 
 def draw_tree(result: Result) -> Tree:
-    """Draw the question with its sub-questions, and what became of each."""
+    """Draw the question with its sub-questions and their outcomes."""
     question, nodes = Text(clean(result.question), style="bold"), result.tree
     looked_in = _looked_in(result)
     if nodes and nodes[0].id == 0:  # the question itself is the first node
@@ -155,7 +155,7 @@ def draw_tree(result: Result) -> Tree:
 
 
 def describe_outcome(node: TreeNode, result: Result) -> str:
-    """Say where the answer of a node comes from, and why it has it."""
+    """Describe where the answer of a node comes from, and why."""
     _, bracket, details = _outcome(node, _looked_in(result)).plain.partition("  [")
     return details.removesuffix("]") if bracket else ""
 
@@ -230,13 +230,13 @@ def _validated(node: TreeNode) -> Text:
         text.append(clean(struck) or "?", "strike dim red").append(" ⇒ ", "not bold dim")
     text.append(clean(node.answer) or "?", f"bold {style}")
     why = f"; {node.why}" if node.why else ""
-    citations = "" if guessed else _citations(node)  # they are those of another answer
+    citations = "" if guessed else _citations(node)  # they belong to another answer
     return text.append(f"  [{words}{clean(citations + why)}]", f"not bold dim {style}")
 
 
-# By level of doubt. Letters have a colour of their own, so that they can be read on any background.
+# By level of doubt. Letters have their own colour, to be readable on any background.
 _SHADES = ("", "#101010 on #fbeeb8", "#101010 on #f6cf6f", "#101010 on #f0984e", "bold white on #b3261e")
-_MARKS = ("", "", "²", "³", "⁴")  # behind a word, where there are no colours
+_MARKS = ("", "", "²", "³", "⁴")  # after a word, without colours
 _HIT_STYLE = "bold underline"
 _LABEL_COLUMNS = 9
 _MAX_TITLES = 3
@@ -257,7 +257,7 @@ _OUTCOMES = {
     "known": ("known already: ", ""),
     "unsure": ("not taken, too unsure: ", ""),
 }
-"""What is said before and behind a fact that was read."""
+"""Texts before and after a fact that was read."""
 _Row = tuple[str, Text]
 
 
@@ -272,7 +272,7 @@ def show_writing(console: Console, writing: Writing) -> None:
 
 
 def draw_writing(writing: Writing, *, colours: bool = True) -> Table:
-    """Draw the same as rows, whose lines are broken beside their labels."""
+    """Draw the same as rows, wrapped beside their labels."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", style="dim", no_wrap=True, min_width=_LABEL_COLUMNS)
     table.add_column(overflow="fold")

@@ -33,11 +33,11 @@ def report(
     csv: Annotated[Path | None, Option(help="Write every figure, one a line.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Report on runs: tables with intervals, plots, and a browser for single questions with their trees.
+    """Report on runs with tables, plots, and a browser for questions and their trees.
 
-    Runs over the same questions share a table. The best figure is bold only where it is better than each other by more
-    than chance. A failed question counts as wrong; a run that is not finished is marked. Without a file, the tables are
-    printed as Markdown.
+    Runs over the same questions share a table. The best figure is bold only if it is significantly better than every
+    other. A failed question counts as wrong; an unfinished run is marked. Without a file, the tables are printed as
+    Markdown.
 
     \b
     hoptree eval report runs/oner runs/taikc --html report.html
@@ -78,7 +78,7 @@ def _as_dict(groups: list[DataGroup], tables: list[Table]) -> dict[str, Any]:
 
 def compare(
     runs: Annotated[list[Path], Argument(help="Folders of two or more runs over the same questions.")],
-    metric: Annotated[list[str], Option(help="Scores to compare.")] = ["em", "f1"],  # noqa: B006 - typer copies it
+    metric: Annotated[list[str], Option(help="Scores to compare.")] = ["em", "f1"],
     common_only: Annotated[
         bool, Option(help="Compare over the questions all runs have finished, though some lack others.")
     ] = False,
@@ -88,11 +88,11 @@ def compare(
     flipped: Annotated[int, Option(min=0, help="List so many questions whose score changed most.")] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs question by question: intervals, a paired permutation test, wins and losses, what flipped.
+    """Compare runs question by question, with intervals and a paired test.
 
-    Each run is compared with each one named before it: the difference is the later one's score less the earlier one's,
-    so that what is above 0 is a gain. The interval is that of the difference (paired bootstrap, 95 %); p is corrected
-    for the number of comparisons (Holm). A failed question counts as wrong.
+    Each run is compared with each one named before it: the difference is its score minus the earlier one's, so that a
+    positive one is a gain. The interval is that of the difference (paired bootstrap, 95 %); p, of a permutation test,
+    is corrected for the number of comparisons (Holm). A failed question counts as wrong.
 
     \b
     hoptree eval compare runs/oner runs/taikc --by type
@@ -103,7 +103,7 @@ def compare(
         raise InputError(f"Questions have no '{by}' to tell them apart by.", "Choose --by type or --by hops.")
     headers = [read_run(path) for path in runs]
     digests = [header["rests_on"]["data"] for header in headers]
-    if len(set(digests)) > 1:  # ids alone do not tell, since many sets count their questions from 0
+    if len(set(digests)) > 1:  # equal ids prove nothing: many sets count their questions from 0
         listed = "; ".join(f"{path}: {digest}" for path, digest in zip(runs, digests, strict=True))
         cause = f"The runs are over different data ({listed})."
         raise InputError(cause, "Compare runs over the same file of questions, with the same accepted answers.")
@@ -201,11 +201,11 @@ def reproduce(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the same questions again, without remembered replies, and compare answers and scores.
+    """Repeat a run without cached replies, and compare answers and scores.
 
-    It says first what is not the same any more: data, index, prompts, model, versions. It exits with 1 if a score
-    differs by more than chance, or more answers differ than may, or too few were asked to tell, and with 2 if the run
-    cannot be made again. A run that was broken off goes on with the same command.
+    It first lists what has changed: data, index, prompts, model, versions. It exits with 1 if a score differs
+    significantly, or too many answers differ, or too few questions were asked to tell, and with 2 if the run cannot be
+    repeated. An interrupted command resumes.
 
     \b
     hoptree eval reproduce runs/taikc
@@ -217,9 +217,9 @@ def reproduce(
             return
         echo(f"asked again in {out}")
         for name, (was, now) in changed.items():
-            echo(f"  not the same any more: {name} was {was}, is {now}")
+            echo(f"  changed: {name} was {was}, is {now}")
         if not changed:
-            echo("  everything it rests on is the same")
+            echo("  everything that it depends on is the same")
 
     with shown(as_json) as show:
         work = repeat(
@@ -240,7 +240,7 @@ def reproduce(
 
 
 def support(runs: RunFolders, as_json: AsJson = False) -> None:
-    """Measure how often answers are right that are called well supported, partly supported or a guess.
+    """Measure how often answers are right, by support: well, partly, or a guess.
 
     \b
     hoptree run --data dev.jsonl --corpus docs.idx --method hop --out runs/hop

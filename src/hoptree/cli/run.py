@@ -112,15 +112,15 @@ def run(
         str | None,
         Option(help="An index, 'sample' or an address; of an experiment for all, with wikipedia=INDEX for that alone."),
     ] = None,
-    only: options.Only = [],  # noqa: B006 - typer copies it
+    only: options.Only = [],
     graph: options.Graph = None,
     retriever: Annotated[str, Option(help=f"{options.RETRIEVER_HELP}  [default: {DEFAULT_RETRIEVER}]")] = "",
     rerank: options.Rerank = "",
     encoder: options.Encoder = "",
     model: options.Model = "",
-    roles: options.Roles = [],  # noqa: B006 - typer copies it
+    roles: options.Roles = [],
     method: Annotated[str, Option(help=f"hoptree methods lists them.  [default: {DEFAULT_METHOD}]")] = "",
-    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],
     prompts: options.Prompts = None,
     limit: options.Limit = None,
     seed: options.Seed = None,
@@ -156,10 +156,10 @@ def run(
     no_cache: options.NoCache = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Ask all questions of a file, and keep answers, scores, traces and what they rest on in one folder.
+    """Ask all questions of a file, and keep answers, scores and traces in a folder.
 
-    The same command goes on where it was ended; finished questions cost nothing. A question that fails counts as wrong,
-    and is asked again with --retry-failed.
+    The folder also records what the run depends on. The same command resumes; finished questions cost nothing. A
+    question that fails counts as wrong, and is asked again with --retry-failed.
 
     \b
     hoptree run --data dev.jsonl --corpus docs.idx --method taikc --limit 100 --out runs/taikc
@@ -254,7 +254,7 @@ def _plan(
 
 
 def leave_out_unlabelled(planned: Sequence[Planned]) -> list[Planned]:
-    """Leave out runs without their labels; refuse where no run is left."""
+    """Leave out runs without their labels; raise an error if none is left."""
     kept = []
     for run in planned:
         labels = str(run.experiment.options.get("labels") or "")
@@ -268,13 +268,13 @@ def leave_out_unlabelled(planned: Sequence[Planned]) -> list[Planned]:
 
 
 def warn_unused_prompts(planned: Sequence[Planned], *, judged: bool = False) -> None:
-    """Warn of each folder of prompts that no run uses; a judge has prompts too."""
+    """Warn of each folder of prompts that no run, or judge, uses."""
     for folder in sorted({run.experiment.prompts for run in planned if run.experiment.prompts}):
         runs = [run.experiment for run in planned if run.experiment.prompts == folder]
         prompts, methods = open_prompts(folder), sorted({run.method for run in runs})
         known = [method for method in map(load_method, methods) if method]
         if len(known) < len(methods):
-            continue  # one that is not registered has prompts of others
+            continue  # an unregistered method has prompts of its own
         used = [name for method in known for name in prompts.of(method)]
         used += [
             name
@@ -287,7 +287,7 @@ def warn_unused_prompts(planned: Sequence[Planned], *, judged: bool = False) -> 
 async def run_all(
     planned: list[Planned], out: Path, run_options: RunOptions, *, at_once: int, quiet: bool
 ) -> list[dict[str, Any]]:
-    """Make all runs under one limit of money; share loaded models."""
+    """Make all runs under one limit of money, sharing loaded models."""
     folders = [out / run.folder if run.run_name else out for run in planned]
     spent = {folder: money_spent(folder) for folder in folders} if run_options.max_cost is not None else {}
     turn = asyncio.Semaphore(at_once)
@@ -375,7 +375,7 @@ async def _add_facts(
 
 
 def _sum_up(summary: dict[str, Any]) -> str:
-    """Return a run in a few words."""
+    """Summarise a run in a few words."""
     parts = [f"{summary['finished']:,} of {summary['questions']:,} questions"]
     if f1 := summary["metrics"].get("f1"):
         parts.append(describe_f1(f1["mean"], f1["plus_minus"], f1["questions"]))

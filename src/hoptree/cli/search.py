@@ -44,7 +44,7 @@ def search(
     where: Annotated[
         list[str],
         Option(metavar="NAME=VALUE", help="Only passages with this metadata; document and title are names, too."),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     explain: Annotated[bool, Option("--explain", help="Show the score of each stage.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -107,7 +107,7 @@ _HEADINGS = {"p50_ms": "p50 ms", "p95_ms": "p95 ms", "queries_per_second": "per 
 
 
 class _Row(NamedTuple):
-    """A retriever as it was asked for: its kind, and what reranks its passages."""
+    """A requested retriever: its kind, and what reranks its passages."""
 
     kind: str
     rerank: str = ""
@@ -128,7 +128,7 @@ def eval_retrieval(
     ],
     retriever: Annotated[
         list[str], Option(help="bm25, linked, dense, hybrid or hippo; give several to see them side by side.")
-    ] = ["bm25"],  # noqa: B006 - typer copies it
+    ] = ["bm25"],
     rerank: options.Rerank = "",
     compare: Annotated[
         str, Option(metavar="RETRIEVER", help="Test the difference in recall@5 to this one, without --rerank.")
@@ -188,7 +188,7 @@ async def _run_all(
     runs: dict[_Row, RetrievalRun] = {}
     opened: dict[_Row, Retriever] = {}
     try:
-        for row in rows:  # all of them first: one that cannot be opened should not cost the time of those before it
+        for row in rows:  # all of them first: an error should not cost the time of earlier runs
             opened[row] = _open_corpus(corpus, row.kind, row.rerank)
         with shown(quiet) as show:
             on_done = counting(show, len(rows) * len(asked.questions))

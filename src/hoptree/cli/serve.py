@@ -36,10 +36,10 @@ def serve(
             envvar="HOPTREE_MODEL",
             help="A model clients may choose; the first is the default.  [default: the embedded model]",
         ),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     base_urls: Annotated[
         list[str], Option("--base-url", metavar="[NAME=]URL", help="Of the openai/… models, or of one by its name.")
-    ] = [],  # noqa: B006
+    ] = [],
     corpora: Annotated[
         list[str],
         Option(
@@ -47,7 +47,7 @@ def serve(
             metavar="[NAME=]WHERE",
             help="An index or address clients may ask about; the first is the default.  [default: sample]",
         ),
-    ] = [],  # noqa: B006
+    ] = [],
     corpora_folder: Annotated[
         Path | None,
         Option(
@@ -59,16 +59,16 @@ def serve(
     ] = None,
     graphs: Annotated[
         list[str], Option("--graph", metavar="NAME=WHERE", help="A knowledge graph clients may ask.")
-    ] = [],  # noqa: B006
+    ] = [],
     rerankers: Annotated[
         list[str], Option("--rerank", metavar="NAME=SPEC", help="A reranker clients may choose.")
-    ] = [],  # noqa: B006
+    ] = [],
     runs: Annotated[Path | None, Option(metavar="DIR", help="Evaluation runs to browse.")] = None,
     method: Annotated[str, Option(envvar="HOPTREE_METHOD", help="The default method.")] = DEFAULT_METHOD,
     retriever: Annotated[str, Option(envvar="HOPTREE_RETRIEVER", help="The default retriever.")] = DEFAULT_RETRIEVER,
     settings: Annotated[
         list[str], Option("--set", metavar="METHOD.KEY=VALUE", help="An option of a method that clients cannot change.")
-    ] = [],  # noqa: B006
+    ] = [],
     prompts: options.Prompts = None,
     host: Annotated[str, Option(help="The address to listen on; any but this machine's own needs --keys.")] = (
         "127.0.0.1"
@@ -80,10 +80,10 @@ def serve(
     ] = "",
     hosts: Annotated[
         list[str], Option("--allow-host", metavar="NAME", help="A further name the server is reached by.")
-    ] = [],  # noqa: B006
+    ] = [],
     origins: Annotated[
         list[str], Option("--allow-origin", metavar="URL", help="A web page elsewhere whose scripts may ask (CORS).")
-    ] = [],  # noqa: B006
+    ] = [],
     journal: Annotated[Path | None, Option(metavar="FILE", help="Where questions go that a stop cuts off.")] = None,
     workers: Annotated[
         int,
@@ -93,7 +93,7 @@ def serve(
     concurrency: options.Concurrency = None,
     no_cache: options.NoCache = False,
 ) -> None:
-    """Serve answers over HTTP: OpenAI's chat completions, an API of its own, and a web page.
+    """Serve answers over HTTP: OpenAI's chat completions, our own API, a web page.
 
     \b
     hoptree serve                                           the sample, the embedded model, this machine only
@@ -143,12 +143,13 @@ def serve(
     chosen = dict(model_name(spec) for spec in models or [DEFAULT_MODEL])
     if len(chosen) < len(models):
         raise InputError("Two models have the same name.", "Name them: --model NAME=SPEC")
+    urls = _read_base_urls(base_urls, chosen)
     own_prompts = open_prompts(prompts)
     options.warn_unused_prompts(prompts, own_prompts.texts)
     uploads, uploads_off = _uploads_folder(corpora_folder, host)
     server_settings = Settings(
         models=chosen,
-        base_urls=_read_base_urls(base_urls, chosen),
+        base_urls=urls,
         corpora=read_corpora(corpora, os.environ.get(VARIABLES["corpus"], "")),
         graphs=read_named(graphs, "--graph"),
         rerankers=read_named(rerankers, "--rerank"),
@@ -158,7 +159,7 @@ def serve(
         uploads_off=uploads_off,
         runs=runs,
         keys=read_keys(keys) if keys else (),
-        limits=Limits.parse(limits, **_usual_limits(chosen, base_urls)),
+        limits=Limits.parse(limits, **_usual_limits(chosen, urls)),
         method=method,
         retriever=retriever,
         prices=read_prices(prices),
@@ -172,7 +173,7 @@ def serve(
     )
     server_settings.check()
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # whose lines name endpoints, one a call
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines name endpoints, one a call
     if keys and keys.stat().st_mode & _OTHER_USERS_MODE:
         may = "change" if keys.stat().st_mode & stat.S_IWGRP else "read"
         warn(f"others on this machine may {may} {keys}; chmod 600 {keys} keeps it yours.")
@@ -195,7 +196,10 @@ def serve(
 
 
 def read_corpora(texts: list[str], usual: str) -> dict[str, str]:
-    """Return the corpora by name, or the configured one, or the sample; documents are indexed into the cache."""
+    """Return the corpora by name, else the configured one, else the sample.
+
+    Documents are indexed into the cache.
+    """
     from hoptree.retrieval.index.folder import holds_documents
     from hoptree.retrieval.retriever import is_remote
 
@@ -226,7 +230,7 @@ def with_name(text: str) -> str:
 
 
 def _uploads_folder(given: Path | None, host: str) -> tuple[Path | None, str]:
-    """Return the folder for uploads, or why there is none; on this machine there is one unless it is refused."""
+    """Return the folder for uploads, or the reason for having none."""
     from hoptree.core.config import is_loopback
     from hoptree.core.errors import IndexUnavailable
     from hoptree.core.files import FolderLock, data_dir
@@ -246,11 +250,10 @@ def _uploads_folder(given: Path | None, host: str) -> tuple[Path | None, str]:
         return None, f"The user's data folder cannot hold them ({error.strerror}): give another with --corpora DIR."
 
 
-def _usual_limits(models: dict[str, str], base_urls: list[str]) -> dict[str, float]:
+def _usual_limits(models: dict[str, str], urls: Mapping[str, str]) -> dict[str, float]:
     """Allow more time for a question where a model runs locally."""
     from hoptree.models.model import runs_here
 
-    urls = _read_base_urls(base_urls, models)
     here = any(runs_here(spec, urls.get(name, "")) for name, spec in models.items())
     return {"seconds": _LOCAL_QUESTION_S} if here else {}
 
@@ -268,7 +271,7 @@ def _read_base_urls(texts: list[str], models: dict[str, str]) -> dict[str, str]:
 
 
 def _read_options(texts: list[str], of_files: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Read METHOD.KEY=VALUE texts by method; they count before the options of configuration files."""
+    """Read METHOD.KEY=VALUE texts by method; they override configuration files."""
     options = {method: dict(values) for method, values in of_files.items()}
     for text in texts:
         where, sign, value = text.partition("=")
@@ -285,9 +288,9 @@ def mcp(
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
     rerank: options.Rerank = "",
     model: options.Model = "",
-    roles: options.Roles = [],  # noqa: B006 - typer copies it
+    roles: options.Roles = [],
     method: Annotated[str, Option(help="How questions are answered; hoptree methods lists them.")] = DEFAULT_METHOD,
-    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],
     prompts: options.Prompts = None,
     budget: options.QuestionBudget = "",
     prices: options.PricesText = "",
@@ -303,10 +306,10 @@ def mcp(
     trace: options.Trace = None,
     no_cache: options.NoCache = False,
 ) -> None:
-    """Serve the tools ask, search, decompose and verify_claim over the Model Context Protocol.
+    """Serve ask, search, decompose and verify_claim over the Model Context Protocol.
 
-    Corpus, model, method and limits are those given here; clients cannot choose others. Without --http a client
-    starts it and speaks to it over standard input and output: started by hand, it waits there silently.
+    Corpus, model, method and limits are those given here; clients cannot choose others. Without --http it speaks over
+    standard input and output, for a client that starts it; started by hand, it waits silently.
 
     \b
     hoptree mcp --corpus docs.idx --budget calls=40,seconds=120
@@ -321,7 +324,7 @@ def mcp(
     from hoptree.core.http_server import LOG_FORMAT
 
     address = Address.parse(http) if http else None
-    # Before the SDK does, which breaks lines to the width of a terminal.
+    # Before the SDK does, as that wraps lines to the width of a terminal.
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     with options.open_engine(
         corpus=corpus,

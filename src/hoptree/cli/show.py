@@ -90,7 +90,7 @@ def show(
         if place:
             echo("")
         print_result(entry.result, entry.heading)
-    if len(shown) > 1:  # one question is too few to set a threshold by
+    if len(shown) > 1:  # thresholds need several questions
         for line in _quantile_lines([entry.result for entry in shown]):
             echo(f"\n{line}")
 
@@ -108,7 +108,7 @@ def _show_node(shown: Sequence[_Shown], name: str, path: Path, *, as_json: bool)
 
 
 def _web_page(shown: Sequence[_Shown], picture: str) -> str:
-    """Return a page of its own with the view of the server's page; without scripts it is the drawing."""
+    """Return a page with the server's view; without scripts, it shows the drawing."""
     from hoptree.evaluation.report.page import hash_source, script_json
     from hoptree.evaluation.report.tables import escape_html
 
@@ -127,7 +127,7 @@ def _web_page(shown: Sequence[_Shown], picture: str) -> str:
 
 
 def _bundled(name: str, done: dict[str, None]) -> str:
-    """Return a module of the page as one script with all that it imports, each in a scope of its own, once."""
+    """Return a module and its imports as one script, each once in its own scope."""
     if name in done:
         return ""
     text = (_PAGE_FOLDER / f"{name}.js").read_text(encoding="utf-8")
@@ -139,7 +139,7 @@ def _bundled(name: str, done: dict[str, None]) -> str:
 
 
 def _read_run(folder: Path, name: str) -> list[_Shown]:
-    """Read the finished questions of a run, each as it was asked last."""
+    """Read the finished questions of a run, in their latest attempt."""
     from hoptree.engine.result import read_result
     from hoptree.engine.trace import read_events
     from hoptree.evaluation.run_folder import RUN, TRACES, read_rows
@@ -194,7 +194,7 @@ def _heading(row: Row) -> str:
 
 
 def _select(ids: list[str], name: str, path: Path) -> list[str]:
-    """Return the id that is this name, or begins with it; all of them for no name."""
+    """Return the one id that is or begins with this name; all ids for no name."""
     if not name or name in ids:
         return [name] if name else ids
     matches = [identifier for identifier in ids if identifier.startswith(name)]

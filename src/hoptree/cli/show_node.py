@@ -1,4 +1,4 @@
-"""`hoptree show --node`: all that happened at one sub-question, in the order in which it happened."""
+"""`hoptree show --node`: everything that happened at one sub-question, in order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class NodeRecord:
         self.quote: Quote | None = find_quote(self.node.answer, resolved, cited) if self.node.answer else None
 
     def reasons(self) -> list[str]:
-        """Return why the node has its answer: where it comes from, and what the method decided on."""
+        """Return why the node has its answer: its origin, and the method's decisions."""
         if self.is_question:
             return [line for line in (self.result.support or self.result.sentence, self.result.why) if line]
         decided = (event.reason() for event in self.events if isinstance(event, Decision))
@@ -71,7 +71,7 @@ class NodeRecord:
         }
 
     def print(self) -> None:
-        """Print it for a person."""
+        """Print the record as text."""
         node = self.node
         echo(clean(f"{node.id}. {node.resolved or node.question}"))
         if node.resolved not in ("", node.question):
@@ -113,7 +113,7 @@ def _own_events(events: Sequence[Event], number: int) -> Iterator[Event]:
 
 
 def _passages(events: Sequence[Event]) -> list[Passage]:
-    """Return what the searches of a node found, each passage once with its best score."""
+    """Return the passages found at a node, each once with its best score."""
     passages: dict[str, Passage] = {}
     for event in events:
         for hit in event.passages if isinstance(event, Retrieved) else ():
@@ -124,7 +124,7 @@ def _passages(events: Sequence[Event]) -> list[Passage]:
 
 
 def _lines(event: Event) -> Iterator[str]:
-    """Describe an event: a line, and more where it holds a list."""
+    """Describe an event in a line, and its list, if any, in further lines."""
     cached = " (from the cache)" if isinstance(event, WorldCall) and event.cached else ""
     if isinstance(event, NodeStarted):
         yield f"asked     {event.resolved}"

@@ -37,7 +37,7 @@ def tune(
             metavar="OPTION=VALUES",
             help="Values to try: 1,2,5 or START:END:STEP, the end included. Several times for combinations.",
         ),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = [],
     method: Annotated[str, Option(help="hoptree methods lists them and their options.")] = DEFAULT_METHOD,
     corpus: Annotated[
         str | None, Option(help="An index made by hoptree index, 'sample', or an engine's address.")
@@ -46,8 +46,8 @@ def tune(
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
     rerank: options.Rerank = "",
     model: options.Model = "",
-    roles: options.Roles = [],  # noqa: B006 - typer copies it
-    settings: options.Settings = [],  # noqa: B006 - typer copies it
+    roles: options.Roles = [],
+    settings: options.Settings = [],
     questions: Annotated[
         str, Option(metavar="FIRST-LAST", help="Only these questions of the file, counted from 1: 251-350.")
     ] = "",
@@ -74,12 +74,12 @@ def tune(
     no_cache: options.NoCache = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Try values of a method's options on some questions, beside its defaults, and say which do best.
+    """Try values of a method's options, and find those that beat its defaults.
 
-    Every combination is a run of its own below --out, which eval compare, report and reproduce can read. Finished
-    questions cost nothing when the command is given again, also with more values. A question that fails counts as
-    wrong. The best is compared with the defaults question by question, corrected for the number of trials. Commands
-    that show it on questions it was not chosen by are printed: only that is a result.
+    Every combination is a run of its own below --out, which eval compare, report and reproduce can read. The same
+    command resumes, also with more values; finished questions cost nothing. A question that fails counts as wrong. The
+    best is compared with the defaults question by question, corrected for the number of trials. Only scores on other
+    questions than those it was chosen by are a result: commands for that are printed.
 
     \b
     hoptree eval tune --method mind --data dev.jsonl --corpus docs.idx --vary alpha=1.0,1.5,2.0 --vary beta=0:0.4:0.1 \\

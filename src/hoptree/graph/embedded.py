@@ -15,7 +15,9 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from hoptree.core.errors import GraphError, HoptreeError, QueryTooLong
 from hoptree.core.values import DEFAULT_MAX_FACTS
 from hoptree.graph.facts import (
+    BOOLEAN,
     DEFAULT_TIMEOUT_S,
+    MAX_PROPERTIES,
     Candidates,
     Direction,
     Entity,
@@ -51,7 +53,6 @@ _PREFIXES = {
 }
 _SERVICE, _SILENT = (re.compile(word, re.IGNORECASE) for word in ("service", "silent"))
 _MAX_CELL_CHARS = 10_000
-_BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
 _PLACE = re.compile(r"error at (\d{1,9}):(\d{1,9})")
 
 
@@ -69,7 +70,7 @@ async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *
     )
     request = {"generation": str(generation), "query": sparql, "languages": languages, "limit": limit}
     try:
-        async with asyncio.timeout(seconds + 1.0):  # a second for the process to begin
+        async with asyncio.timeout(seconds + 1.0):  # a second for the process to start
             stdout, stderr = await child.communicate(json.dumps(request).encode())
     except TimeoutError as error:
         cause = f"The query did not end within {seconds:g} seconds."
@@ -82,9 +83,9 @@ async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *
 
 
 class _Ahead(NamedTuple):
-    """What can be read from a place on.
+    """What can be parsed from a position on.
 
-    Gaps and a brace, the rest of an address and these, or all that follows SERVICE.
+    They build on each other: whitespace and a brace; the rest of an address and these; all that follows SERVICE.
     """
 
     brace: bool = False
@@ -97,15 +98,15 @@ class _Ahead(NamedTuple):
 
 
 def _asks_elsewhere(query: str) -> bool:
-    """Tell whether SERVICE stands there with its address and brace.
+    """Tell whether a query has SERVICE followed by an address and a brace.
 
-    Even inside of texts and names: the store's parser needs no space between words, and whatever is blanked here and
-    read there would be a way out to other servers. The query is read once, from its end: a pattern would read on from
-    every "service".
+    Texts and names are searched too: the store's parser needs no space between words, and any difference between its
+    reading and ours would be a way out to other servers. The query is read once, backwards: a pattern would read on
+    from every "service".
     """
     services = {word.end() for word in _SERVICE.finditer(query)}
     silents = {word.end(): word.start() for word in _SILENT.finditer(query)}
-    silent: set[int] = set()  # where a SILENT with an address behind it begins
+    silent: set[int] = set()  # starts of SILENT with an address after it
     behind_line = after = second = nothing = _Ahead()
     for at in range(len(query) - 1 if services else -1, -1, -1):
         letter = query[at]
@@ -160,7 +161,7 @@ def _run(request: dict[str, Any]) -> Iterator[Any]:
         return
     if isinstance(result, ox.QueryBoolean):
         yield {"columns": ["answer"]}
-        yield [["", "yes" if result else "no", "true" if result else "false", _BOOLEAN]]
+        yield [["", "yes" if result else "no", "true" if result else "false", BOOLEAN]]
     elif isinstance(result, ox.QuerySolutions):
         names = Names(store, tuple(request["languages"]))
         columns = columns_in_order(request["query"], [variable.value for variable in result.variables])
@@ -170,7 +171,7 @@ def _run(request: dict[str, Any]) -> Iterator[Any]:
 
 
 def _explain_syntax(message: str, query: str) -> str:
-    """Put the library's message, which lists all that could come next, in words."""
+    """Rephrase the library's message, which lists every possible next token."""
     missing = prefixes_missing(query, _PREFIXES)
     if missing:
         return f"there is no prefix {missing[0]}: (declare it: PREFIX {missing[0]}: <IRI>)"
@@ -213,7 +214,7 @@ T = TypeVar("T")
 
 
 class EmbeddedGraph:
-    """A graph that `load_graph` made; it keeps its data while a change is written.
+    """A graph made by `load_graph`; it keeps its data while a change is written.
 
     Terms are passed to the store as terms, never as query text, so that no name can inject a query.
     """
@@ -255,8 +256,8 @@ class EmbeddedGraph:
     async def entity(self, identifier: str) -> Entity | None:
         return self._read(self.names.entity, node_of(entity_iri(identifier)))
 
-    async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
-        return await asyncio.to_thread(self._read, self.names.properties, limit)
+    async def properties(self) -> tuple[Property, ...]:
+        return await asyncio.to_thread(self._read, self.names.properties, MAX_PROPERTIES)
 
     async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = DEFAULT_TIMEOUT_S) -> Table:
         generation = self.folder / f"{self.manifest.generation:06}"
@@ -282,7 +283,7 @@ class EmbeddedGraph:
             return self._candidates
 
     def all_names(self) -> Iterator[tuple[str, str]]:
-        """Yield ids and names, labels before aliases."""
+        """Yield ids and names, all labels before all aliases."""
         for predicate in (LABEL, ALIAS):
             quads = iter(self._read(self.store.quads_for_pattern, None, ox.NamedNode(predicate), None, None))
             while (quad := self._read(next, quads, None)) is not None:
@@ -290,7 +291,7 @@ class EmbeddedGraph:
                     yield entity_id(quad.subject.value), quad.object.value
 
     def is_current(self) -> bool:
-        """Whether the folder still has the same data."""
+        """Tell whether the folder still holds the same data."""
         return read_manifest(self.folder).uid == self.manifest.uid
 
     def entity_now(self, identifier: str) -> Entity | None:
@@ -331,7 +332,7 @@ class EmbeddedGraph:
             for outward in (True, False)
             if direction in ("both", "out" if outward else "in")
         ]
-        if len(sides) == 2:  # a fact about itself is in both
+        if len(sides) == 2:  # a fact of the entity about itself is in both
             sides[1].rows = {row: graphs for row, graphs in sides[1].rows.items() if row not in sides[0].rows}
         outward, inward = ([*part.rows.items()] for part in (*sides, Neighbours())[:2])
         rows = half_of_each(outward, inward, bound.rows)

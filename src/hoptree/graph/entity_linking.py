@@ -26,7 +26,7 @@ from hoptree.text.names import name_spans
 if TYPE_CHECKING:
     from hoptree.graph.embedded import EmbeddedGraph
 
-_MAX_LOOKUPS = 6  # names of a text that are looked up if there is no index
+_MAX_LOOKUPS = 6  # names of a text to look up without an index
 
 
 def open_candidates(graph: KnowledgeGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> Candidates:
@@ -40,7 +40,7 @@ def open_candidates(graph: KnowledgeGraph, *, on_progress: Callable[[int], None]
 
 
 class LookupCandidates:
-    """Look exact names up in the graph itself; in a text, those with capitals."""
+    """Looks up exact names in the graph itself; in a text, those with capitals."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         self._graph = graph
@@ -57,7 +57,7 @@ class LookupCandidates:
 
 
 def _by_rank(groups: Sequence[Sequence[Entity]], limit: int) -> tuple[Candidate, ...]:
-    """Rank the best of each name before the second best of any."""
+    """Rank the best candidate of each name before the second of any."""
     best: dict[str, Candidate] = {}
     for place in range(max((len(group) for group in groups), default=0)):
         for group in groups:
@@ -163,7 +163,7 @@ class IndexedCandidates:
         content = [word for word in words if word.text not in FUNCTION_WORDS] or list(words)
         known = dict.fromkeys(form for word in content for form in (word.text, word.base) if self._index.knows(form))
         yield from self._index.with_words(known, _MAX_WORD_HITS)
-        # Words that no name has come first: they are the likeliest to be misspelt.
+        # Unknown words come first: they are the likeliest to be misspelt.
         long = dict.fromkeys(word.base for word in content if len(word.base) > 3 and word.base.isalpha())
         misspelt = sorted(long, key=self._index.knows)
         for word in misspelt[:_MAX_FUZZY_WORDS]:
@@ -254,7 +254,7 @@ def check_linker(spec: str) -> None:
 
 
 def parse_linker(spec: str) -> tuple[str, str]:
-    """Split a specification into kind and name or folder; refuse what is none."""
+    """Split a specification into kind and name or folder; refuse others."""
     kind, colon, where = spec.partition(":")
     if kind not in _KINDS or not colon or not where.strip():
         cause = f"'{spec}' is no linker."
@@ -269,7 +269,7 @@ def shared_mention_model(spec: str) -> MentionModel:
 
 
 class _Shared:
-    """A model that reads one text at a time, and remembers what it read."""
+    """A model that reads one text at a time, with a cache."""
 
     def __init__(self, model: MentionModel) -> None:
         self.name = model.name
@@ -296,7 +296,7 @@ def _missing_package(name: str, why: str) -> InputError:
 class MentionModelCandidates:
     """Looks up the names that a model marks in a text.
 
-    A title stands for the entities of that page, else for those with that name, else the words in the text count.
+    A title means the entities of that page, or those with that name; otherwise the words in the text are looked up.
     """
 
     def __init__(self, model: MentionModel, names: Candidates) -> None:
@@ -336,7 +336,7 @@ LABELS = (
     *("work of art", "event", "sports team", "award", "language", "animal or plant", "product", "astronomical object"),
 )
 """Kinds of things that questions ask about; GLiNER marks nothing else."""
-_THRESHOLD = 0.3  # lower than GLiNER's default 0.5: a name too many is dropped later, one too few is lost
+_THRESHOLD = 0.3  # below GLiNER's default 0.5: surplus names are dropped later, missing ones are lost
 
 
 class Gliner:
@@ -371,7 +371,7 @@ class Relik:
         self.name = f"relik:{where}"
         module = _import_package("relik")
         try:
-            with contextlib.redirect_stdout(sys.stderr):  # it prints a banner, where figures should stand alone
+            with contextlib.redirect_stdout(sys.stderr):  # it prints a banner, which would mix with our output
                 self._model: Any = module.Relik.from_pretrained(where)
         except Exception as error:  # the package and the hub raise whatever they meet
             remedy = "Give a folder with a ReLiK pipeline for entity linking, or its name on the hub."

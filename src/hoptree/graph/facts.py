@@ -21,7 +21,7 @@ _CONTROL = lazy_re("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 def one_line(text: str) -> str:
     """Return a text without what could forge a line or command a terminal.
 
-    Anybody may have written it; programs find the value as it is in the rows of a query.
+    Its author is unknown; programs get the original value in the rows of a query.
     """
     if len(text) > _MAX_TEXT_CHARS:
         text = f"{text[:_MAX_TEXT_CHARS]}…"
@@ -144,7 +144,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A cell of a table, for people and for programs."""
+    """A cell of a table: `id` and `text` to read, and the exact value."""
 
     id: str = ""
     text: str = ""
@@ -169,6 +169,7 @@ def half_of_each(outward: Sequence[T], inward: Sequence[T], limit: int) -> list[
 
 
 DEFAULT_TIMEOUT_S = 10.0
+MAX_PROPERTIES = 20_000
 
 
 class KnowledgeGraph(Protocol):
@@ -198,8 +199,8 @@ class KnowledgeGraph(Protocol):
     async def entity(self, identifier: str) -> Entity | None:
         """Return the entity of an id; None if it is unknown."""
 
-    async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
-        """Return the relations, the most used first if the graph counts them."""
+    async def properties(self) -> tuple[Property, ...]:
+        """Return up to MAX_PROPERTIES relations, the most used first if counted."""
 
     async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = DEFAULT_TIMEOUT_S) -> Table:
         """Run a user's SPARQL query (SELECT or ASK)."""
@@ -240,6 +241,7 @@ class NamesIndexed(Protocol):
 
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
+BOOLEAN = f"{XSD}boolean"
 WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
 TIME = "urn:hoptree:time"  # datatype of Wikidata's times with precision: +1969-07-20T00:00:00Z/11
 QUANTITY = "urn:hoptree:quantity"  # datatype of amounts with the id of their unit: +8848.86 Q11573

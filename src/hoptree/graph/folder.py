@@ -2,7 +2,7 @@
 
     DIR/hoptree-graph.json   the manifest, which names the generation that counts
     DIR/000002/              its data (RocksDB files)
-    DIR/000001/              the one before, for readers that still have it open; the next change removes it
+        DIR/000001/              the previous one, for readers that still have it open; the next change removes it
     DIR/000003.part/         a change that is being made, or was interrupted
 
 Copying is cheap: the data files are never written again once they are there, so they are hard-linked.
@@ -30,10 +30,10 @@ from hoptree.text.names import LANGUAGES
 
 FORMAT = 2
 BATCH = 100_000
-"""Triples written at once: a million would take 1.1 GB of memory, this takes 0.15 GB and a tenth more time."""
+"""Triples of one write: a million would take 1.1 GB of memory; this takes 0.15 GB and a tenth more time."""
 _COMPACT_FROM_TRIPLES = 3 * BATCH
 _REWRITE_FROM_ROWS = 20_000
-"""Facts and names of a source from which on writing all others is quicker than removing them one by one."""
+"""Facts and names of a source from which on rewriting all others is faster than removing its own one by one."""
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 
 
@@ -42,7 +42,7 @@ def damaged(folder: Path, why: object) -> GraphError:
 
 
 def _reload(folder: Path) -> str:
-    """Say how a graph that cannot be opened is replaced."""
+    """Return the remedy for a graph that cannot be opened."""
     return f"Remove the folder {folder}, then load its files again: hoptree graph load FILE --out {folder}"
 
 
@@ -50,7 +50,7 @@ _MAY_PASS = re.compile(r"file descriptors|too many open files|permission denied"
 
 
 def damage(error: BaseException) -> str | None:
-    """Return the damage that a store's error tells of, or None."""
+    """Return the damage that a store's error reports, or None."""
     message = " ".join(str(error).split())
     if isinstance(error, RuntimeError):
         return message if "orruption" in message else None
@@ -59,7 +59,7 @@ def damage(error: BaseException) -> str | None:
 
 @contextmanager
 def reading(folder: Path) -> Iterator[None]:
-    """Report damage that shows only when some part of the data is read."""
+    """Report damage that is found while data is read."""
     try:
         yield
     except (RuntimeError, OSError) as error:
@@ -75,7 +75,7 @@ def reading(folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """How much a source brought, and how many broken places of its files were skipped."""
+    """Counts of a source's facts and names, and of skipped places of its files."""
 
     name: str
     facts: int
@@ -152,7 +152,7 @@ def _data_bytes(generation: Path) -> int:
 
 
 class Change:
-    """A change on a copy in the folder `part`, of which `manifest` is the coming one."""
+    """A change on a copy in the folder `part`; `manifest` is that of the result."""
 
     def __init__(self, part: Path, manifest: Manifest) -> None:
         self.store = ox.Store(part)
@@ -176,7 +176,7 @@ class Change:
         graphs = graph_names_of(self.store, source, self.manifest.base)
         named = [graph for graph in graphs if isinstance(graph, ox.NamedNode)]
         if len(named) < len(graphs):
-            self.store.clear_graph(ox.DefaultGraph())  # takes no time, whatever it holds
+            self.store.clear_graph(ox.DefaultGraph())  # immediate at any size
         known = next((item for item in self.manifest.sources if item.name == source), None)
         if named and known is not None and known.facts + known.names >= _REWRITE_FROM_ROWS:
             self._rewrite_without({f" {graph} .\n".encode() for graph in named})
@@ -201,8 +201,8 @@ class Change:
                 self.store.bulk_load(b"".join(batch), ox.RdfFormat.N_QUADS)
                 self.written += len(batch)
 
-    def count(self, source: str, broken: int) -> Source:
-        """Count what a source has now, property by property, and enter it in the manifest."""
+    def count(self, source: str, broken: int) -> None:
+        """Count a source's facts by property, and enter it in the manifest."""
         graphs = graph_names_of(self.store, source, self.manifest.base)
         self.store.remove_graph(counts_graph(source))
         uses: list[ox.Quad] = []
@@ -217,7 +217,6 @@ class Change:
         counted = Source(source, counts["fact"], counts["label"] + counts["alias"], counts["qualifier"], broken)
         others = tuple(known for known in self.manifest.sources if known.name != source)
         self.manifest = replace(self.manifest, sources=(*others, counted))
-        return counted
 
 
 def _count_predicates(store: ox.Store, graphs: Sequence[GraphName]) -> Iterator[tuple[ox.NamedNode, int]]:
@@ -233,7 +232,7 @@ def _count_predicates(store: ox.Store, graphs: Sequence[GraphName]) -> Iterator[
 
 @contextmanager
 def changing(folder: Path, languages: tuple[str, ...] | None = None) -> Iterator[Change]:
-    """Change the graph in a folder, or make one: what is not finished never happened."""
+    """Change the graph in a folder, or make one; an unfinished change has no effect."""
     check_place(folder)
     folder = folder.resolve()
     versions = VersionedFolder(folder, MANIFEST)
@@ -253,19 +252,19 @@ def changing(folder: Path, languages: tuple[str, ...] | None = None) -> Iterator
 
 
 def _make(versions: VersionedFolder) -> bool:
-    """Make the folder; False if it was there already."""
+    """Make the folder; return False if it existed."""
     try:
         versions.path.mkdir(parents=True)
     except FileExistsError:
         if versions.is_foreign():
-            read_manifest(versions.path)  # raises the error that says what is there instead
+            read_manifest(versions.path)  # its error names what the folder is instead
         return False
     return True
 
 
 @contextmanager
 def _copied(versions: VersionedFolder, old: Manifest, new: Manifest) -> Iterator[Change]:
-    """Give the copy that is changed; it is deleted if the block fails."""
+    """Yield a copy to change; delete it if the block fails."""
     folder, part = versions.path, versions.part(new.generation)
     change: Change | None = None
     try:
@@ -292,7 +291,7 @@ def _finish(versions: VersionedFolder, change: Change) -> None:
     part = versions.part(number)
     if change.written >= _COMPACT_FROM_TRIPLES:
         change.store.optimize()
-    change.store.flush()  # what is only in the log would not be copied by the next change
+    change.store.flush()  # the next change would not copy what is only in the log
     triples = len(change.store)
     change.close()
     sums = Checksums.write(part, without=("LOG", "LOCK", "IDENTITY"))

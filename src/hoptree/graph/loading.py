@@ -120,7 +120,7 @@ def _load_lines(
         try:
             change.store.bulk_load(text, ox.RdfFormat.N_TRIPLES, to_graph=graph)
             change.written += len(plain)
-        except (SyntaxError, ValueError):  # what of the batch is in the store already is there once
+        except (SyntaxError, ValueError):  # triples that are stored already are not doubled
             the_long_way(plain)
         plain.clear()
 
@@ -142,7 +142,7 @@ def _load_lines(
 
 @lru_cache(4_096)
 def _is_plain(predicate: bytes) -> bool:
-    """Whether all triples with a predicate are facts."""
+    """Tell whether all triples with a predicate are facts."""
     text = predicate.decode("utf-8", "replace")
     return text != vocab.TYPE and vocab.predicate_role(text) == "fact"
 
@@ -253,7 +253,7 @@ def load_graph(
             passed_by = _load(change, path, name, kind, broken, reading)
             worth.check_file(path, name, kind, change.written - written, broken.count - before, passed_by)
             left_out += passed_by
-            # A file that is read counts at once, so that the next one knows the graph's base.
+            # Counted after each file, so that the next one knows the graph's base.
             earlier = sum(known.broken for known in change.manifest.sources if known.name == name)
             change.count(name, broken.count - before + earlier)
         loaded = {name for _, name, _ in jobs}
@@ -317,7 +317,7 @@ def _jobs(files: Sequence[Path], source: str, form: str) -> list[tuple[Path, str
 
 
 def remove_source(folder: Path, source: str) -> Manifest:
-    """Remove a source; facts that another source has too stay."""
+    """Remove a source; facts that other sources have too stay."""
     check_place(folder)
     read_manifest(folder)
     with changing(folder) as change:

@@ -38,7 +38,7 @@ _WRITER_BYTES = 64_000_000
 _PROGRESS_NAMES = 5_000
 _MAX_EXACT_HITS = 500  # entities of one name
 _COMPLETE_FILE = "hoptree-names.json"  # written last, with the digest of the list of the others
-_CHECKED_AT_ONCE_BYTES = 32 * 2**20  # compared with their checksums at once; the rest is read in the background
+_CHECKED_AT_ONCE_BYTES = 32 * 2**20  # compared with their checksums when opened; the rest in the background
 
 Hit = tuple[str, tuple[str, ...]]  # the id of an entity, and the words of the matching name
 
@@ -69,7 +69,7 @@ class NameIndex:
                 self._damage.append(error)
 
     def knows(self, word: str) -> bool:
-        """Whether any name has this word."""
+        """Tell whether any name has this word."""
         with _errors(self._folder):
             return bool(self._searcher.doc_freq("words", word))
 
@@ -141,15 +141,15 @@ def _build(graph: EmbeddedGraph, place: Path, name: str, on_progress: Callable[[
         _write(part, graph.all_names(), on_progress)
         digest = Checksums.write(part)
         (part / _COMPLETE_FILE).write_text(json.dumps({"checksums": digest}), encoding="utf-8")
-        # A process that still has an older graph open must not take the newer one's names away.
+        # A process with an older graph open must not delete the names of the newer one.
         if place == graph.folder and graph.is_current():
             older = (path for path in place.glob("names-*") if not path.name.startswith(name))
-            for path in older:  # or interrupted builds; processes that have them open keep them
+            for path in older:  # including interrupted builds; processes that have them open keep them
                 shutil.rmtree(path, ignore_errors=True)
         part.chmod(0o755)
         with suppress(OSError):
             part.rename(place / name)
-        if not (place / name / _COMPLETE_FILE).is_file():  # else another process was faster
+        if not (place / name / _COMPLETE_FILE).is_file():  # otherwise another process was faster
             shutil.rmtree(place / name, ignore_errors=True)
             part.rename(place / name)
     except ValueError as error:  # tantivy's own

@@ -82,7 +82,7 @@ class Names:
         return tuple(entities[:limit])
 
     def most_used(self) -> Iterator[str]:
-        """Yield predicates, the most used first; sorted only when the first is asked for."""
+        """Yield predicates, the most used first; sorted at the first one."""
         yield from sorted(self.uses(), key=lambda iri: (-self.uses()[iri], iri))
 
     def properties(self, limit: int) -> tuple[Property, ...]:
@@ -184,7 +184,7 @@ def _triples(store: ox.Store, node: ox.NamedNode, predicate: ox.NamedNode | None
 
 
 def _take_all(neighbours: Neighbours, quads: Iterator[ox.Quad], bound: Bound) -> bool:
-    """Take facts; return whether that were all."""
+    """Take facts; return whether these are all."""
     others = 0
     for quad in quads:
         if vocab.predicate_role(quad.predicate.value) != "fact":

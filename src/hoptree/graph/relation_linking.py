@@ -28,7 +28,7 @@ FUNCTION_WORDS = word_set(
     "their them then there these they this those through to under until was we were what whats when where which "
     "who whom whose whos why will with would you your he her his him give name show list find please"
 )
-"""English words that are seldom part of what is asked about."""
+"""English words that are seldom part of what a question is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ def likeness(left: str, right: str) -> float:
     shorter, longer = sorted((left, right), key=len)
     allowed = 2 if len(shorter) >= 8 else 1
     if len(shorter) < 4 or len(longer) - len(shorter) > allowed or not left.isalpha() or not right.isalpha():
-        return 0.0  # another number is another thing
-    if len(set(left) ^ set(right)) > 2 * allowed:  # most are, and this takes a tenth of the time
+        return 0.0  # different numbers are different things
+    if len(set(left) ^ set(right)) > 2 * allowed:  # a fast test that rejects most words
         return 0.0
     distance = _distance(shorter, longer, allowed)
     return (1 - distance / len(longer)) ** 2 if distance <= allowed else 0.0
@@ -136,8 +136,8 @@ _HINTS = {
 }
 """Words of questions, and words in the names of relations that answer them."""
 _HINT_WEIGHT, _LABEL_WEIGHT, _COVERAGE_WEIGHT = 0.2, 0.1, 0.6
-"""Weights beside the best name: a hint in the question, the share of the label that the question has, and the share of
-the question that all names have."""
+"""Weights relative to the best name: a hint in the question, the share of the label that the question has, and the
+share of the question that all names have."""
 _ANALYZER = (
     tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).filter(tantivy.Filter.stemmer("english")).build()
 )

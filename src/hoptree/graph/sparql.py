@@ -14,11 +14,10 @@ from hoptree.core.errors import ConfigError, EndpointError, GraphError, QueryToo
 from hoptree.core.http_client import HttpClient
 from hoptree.core.public_http import HttpCache, Throttle, unreachable_remedy, user_agent
 from hoptree.graph import vocabulary as vocab
-from hoptree.graph.facts import Direction
+from hoptree.graph.facts import BOOLEAN, Direction
 
 _MAX_IRI_CHARS = 8_000  # as of addresses; a longer one is shown as a text
 _MAX_COLUMNS = 200  # of a reply: every row is shown with each of them
-_BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def _read_results(data: Any, shown: str, max_rows: int) -> Results:
     """Read the first `max_rows` rows of a reply of the endpoint `shown`."""
     try:
         if isinstance(data.get("boolean"), bool):
-            answer = Cell(text="true" if data["boolean"] else "false", datatype=_BOOLEAN)
+            answer = Cell(text="true" if data["boolean"] else "false", datatype=BOOLEAN)
             return Results(("answer",), ({"answer": answer},))
         if not isinstance(data["head"]["vars"], list):
             raise TypeError("columns that are no list")
@@ -53,7 +52,7 @@ def _read_results(data: Any, shown: str, max_rows: int) -> Results:
         bindings = data["results"]["bindings"][:max_rows]
         rows = tuple({str(name): _cell(binding) for name, binding in row.items()} for row in bindings)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        cause = f"{shown} answered with something else than SPARQL results."
+        cause = f"{shown} answered with something other than SPARQL results."
         raise UnusableReply(cause, "Check the URL of the graph.") from error
     return Results(columns, rows)
 
@@ -137,12 +136,12 @@ class SparqlClient:
                 status, headers, body = await self._http.send("POST", "", content=form, headers=_HEADERS)
         except TimeoutError as error:
             raise self._too_long(seconds) from error
-        except UnusableReply as error:  # asked again, it would be as long
+        except UnusableReply as error:  # not retryable: a second reply would be as long
             cause = f"{self.shown} sent more than {_MAX_BODY_BYTES / 2**20:.0f} MB."
             raise EndpointError(cause, "Ask for fewer rows.") from error
         finally:
             budget.spent += time.monotonic() - began
-        # Wikidata writes it into the error, or after half of the results.
+        # Wikidata reports it in the error, or after half of the results.
         timed_out = b"TimeoutException" in body[-_TAIL_BYTES:]
         if status == 504 or (timed_out and status >= 400):
             raise self._too_long(seconds)
@@ -155,7 +154,7 @@ class SparqlClient:
         if not 200 <= status < 300:
             raise self._http.failure(status, headers, body)
         try:
-            return body, self._http.parse(body)  # a page instead of results may be gone the next time
+            return body, self._http.parse(body)  # a web page in place of results may be temporary
         except UnusableReply:
             if timed_out:
                 raise self._too_long(seconds) from None
@@ -176,19 +175,17 @@ _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8})*", re.ASCII)
 _SAFE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\\x7f-\x9f\ud800-\udfff]+")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
-_DIRECT = "http://www.wikidata.org/prop/direct/P"
-_CLAIMS = "http://www.wikidata.org/prop/"
 COUNT_QUERY = "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"
 _PART, _TITLE = "http://schema.org/isPartOf", "http://schema.org/name"
 
 
 def is_iri(value: str) -> bool:
-    """Whether a query can name it: endpoints return IRIs that are none."""
+    """Tell whether a query can hold this IRI; endpoints also return invalid ones."""
     return _SAFE_IRI.fullmatch(value) is not None
 
 
 def iri(value: str) -> str:
-    """Put an IRI in angle brackets; what could end them is refused."""
+    """Put an IRI in angle brackets; refuse characters that could end them."""
     if not is_iri(value):
         raise GraphError(f"'{value[:200]}' is no IRI.", "IRIs have no spaces, quotes, brackets or backslashes.")
     return f"<{value}>"
@@ -255,27 +252,27 @@ def names_query(
 
 
 def facts_query(entity: str, direction: Direction, dialect: Dialect, limit: int) -> str:
-    """Facts, one row each or several with qualifiers; `direction` is out or in."""
+    """Query for facts, with several rows for qualifiers; `direction` is out or in."""
     node = iri(vocab.entity_iri(entity))
     outward = direction == "out"
     if outward and dialect == "wikidata":
         return _statements(node, limit)
     triple = f"{node} ?p ?v" if outward else f"?s ?p {node}"
-    only = _begins("?p", _DIRECT) if dialect == "wikidata" else ""
+    only = _begins("?p", f"{vocab.DIRECT}P") if dialect == "wikidata" else ""
     return f"SELECT * WHERE {{ {triple} . {only} }} LIMIT {limit:d}"
 
 
 def _statements(node: str, limit: int) -> str:
-    """Statements of the best rank with precision, unit and qualifiers."""
-    only = _begins("?claim", f"{_CLAIMS}P")
-    value, of_qualifier = f"{_CLAIMS}statement/value/P", f"{_CLAIMS}qualifier/value/P"
+    """Query for statements of the best rank, with precision, unit and qualifiers."""
+    only = _begins("?claim", f"{vocab.CLAIMS}P")
+    value, of_qualifier = f"{vocab.CLAIMS}statement/value/P", f"{vocab.CLAIMS}qualifier/value/P"
     best = iri(f"{vocab.WIKIBASE}BestRank")
     return (
         "SELECT ?st ?p ?v ?precision ?unit ?pq ?q ?qprecision ?qunit WHERE { "
         f"{{ SELECT ?st WHERE {{ {node} ?claim ?st . {only} ?st a {best} }} LIMIT {limit:d} }} "
-        f"?st ?p ?v . {_begins('?p', _CLAIMS + 'statement/P')} "
+        f"?st ?p ?v . {_begins('?p', vocab.CLAIMS + 'statement/P')} "
         f"OPTIONAL {{ ?st ?pv ?node . {_begins('?pv', value)} {_precise('?node', '?precision', '?unit')} }} "
-        f"OPTIONAL {{ ?st ?pq ?q . {_begins('?pq', _CLAIMS + 'qualifier/P')} "
+        f"OPTIONAL {{ ?st ?pq ?q . {_begins('?pq', vocab.CLAIMS + 'qualifier/P')} "
         f"OPTIONAL {{ ?st ?pqv ?qnode . {_begins('?pqv', of_qualifier)} "
         f"FILTER(STRAFTER(STR(?pqv), {literal('/value/')}) = STRAFTER(STR(?pq), {literal('/qualifier/')})) "
         f"{_precise('?qnode', '?qprecision', '?qunit')} }} }} }} LIMIT {limit * 10:d}"
@@ -290,7 +287,7 @@ def _precise(node: str, precision: str, unit: str) -> str:
 
 
 def property_query(languages: Sequence[str], dialect: Dialect, limit: int) -> str:
-    """Properties with their labels and datatypes."""
+    """Query for properties with their labels and datatypes."""
     if dialect == "rdf":
         return f"SELECT DISTINCT ?e WHERE {{ ?s ?e ?o }} LIMIT {limit:d}"
     kind, datatype = iri(f"{vocab.WIKIBASE}Property"), iri(f"{vocab.WIKIBASE}propertyType")
@@ -355,9 +352,9 @@ def limit_rows(sparql: str, rows: int) -> str:
     if "LIMIT" in places:
         number = re.compile(r"\s*(\d+)").match(blank_literals(sparql), places["LIMIT"] + len("LIMIT"))
         if number is None or (len(number[1]) < 19 and int(number[1]) <= rows):
-            return sparql  # without a number it is no SPARQL, as whoever runs it will say
+            return sparql  # without a number it is invalid, as the server will report
         return f"{sparql[: number.start(1)]}{rows:d}{sparql[number.end(1) :]}"
-    if "VALUES" in places:  # it stands behind the LIMIT
+    if "VALUES" in places:  # it comes after LIMIT
         return f"{sparql[: places['VALUES']]}\nLIMIT {rows:d}\n{sparql[places['VALUES'] :]}"
     return f"{sparql}\nLIMIT {rows:d}"
 

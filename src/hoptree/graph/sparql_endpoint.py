@@ -13,6 +13,7 @@ from hoptree.graph import sparql as queries
 from hoptree.graph import vocabulary as vocab
 from hoptree.graph.facts import (
     DEFAULT_TIMEOUT_S,
+    MAX_PROPERTIES,
     Direction,
     Entity,
     Fact,
@@ -48,7 +49,7 @@ class KnownLabels:
         return self._labels.get(iri) or vocab.readable_name(vocab.entity_id(iri))
 
     def entity(self, iri: str) -> Term:
-        """Return a subject or object; what no query can name has no id."""
+        """Return a subject or object; an invalid IRI becomes text without an id."""
         return Term(vocab.entity_id(iri), self.text(iri)) if queries.is_iri(iri) else Term("", iri)
 
     def property(self, iri: str) -> Term:
@@ -98,7 +99,7 @@ class LabelLookup:
         return labels
 
     def _askable(self, iri: str) -> bool:
-        """Whether an IRI may have a label: web addresses and files have none."""
+        """Tell whether an IRI may have a label: web addresses and files have none."""
         if self._dialect == "wikidata":
             return iri.startswith(vocab.WIKIDATA) and queries.is_iri(iri)
         return queries.is_iri(iri) and not iri.lower().endswith(_FILE_ENDINGS)
@@ -147,7 +148,7 @@ class _Statement:
 
 
 def _read_statements(rows: Iterable[_Row], *, outward: bool, but: str) -> list[_Statement]:
-    """Read statements, but for those with the entity `but` on the other side."""
+    """Read statements, except those with the entity `but` on the other side."""
     statements: dict[object, _Statement] = {}
     for number, row in enumerate(rows):
         predicate = row.get("p", Cell()).iri
@@ -169,7 +170,7 @@ def _written(row: _Row, cell: Cell, precision: str, unit: str) -> _Written:
 
 
 def _term(value: _Written, labels: KnownLabels) -> Term:
-    """Return a value for people."""
+    """Return a readable value."""
     cell = value.cell
     if cell.iri:
         return labels.entity(cell.iri)
@@ -193,7 +194,7 @@ class SparqlEndpoint:
 
     kind = "sparql"
     remote = True
-    lasts = MAX_AGE_DAYS * 86_400
+    cache_seconds = MAX_AGE_DAYS * 86_400
 
     def __init__(
         self,
@@ -273,10 +274,10 @@ class SparqlEndpoint:
         description, page = (one_line(best_name(names[how], self._languages)) for how in "23")
         return Entity(vocab.entity_id(iri), label, others, description, page)
 
-    async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
-        query = queries.property_query(self._languages, self._dialect, limit * 2)
+    async def properties(self) -> tuple[Property, ...]:
+        query = queries.property_query(self._languages, self._dialect, MAX_PROPERTIES * 2)
         budget = TimeBudget(6 * DEFAULT_TIMEOUT_S)
-        results = await self._client.ask(query, budget, limit * 2)
+        results = await self._client.ask(query, budget, MAX_PROPERTIES * 2)
         names: dict[str, list[tuple[str, str]]] = {}
         kinds: dict[str, str] = {}
         for row in results.rows:
@@ -286,7 +287,9 @@ class SparqlEndpoint:
                 names.setdefault(iri, []).extend([(name.text, name.language)] if name else [])
                 kinds[iri] = row.get("kind", Cell()).iri.removeprefix(vocab.WIKIBASE)
         labels = await self._labels.of(names if self._dialect == "rdf" else (), budget)
-        shown = {iri: best_name(names[iri], self._languages) or labels.text(iri) for iri in list(names)[:limit]}
+        shown = {
+            iri: best_name(names[iri], self._languages) or labels.text(iri) for iri in list(names)[:MAX_PROPERTIES]
+        }
         return tuple(Property(vocab.property_id(iri), name, datatype=kinds[iri]) for iri, name in shown.items())
 
     async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = DEFAULT_TIMEOUT_S) -> Table:

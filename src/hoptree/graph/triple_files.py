@@ -42,11 +42,11 @@ _node = ox.NamedNode
 
 
 class InvalidRow(ValueError):
-    """A row that is no fact; the message says what it lacks."""
+    """A row that is no fact; the message names what is missing."""
 
 
 class RowReader:
-    """Turns rows into triples; rows of properties say which have literals as values."""
+    """Turns rows into triples; rows of properties give the datatypes of values."""
 
     def __init__(self) -> None:
         self._datatypes: dict[str, str] = {}
@@ -261,7 +261,7 @@ _POSITION = re.compile(r"^(?:Parser )?error at (?:line )?\d+.*?: ", re.IGNORECAS
 def read_ntriples(
     lines: Iterable[Line], name: str, broken: BrokenPlaces, *, quads: bool = False, scope: str = ""
 ) -> Iterator[Triple]:
-    """Yield triples of N-Triples or N-Quads; `scope` tells blank nodes of files apart."""
+    """Yield triples of N-Triples or N-Quads; blank nodes belong to `scope`."""
     form, scope = ox.RdfFormat.N_QUADS if quads else ox.RdfFormat.N_TRIPLES, scope or name
     unread = iter(lines)
     while block := list(islice(unread, _LINES_PER_BLOCK)):
@@ -269,7 +269,7 @@ def read_ntriples(
 
 
 def _parse_block(block: list[Line], form: ox.RdfFormat, name: str, broken: BrokenPlaces) -> Iterator[ox.Quad]:
-    """Yield the quads of lines: all at once, or one by one where that fails."""
+    """Yield the quads of lines, parsed together, or one by one if that fails."""
     try:
         yield from list(ox.parse(b"".join(line for _, line in block), format=form))
     except (SyntaxError, ValueError):
@@ -365,7 +365,7 @@ def read_turtle(stream: IO[bytes], name: str, broken: BrokenPlaces, *, scope: st
     except SyntaxError as error:
         cause = f"Line {error.lineno} of {name} cannot be read: {_reason(error)}"
         raise GraphError(cause, "Mend it; only in N-Triples can broken lines be passed over.") from error
-    except (*DAMAGE, MemoryError) as error:  # the last: a text that does not end within 16 MiB
+    except (*DAMAGE, MemoryError) as error:  # the last: a literal of over 16 MiB
         broken.damaged(name, str(error))
 
 

@@ -21,6 +21,7 @@ LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 ALIAS = "http://www.w3.org/2004/02/skos/core#altLabel"
 DESCRIPTION = "http://schema.org/description"
 ABOUT = "http://schema.org/about"
+DIRECT, CLAIMS = "http://www.wikidata.org/prop/direct/", "http://www.wikidata.org/prop/"  # Wikidata's properties
 LABELS = frozenset(
     (LABEL, "http://www.w3.org/2004/02/skos/core#prefLabel", "http://schema.org/name", "http://xmlns.com/foaf/0.1/name")
 )
@@ -35,7 +36,6 @@ PAGE = "urn:hoptree:page"
 BLANK = "urn:hoptree:blank:"  # prefix of the IRIs of blank nodes
 
 _ENTITY, _PROPERTY = "urn:hoptree:entity:", "urn:hoptree:property:"
-_DIRECT, _CLAIMS = "http://www.wikidata.org/prop/direct/", "http://www.wikidata.org/prop/"
 _WIKIDATA_ID = re.compile(r"[QPL][1-9][0-9]{0,15}(?:-[FS][1-9][0-9]{0,9})?", re.ASCII)
 _PROPERTY_ID = re.compile(r"P[1-9][0-9]{0,15}", re.ASCII)
 _IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\\ud800-\udfff]+")
@@ -66,9 +66,9 @@ def predicate_role(predicate: str) -> Role:
         return next((step for step in _STEPS if predicate.startswith(f"urn:hoptree:{step}:")), "own")
     if predicate in _BOOKKEEPING or predicate.startswith(WIKIBASE):
         return "bookkeeping"
-    if not predicate.startswith(_CLAIMS) or predicate.startswith(_DIRECT):
+    if not predicate.startswith(CLAIMS) or predicate.startswith(DIRECT):
         return "fact"
-    local_name = predicate.removeprefix(_CLAIMS)
+    local_name = predicate.removeprefix(CLAIMS)
     return next(
         (step for step, prefix in _STEPS.items() if _PROPERTY_ID.fullmatch(local_name.removeprefix(prefix))),
         "bookkeeping",
@@ -87,7 +87,7 @@ def entity_iri(identifier: str) -> str:
 
 
 def property_iri(identifier: str) -> str:
-    return _DIRECT + identifier if _PROPERTY_ID.fullmatch(identifier) else _name_or_iri(identifier, _PROPERTY)
+    return DIRECT + identifier if _PROPERTY_ID.fullmatch(identifier) else _name_or_iri(identifier, _PROPERTY)
 
 
 def _name_or_iri(identifier: str, prefix: str) -> str:
@@ -114,13 +114,13 @@ def property_id(iri: str) -> str:
     if iri.startswith("urn:hoptree:"):
         return unquote(iri.split(":", 3)[-1])
     short = iri.removeprefix(WIKIDATA)
-    if iri.startswith(_CLAIMS):
+    if iri.startswith(CLAIMS):
         short = iri.rpartition("/")[2]
     return short if _PROPERTY_ID.fullmatch(short) else iri
 
 
 def is_property(identifier: str) -> bool:
-    """Whether an id is that of a Wikidata property."""
+    """Tell whether an id is that of a Wikidata property."""
     return _PROPERTY_ID.fullmatch(identifier) is not None
 
 
@@ -138,7 +138,7 @@ def property_entity(identifier: str) -> str:
 def step_iri(step: Step, identifier: str) -> str:
     """Return the predicate of one step of a statement with this property."""
     if _PROPERTY_ID.fullmatch(identifier):
-        return _CLAIMS + _STEPS[step] + identifier
+        return CLAIMS + _STEPS[step] + identifier
     return f"urn:hoptree:{step}:{quote(identifier, safe='', errors='replace')}"
 
 

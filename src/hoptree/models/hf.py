@@ -1,4 +1,4 @@
-"""Models of transformers inside this process, batched for hundreds of requests at once."""
+"""Models of transformers inside this process, with batched requests."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ LIBRARIES = ("torch", "transformers")
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _MAX_ROWS = 512
 _DECODER_CAPABILITIES: tuple[Capability, ...] = ("attention", "hidden_states")
-# Default tokens of the batch: without an accelerator what two cores can serve, with one what fits into half of its free
-# memory, and no more than all rows can use.
+# Default tokens of the batch: on a CPU, what two cores can serve; on an accelerator, what fits into half of its free
+# memory, up to what all rows can use.
 _CPU_BATCH_TOKENS = 16384
 _MAX_DEVICE_BATCH_TOKENS = 1 << 20
 
@@ -43,7 +43,7 @@ class _Settings:
 
 
 class HFModel:
-    """Weights of transformers, or GGUF, as a model: `hf/FOLDER`, `hf/NAME`, `hf/FILE.gguf`.
+    """A model of transformers or GGUF: `hf/FOLDER`, `hf/NAME`, `hf/FILE.gguf`.
 
     Decoder-only models and encoder-decoders (T5, BART) are supported; the first call loads the weights. Simultaneous
     requests run as one batch, whose rows times the longest of them stay within `max_batch_tokens`. Only the request
@@ -93,7 +93,7 @@ class HFModel:
         return self._capabilities
 
     def capabilities_here(self) -> frozenset[Capability]:
-        """Return the capabilities by the files on this machine, without asking a hub; raise if there are none."""
+        """Return the capabilities without asking a hub; raise if no file is here."""
         return self._capabilities or self._read_capabilities(here=True)
 
     def _read_capabilities(self, *, here: bool = False) -> frozenset[Capability]:
@@ -104,7 +104,7 @@ class HFModel:
 
     @property
     def identity(self) -> str:
-        """Weights, adapter, dtype, device and libraries; `max_batch_tokens` changes only speed and rounding."""
+        """Weights, adapter, dtype, device and libraries; batching changes only rounding."""
         if not self._identity:
             from hoptree.models.hf_weights import weights_digest
 
@@ -134,8 +134,8 @@ class HFModel:
         loop = asyncio.get_running_loop()
         ready = await loop.run_in_executor(engine.pool, engine.ready)
         if ready.loaded.model.config.is_encoder_decoder and (request.attention_of or request.signals - {"entropy"}):
-            cause = f"{self.name} has an encoder, and its attention and hidden states are not told here."
-            raise EndpointError(cause, "Choose a model that reads and writes in one sequence.", exit_code=2)
+            cause = f"{self.name} has an encoder: its attention and hidden states are not available."
+            raise EndpointError(cause, "Choose a decoder-only model.", exit_code=2)
         rows = await loop.run_in_executor(engine.pool, ready.text.rows, request)
         try:
             ready.batcher.submit(rows)
@@ -192,7 +192,7 @@ class _Engine(SharedEngine):
                 try:
                     self._ready = self._load()
                 except HoptreeError as error:
-                    # Others that wait need not wait for the same failure again.
+                    # Other callers need not wait for the same failure again.
                     self._failure = error if error.exit_code == InputError.exit_code else None
                     raise
             return self._ready

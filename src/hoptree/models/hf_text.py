@@ -1,4 +1,4 @@
-"""Text of transformers models: from a request to tokens, and from tokens to a reply."""
+"""From a request to the tokens of a transformers model, and back to a reply."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _REPLACEMENT = "\ufffd"
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What comes before a reply, and the `room` for its tokens; `begin` is for the decoder of an encoder-decoder.
+    """The tokens before a reply, and the `room` for its own.
 
-    `forced` are the tokens of a prefix that is only scored; `text` is all that is read, and `spans` are the characters
-    of its tokens, the forced ones last.
+    `begin` starts the decoder of an encoder-decoder. `forced` are the tokens of a prefix that is only scored. `text` is
+    all that is read, and `spans` are the characters of its tokens, the forced ones last.
     """
 
     prompt: list[int]
@@ -43,8 +43,8 @@ class DecoderPrompts:
         self._opens_thought: bool | None = None
 
     def leaves_thinking(self, request: Request) -> bool:
-        """Whether the opening ends in reasoning, so that the reply begins with it."""
-        if self._opens_thought is None:  # a template does so whatever the messages are
+        """Tell whether the opening ends inside reasoning; the reply then begins there."""
+        if self._opens_thought is None:  # the same for all messages
             self._opens_thought = opens_thought(_apply_template(self._tokenizer, request.messages))
         return self._opens_thought and not _starts_visible(request)
 
@@ -92,7 +92,7 @@ class EncoderDecoderPrompts:
 
 
 def _starts_visible(request: Request) -> bool:
-    """Whether the reply must begin with visible text."""
+    """Tell whether the reply must begin with visible text."""
     return bool(request.prefix or request.signals)
 
 
@@ -110,20 +110,20 @@ def _tokenize_with_spans(tokenizer: Any, text: str) -> tuple[list[int], list[tup
     try:
         done = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     except NotImplementedError as error:
-        cause = "The model's tokenizer does not tell where in a text its tokens stand."
+        cause = "The model's tokenizer gives no character positions of its tokens."
         raise EndpointError(cause, "Choose a model with a fast tokenizer (a tokenizer.json).", exit_code=2) from error
     return list(done["input_ids"]), [(start, end) for start, end in done["offset_mapping"]]
 
 
 def _check_length(tokens: int, context: int, room: int = 0) -> None:
-    """Refuse a prompt that leaves less than this room for the reply."""
+    """Refuse a prompt that leaves less than `room` tokens for the reply."""
     if tokens + room > context:
         remedy = "Read fewer passages (--set k=…), or choose a model with a longer context."
         raise RequestTooLong(f"The prompt has {tokens} tokens and the model's context {context}.", remedy)
 
 
 class Text:
-    """A tokenizer with the prompts of its model, which knows the tokens below `known`."""
+    """A tokenizer with the prompts of its model, whose vocabulary has `known` tokens."""
 
     def __init__(self, tokenizer: Any, prompts: DecoderPrompts | EncoderDecoderPrompts, known: int) -> None:
         self._tokenizer, self._known, self._prompts = tokenizer, known, prompts
@@ -226,10 +226,10 @@ class Text:
         tokens = self._tokens(row, end, with_end="end" in request.signals) if wanted else ()
         opened = self._prompts.leaves_thinking(request)
         choice = read_choice(decoded[:end], finish=row.finish, tokens=tokens, opened=opened)
-        return replace(choice, hidden=_to_floats(row.hidden)) if row.hidden is not None else choice
+        return replace(choice, hidden=_to_floats(row.hidden))
 
     def _tokens(self, row: Row, end: int, *, with_end: bool) -> tuple[Token, ...]:
-        """Return the tokens of the first `end` characters, each with the text it adds; an end token adds none."""
+        """Return the tokens of the first `end` characters, each with the text it adds."""
         tokens: list[Token] = []
         length = 0
         attention = _attention_per_token(row)

@@ -18,7 +18,7 @@ from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, Missin
 from hoptree.core.lazy import import_optional
 from hoptree.models.adapters import NO_ADAPTER, PACKAGED, Adapter, packaged_adapter, read_adapter
 from hoptree.models.batching.kv_cache import ATTENTION, is_out_of_memory, register_attention
-from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES, CATALOGUE, file_digest, locate_weights
+from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES, CATALOGUE, NAMES, file_digest, locate_weights
 from hoptree.models.model import first_line
 
 _WEIGHTS_SUFFIX = ".safetensors"
@@ -42,7 +42,7 @@ _TEXT_FILES = ("*.json", "*.jinja", "*.txt", "*.model")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where weights come from: a GGUF file, a folder, or else a hub."""
+    """Where weights come from: a GGUF file, a folder, or a hub if neither is set."""
 
     name: str
     file: Path | None = None
@@ -51,7 +51,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A tokenizer, a model, and the tokens that its positions allow to read and write."""
+    """A tokenizer, a model, and its context: the tokens it can read and write."""
 
     tokenizer: Any
     model: Any
@@ -59,10 +59,9 @@ class Loaded:
 
 
 def resolve_source(name: str, folder: Path | None = None) -> Source:
-    """Resolve a name: a folder of transformers, a GGUF file, a catalogue entry, else a name on a hub."""
+    """Find the folder, GGUF file, catalogue entry or hub name that is meant."""
     path = Path(name).expanduser()
-    known = {word for entry in CATALOGUE for word in (entry.name, entry.alias)}
-    if name.lower().endswith(".gguf") or name.lower() in known:
+    if name.lower().endswith(".gguf") or name.lower() in NAMES:
         return Source(name, file=locate_weights(name, folder).resolve())
     if path.is_dir():
         if not (path / "config.json").is_file():
@@ -75,7 +74,7 @@ def resolve_source(name: str, folder: Path | None = None) -> Source:
 
 
 def has_encoder(source: Source, *, here: bool = False) -> bool:
-    """Whether a model has an encoder, without its weights; `here` asks no hub."""
+    """Tell from its configuration whether a model has an encoder; `here` asks no hub."""
     if source.file is not None:
         with source.file.open("rb") as file:
             kind = _GGUF_KIND.search(file.read(4096))
@@ -84,7 +83,7 @@ def has_encoder(source: Source, *, here: bool = False) -> bool:
         try:
             config = json.loads((source.folder / "config.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return False  # loading it says what is wrong
+            return False  # loading reports what is wrong
         return config.get("model_type") in _ENCODER_DECODER_TYPES
     if here and not _is_cached(source.name):
         raise MissingModel(f"{source.name} is not on this machine.", "Its first call takes it from the hub.")
@@ -92,7 +91,7 @@ def has_encoder(source: Source, *, here: bool = False) -> bool:
 
 
 def _is_cached(name: str) -> bool:
-    """Whether a hub's model is in the local cache."""
+    """Tell whether a hub's model is in the local cache."""
     hub: Any = importlib.import_module("huggingface_hub")
     try:
         return isinstance(hub.try_to_load_from_cache(name, "config.json"), str)
@@ -101,7 +100,7 @@ def _is_cached(name: str) -> bool:
 
 
 def weights_digest(source: Source) -> str:
-    """Return what identifies the weights, tokenizer and template."""
+    """Return a digest of the weights, tokenizer and template."""
     if source.file is not None:
         return file_digest(source.file)
     if source.folder is not None:
@@ -130,11 +129,11 @@ def _hub_config(source: Source, reach: dict[str, bool]) -> Any:
 
 
 def _hub_options(source: Source) -> dict[str, bool]:
-    """Return options for cached files if a hub does not answer, which takes long."""
+    """Return options that use only cached files if the hub does not answer in time."""
     if source.file is not None or source.folder is not None:
         return {}
     hub: Any = importlib.import_module("huggingface_hub")
-    with contextlib.suppress(Exception):  # whatever keeps it from answering, in whichever library of HTTP it has
+    with contextlib.suppress(Exception):  # the HTTP library, and so its errors, depend on the version
         hub.utils.get_session().head(hub.constants.ENDPOINT, timeout=_HUB_TIMEOUT_S)
         return {}
     if not _is_cached(source.name):
@@ -147,7 +146,7 @@ def _hub_options(source: Source) -> dict[str, bool]:
 
 
 def find_adapter(name: str) -> Adapter | None:
-    """Return the LoRA adapter of a folder or a GGUF file, or that of hoptree-weights; None for none."""
+    """Return the LoRA adapter of a folder, a GGUF file or hoptree-weights, if any."""
     if name in ("", NO_ADAPTER):
         return None
     if name == PACKAGED:
@@ -163,7 +162,7 @@ def find_adapter(name: str) -> Adapter | None:
 
 
 def adapter_folder(name: str) -> Path:
-    """Return the folder of a LoRA adapter; only safetensors, since the older format runs code."""
+    """Return the folder of a LoRA adapter in safetensors: the older format runs code."""
     folder = Path(name).expanduser().resolve()
     for file in ADAPTER_FILES:
         if not (folder / file).is_file():
@@ -205,14 +204,14 @@ def read_adapter_card(adapter: Path, source: Source) -> dict[str, Any] | None:
 
 
 def end_tokens(loaded: Loaded) -> frozenset[int]:
-    """Return the tokens that end a reply: those of the generation config and the tokenizer."""
+    """Return the end tokens of the generation config and the tokenizer."""
     listed = getattr(loaded.model.generation_config, "eos_token_id", None)
     tokens = listed if isinstance(listed, list) else [listed]
     return frozenset(token for token in (*tokens, loaded.tokenizer.eos_token_id) if token is not None)
 
 
 def start_tokens(model: Any) -> list[int]:
-    """Return what the decoder of an encoder-decoder starts with."""
+    """Return the tokens that the decoder of an encoder-decoder starts with."""
     generation = model.generation_config
     start = generation.decoder_start_token_id
     start = getattr(model.config, "decoder_start_token_id", None) if start is None else start
@@ -258,7 +257,7 @@ def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None
 
 @contextlib.contextmanager
 def _gguf_read_once() -> Iterator[None]:
-    """Have a GGUF file read once, not thrice: its vocabulary takes most of the time."""
+    """Read a GGUF file once, not three times: its vocabulary takes most of the time."""
     gguf: Any = importlib.import_module("gguf")
     plain = gguf.GGUFReader
     gguf.GGUFReader = functools.cache(plain)
@@ -279,7 +278,7 @@ def _with_adapter(model: Any, adapter: Path, *, merge: bool) -> Any:
 
 
 def _with_gguf_adapter(peft: Any, model: Any, adapter: Path) -> Any:
-    """Put the matrices of a LoRA file of llama.cpp on a model; of kinds whose rows have the same order in both."""
+    """Put the matrices of a LoRA file of llama.cpp on a model of `_SAME_ROWS`."""
     torch: Any = importlib.import_module("torch")
     reader = import_optional("gguf", "A LoRA in a GGUF file", "whitebox").GGUFReader(str(adapter))
     if (kind := str(reader.fields["general.architecture"].contents())) not in _SAME_ROWS:
@@ -376,7 +375,7 @@ def _loading(name: str) -> Iterator[None]:
         raise
     except ImportError as error:
         raise MissingExtra(f"{name} in transformers", "whitebox") from error
-    except Exception as error:  # what a library of many formats raises cannot be listed
+    except Exception as error:  # the errors of all formats cannot be listed
         if is_out_of_memory(error):
             remedy = "Free some, or choose a smaller model, dtype or device: hf/NAME?dtype=bf16&device=cpu"
             raise EndpointError(f"There is no memory for the weights of {name}.", remedy, exit_code=2) from error

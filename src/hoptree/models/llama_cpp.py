@@ -73,7 +73,7 @@ def request_body(request: Request, seed: int) -> dict[str, Any]:
 
 
 def sampling(temperature: float, top_p: float = 1.0, top_k: int = 0) -> dict[str, Any]:
-    """Return sampling parameters without the cut-offs that llama.cpp or a model's file add."""
+    """Return sampling parameters, with the cut-offs of llama.cpp and the file off."""
     plain = {"temperature": temperature, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0}
     if temperature == 0:
         return {**plain, "top_k": 1}
@@ -102,9 +102,9 @@ def assemble(chunks: Sequence[dict[str, Any]]) -> Completion:
 
 
 def progress_of_chunks(clock: Callable[[], float] = time.monotonic) -> Callable[[dict[str, Any]], Progress | None]:
-    """Return a function that tells from each chunk of a completion how far it is; None where there is no news.
+    """Return a function that reads the progress of a completion from its chunks.
 
-    While a prompt is read, every batch of it is news; of what is written, the state once a second.
+    It returns a Progress for every batch of the prompt, and once a second while the reply is written; otherwise None.
     """
     read = Progress(0, 0)
     written, next_time = 0, 0.0
@@ -128,7 +128,7 @@ def progress_of_chunks(clock: Callable[[], float] = time.monotonic) -> Callable[
 def refusal_error(chunk: dict[str, Any]) -> ModelError:
     detail = chunk.get("error")
     if not isinstance(detail, dict):
-        cause = f"llama.cpp answered with something else than a completion: {str(chunk)[:200]}."
+        cause = f"llama.cpp answered with something other than a completion: {str(chunk)[:200]}."
         return UnusableReply(cause, "Try again.")
     status = detail.get("code") if isinstance(detail.get("code"), int) else None
     if detail.get("type") == "exceed_context_size_error":
@@ -153,7 +153,7 @@ def build_reply(completions: Sequence[Completion], prefix: str) -> Reply:
 
 @dataclass(slots=True)
 class Slot:
-    """One KV slot of llama.cpp: the prompt it read last, the key of the opening it holds, and how far it is adapted."""
+    """A KV slot: its last prompt, the key of its opening, and its adapter scale."""
 
     number: int
     step: str = ""
@@ -165,10 +165,10 @@ class Slot:
 
 
 class SlotPool:
-    """Chooses the slot of a call: one that its step used before, else the one idle longest.
+    """Chooses the slot of a call: one that its step used before, or the longest idle.
 
-    llama.cpp would choose by how much of the prompt matches; the few words that all prompts of a chat template share
-    would be enough to give one step's slot to another.
+    llama.cpp would choose by how much of the prompt matches: the few words that all prompts of a chat template share
+    would suffice to give one step's slot to another.
     """
 
     def __init__(self, count: int) -> None:
@@ -192,7 +192,7 @@ class SlotPool:
             slot.busy = False
 
 
-MAX_FOLDER_BYTES = 512 * 2**20
+_MAX_FOLDER_BYTES = 512 * 2**20
 _MIN_OPENING_CHARS = 80  # shorter beginnings are read again as quickly as a file
 _TIMEOUT_S = 600.0  # a state is saved and restored between the batches of other calls, which may be long ones
 _SUFFIX, _PART_SUFFIX = ".state", ".part"
@@ -212,9 +212,9 @@ class Opening:
 
 
 def find_opening(request: Request, identity: str) -> Opening | None:
-    """Return the opening of a request; None where it is too short to be worth a file.
+    """Return the opening of a request, unless it is too short to be worth a file.
 
-    `identity` names all that a state depends on beside the text: weights, context and build of the library.
+    `identity` names everything but the text that a state depends on: weights, context, build of the library.
     """
     if sum(len(message.content) for message in request.opening) < _MIN_OPENING_CHARS:
         return None
@@ -223,21 +223,21 @@ def find_opening(request: Request, identity: str) -> Opening | None:
 
 
 class PromptStates:
-    """State files of one llama.cpp server, each followed by the SHA-256 of its key and content.
+    """State files of one llama.cpp server, each ending in a digest of key and content.
 
-    llama.cpp reads and writes them in `folder`, and trusts what it reads: a file is checked before. What cannot be
-    read or written is done without.
+    llama.cpp reads and writes them in `folder` and trusts what it reads, so files are checked first. Errors are not
+    reported: the prompt is then read again.
     """
 
-    def __init__(self, folder: Path, api_key: str, *, max_bytes: int = MAX_FOLDER_BYTES) -> None:
+    def __init__(self, folder: Path, api_key: str, *, max_bytes: int = _MAX_FOLDER_BYTES) -> None:
         self._folder, self._api_key, self._max_bytes = folder, api_key, max_bytes
 
     def has(self, key: str) -> bool:
-        """Return whether there is a file for a state, sound or not."""
+        """Tell whether a state has a file, sound or not."""
         return (self._folder / (key + _SUFFIX)).is_file()
 
     def restore(self, server: Any, slot: int, key: str) -> bool:
-        """Load a state into a slot; False where there is no file for it, or a damaged or foreign one."""
+        """Load a state into a slot; return False if it has no sound file."""
         path = self._folder / (key + _SUFFIX)
         try:
             content = path.read_bytes()
@@ -249,7 +249,7 @@ class PromptStates:
         return self._act(server, slot, "restore", path.name)
 
     def save(self, server: Any, slot: int, key: str) -> None:
-        """Write the state of a slot in one step, then delete the oldest files beyond the limit."""
+        """Write the state of a slot atomically; delete the oldest files over the limit."""
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
             part = self._folder / f"{key}-{secrets.token_hex(4)}{_PART_SUFFIX}"
@@ -265,7 +265,7 @@ class PromptStates:
             self._evict()
 
     def _evict(self) -> None:
-        """Delete the oldest files beyond the limit, and with them what killed processes left."""
+        """Delete the oldest files over the limit, leftovers of killed processes included."""
         files = [path for path in self._folder.iterdir() if path.suffix in (_SUFFIX, _PART_SUFFIX)]
         total = 0
         for path, stat in sorted(((path, path.stat()) for path in files), key=lambda entry: -entry[1].st_mtime):
@@ -274,7 +274,7 @@ class PromptStates:
                 path.unlink(missing_ok=True)
 
     def _act(self, server: Any, slot: int, action: str, name: str) -> bool:
-        """Have the server save or restore a slot, which it offers on its local port alone."""
+        """Have the server save or restore a slot; only its HTTP port offers that."""
         connection = http.client.HTTPConnection(urlsplit(server.listening_address).netloc, timeout=_TIMEOUT_S)
         headers = {"Authorization": f"Bearer {self._api_key}", "Content-Type": "application/json"}
         try:

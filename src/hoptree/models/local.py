@@ -1,4 +1,4 @@
-"""Models inside this process through xllamacpp (llama.cpp), which only this module uses."""
+"""GGUF models inside this process, through xllamacpp (llama.cpp)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
 
 
 def physical_cores() -> int:
-    """Return the cores this process may use without hyper-threads, which llama.cpp cannot use well."""
+    """Return the usable cores without hyper-threads, which llama.cpp cannot use well."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     cores = set()
     for block in _read_system(Path("/proc/cpuinfo")).split("\n\n"):
@@ -71,6 +71,7 @@ def available_memory() -> int | None:
 LIBRARY = "xllamacpp"
 _GGUF_MAGIC = b"GGUF"
 _PROMPT_BATCH_TOKENS = 256
+_IDLE_LANES = 5  # KV slots beyond those of the calls that run at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +93,9 @@ class LocalModel:
     The first call loads the file. `slots` calls run at once; there are more `lanes` (KV slots), each holding the prompt
     it read last, so that the prefix that the prompts of one step share is read once. `n_ctx` is the context of one call
     in tokens; memory grows with `n_ctx * lanes`. `adapter` is a LoRA in a GGUF file, as `hoptree align gguf` writes it;
-    by default the one of hoptree-weights, where it is installed and belongs to the model, and with `none` no adapter.
-    Prompts that an adapter was not trained on are answered without it.
-    With `states`, what a prompt's template fixes at its beginning is read once and its state kept on disk.
+    the default is that of hoptree-weights if it is installed and fits the model, and `none` is no adapter. Prompts that
+    an adapter was not trained on are answered without it. With `states`, the fixed beginning of a prompt's template is
+    read once and its state kept on disk.
 
     Rounding depends on how a prompt is split and on parallel calls, so a greedy reply can depend on other calls if two
     tokens are almost equally likely. `exact` rules that out: one call at a time, every prompt read from its start.
@@ -110,17 +111,16 @@ class LocalModel:
         *,
         n_ctx: int = 4096,
         slots: int = 1,
-        lanes: int | None = None,
         threads: int | None = None,
         exact: bool = False,
         states: bool = True,
         adapter: str = "",
         folder: Path | None = None,
     ) -> None:
-        slots, lanes = (1, 1) if exact else (slots, slots + 5 if lanes is None else lanes)
+        slots, lanes = (1, 1) if exact else (slots, slots + _IDLE_LANES)
         threads = physical_cores() if threads is None else threads
-        if min(n_ctx, slots, lanes, threads) < 1 or lanes < slots:
-            raise ConfigError("n_ctx, slots, lanes and threads must be at least 1, and lanes at least slots.")
+        if min(n_ctx, slots, threads) < 1:
+            raise ConfigError("n_ctx, slots and threads must be at least 1.")
         if importlib.util.find_spec(LIBRARY) is None:
             raise MissingExtra("An embedded model", "local")
         short = model.removeprefix("local/")
@@ -140,7 +140,7 @@ class LocalModel:
 
     @property
     def identity(self) -> str:
-        """Weights, context and build of the library; slots, lanes and threads change only speed and rounding."""
+        """Weights, adapter, context and library; slots and threads change only rounding."""
         if not self._identity:
             digest = _digest(self._settings.path)
             adapter = f";adapter={self._adapter_digest}" if self._adapter_digest else ""
@@ -179,7 +179,7 @@ class LocalModel:
         return llama_cpp.build_reply(completions, request.prefix)
 
     def _adapted(self, request: Request) -> dict[str, Any]:
-        """Use the adapter for the prompts it was trained on; one that does not name them is used for all."""
+        """Use the adapter for its training prompts, or for all if it names none."""
         if self._settings.adapter is None:
             return {}
         template = request.template.removesuffix(FOLLOW_UP)
@@ -203,11 +203,11 @@ class _Engine(SharedEngine):
         self._lanes = llama_cpp.SlotPool(settings.lanes)
         self._api_key = secrets.token_urlsafe(32)
         self._states = llama_cpp.PromptStates(settings.states, self._api_key) if settings.states else None
-        # No more workers than lanes, so that the call that starts always finds an idle one.
+        # No more workers than lanes: a call that starts always finds an idle one.
         self.pool = ThreadPoolExecutor(settings.slots, thread_name_prefix="hoptree-local")
 
     def close(self) -> None:
-        # Not waited for: a slow machine may be reading a prompt, and nobody wants the reply any more.
+        # Not waited for: a slow machine may still read a prompt whose reply is not needed.
         self.pool.shutdown(wait=False, cancel_futures=True)
         self._server = None
 
@@ -216,8 +216,8 @@ class _Engine(SharedEngine):
         body: dict[str, Any],
         step: str,
         stop: threading.Event,
-        opening: llama_cpp.Opening | None = None,
-        tell: Callable[[Progress], None] = lambda now: None,
+        opening: llama_cpp.Opening | None,
+        tell: Callable[[Progress], None],
     ) -> llama_cpp.Completion:
         """Run one completion in the calling thread until it ends or `stop` is set."""
         if stop.is_set():
@@ -230,7 +230,7 @@ class _Engine(SharedEngine):
         finally:
             self._lanes.give_back(lane)
         usage = completion.usage
-        # What was read of the opening just now is no gift of the cache.
+        # The tokens of the opening that were read just now do not count as cached.
         completion.usage = replace(usage, cached=max(0, usage.cached - read))
         return completion
 
@@ -242,9 +242,9 @@ class _Engine(SharedEngine):
         asked: Mapping[str, Any],
         stop: threading.Event,
     ) -> int:
-        """Bring a prompt's opening into a slot, from its file where there is one; return the tokens read for it.
+        """Load a prompt's opening into a slot, or read it; return the tokens read.
 
-        Without a file it is read by itself all the same, so that the reply does not depend on whether there was one.
+        Without a file it is read by itself too, so that the reply does not depend on whether there was one.
         """
         held, lane.opening = lane.opening, opening.key if opening else ""
         lora = {"lora": asked["lora"]} if "lora" in asked else {}
@@ -254,7 +254,7 @@ class _Engine(SharedEngine):
             return 0
         slot = {"id_slot": lane.number, **lora}
         if changed and self._states.has(opening.key):
-            # A slot forgets what it holds when the adapter changes: that must be before its state comes back.
+            # A slot forgets its content when the adapter changes: that must happen before its state is restored.
             _stream(server, {**llama_cpp.request_body(Request((Message("user", "."),), max_tokens=1), 0), **slot}, stop)
         if self._states.restore(server, lane.number, opening.key):
             return 0
@@ -262,7 +262,7 @@ class _Engine(SharedEngine):
         try:
             usage = _stream(server, body, stop).usage
         except ModelError:
-            return 0  # chat templates may refuse what is no whole conversation
+            return 0  # chat templates may refuse a part of a conversation
         if not stop.is_set():
             self._states.save(server, lane.number, opening.key)
         return usage.prompt - usage.cached
@@ -328,8 +328,8 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _library() -> Any:
-    # Threads of OpenMP wait for each other by spinning, which is slow where another program wants the cores too; a
-    # short spin costs nothing where none does. Read once, when the library is loaded.
+    # OpenMP threads wait for each other by spinning, which is slow if another program uses the cores too; a short spin
+    # costs nothing otherwise. Read once, when the library is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         return importlib.import_module(LIBRARY)
@@ -347,9 +347,9 @@ def _parameters(library: Any, settings: _Settings, api_key: str) -> Any:
     parameters.n_ctx = settings.n_ctx * settings.lanes
     parameters.n_batch = parameters.n_ubatch = _PROMPT_BATCH_TOKENS
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = settings.threads
-    # Lanes do the work of the second cache, which copies every prompt, grows to 8 GB, and lends each copy once.
+    # Lanes replace the second cache, which copies every prompt, grows to 8 GB, and uses each copy once.
     parameters.cache_ram_mib = 0
-    # The library listens on a local port whether it is wanted or not: nobody else gets in.
+    # The library always listens on a local port: the key keeps others out.
     parameters.api_keys = [api_key]
     parameters.cors_origins = ""
     parameters.cors_credentials = False
@@ -363,7 +363,7 @@ def _parameters(library: Any, settings: _Settings, api_key: str) -> Any:
 
 
 def _load_error(settings: _Settings, error: Exception) -> ModelError:
-    # llama.cpp tells its reason to stderr only; what can be found out about it is the room there was.
+    # llama.cpp writes its reason to stderr only; what can be checked here is the free memory.
     name, size, room = settings.path.name, settings.path.stat().st_size, available_memory()
     cause = f"llama.cpp could not load {name}: {first_line(error)}."
     remedy = "The file may be damaged or of a kind this version does not know; pull it again or update xllamacpp."
@@ -372,7 +372,7 @@ def _load_error(settings: _Settings, error: Exception) -> ModelError:
         remedy = "Close other programs, choose a smaller model, or a shorter context (local/NAME?n_ctx=2048)."
     elif settings.adapter is not None:
         cause = f"llama.cpp could not load {name} with {settings.adapter.name}: {first_line(error)}."
-        remedy = "An adapter fits the model alone that it was trained for; ask without it: local/NAME?adapter=none"
+        remedy = "An adapter fits only the model it was trained for; ask without it: local/NAME?adapter=none"
     return EndpointError(cause, remedy)
 
 
@@ -385,14 +385,14 @@ def library_version() -> str:
 
 
 def library_features() -> frozenset[str]:
-    """Return the processor features that the runtime was built for (NEON, DOTPROD, AVX2, …)."""
+    """Return the processor features the runtime was built for (NEON, AVX2, …)."""
     info = str(_library().get_system_info())
     pairs = (part.rpartition(":")[2].split("=") for part in info.split("|"))
     return frozenset(pair[0].strip() for pair in pairs if len(pair) == 2 and pair[1].strip() not in ("0", ""))
 
 
 def measure_speed(path: Path) -> tuple[float, float]:
-    """Measure the tokens per second of reading and writing in one call alone on a freshly loaded model."""
+    """Measure the tokens per second of reading and of writing, in one call alone."""
     server = _load(_Settings(path, 1024, 1, 1, physical_cores()), secrets.token_urlsafe(32))
     # The first call touches every page of the weights; the second one, which shares no beginning, is the measure.
     _timings(server, "Hello", 1)

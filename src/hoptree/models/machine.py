@@ -18,10 +18,9 @@ from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.files import find_weights
 from hoptree.models import local
 from hoptree.models.adapters import packaged_adapter
-from hoptree.models.catalogue import DEFAULT_NAME, Entry, find_entry, is_complete, models_folder
+from hoptree.models.catalogue import DEFAULT_ENTRY, DEFAULT_NAME, find_entry, is_complete, models_folder
 from hoptree.models.local import available_memory, cpu_flags
 
-_MIN_PYTHON = (3, 11)
 _CONNECT_TIMEOUT_S = 5.0
 _MAX_MODELS_SHOWN = 5
 # Neither switch touches inference: one fetches a TLS library with git, the other a grammar engine with Rust.
@@ -42,7 +41,7 @@ _ESSENTIAL = ("asimddp", "avx2")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding; `ok` is None if it is neither right nor wrong."""
+    """One finding; `ok` is None for a note."""
 
     name: str
     ok: bool | None
@@ -64,14 +63,14 @@ _EXTRAS = {
 """Groups of optional dependencies: a module of each, and what it is for."""
 
 
-def examine(environ: Mapping[str, str] | None = None, *, model: str = DEFAULT_NAME) -> tuple[Check, ...]:
+def examine(environ: Mapping[str, str] | None = None) -> tuple[Check, ...]:
     """Run all checks that need no model."""
     version = local.library_version()
     return (
-        check_python(sys.version_info[:3]),
+        Check("Python", True, platform.python_version()),
         check_library(version),
         check_features(cpu_flags(), local.library_features() if version else None),
-        check_model(model),
+        check_model(DEFAULT_NAME),
         check_adapter(),
         check_disk(models_folder()),
         check_memory(available_memory()),
@@ -81,7 +80,7 @@ def examine(environ: Mapping[str, str] | None = None, *, model: str = DEFAULT_NA
 
 
 def check_extras() -> Iterator[Check]:
-    """Yield what is installed, and each optional dependency that is not, with how to install it."""
+    """Yield the installed extras, and how to install each missing one."""
     missing = [name for name, (module, _) in _EXTRAS.items() if not _is_installed(module)]
     there = ", ".join(name for name in _EXTRAS if name not in missing)
     yield Check("Extras", True, f"{there or 'none'} installed")
@@ -96,14 +95,6 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def check_python(version: tuple[int, ...]) -> Check:
-    shown = ".".join(map(str, version))
-    if version[:2] >= _MIN_PYTHON:
-        return Check("Python", True, shown)
-    oldest = ".".join(map(str, _MIN_PYTHON))
-    return Check("Python", False, f"{shown} is too old.", f"Install Python {oldest} or newer.")
-
-
 def check_library(version: str) -> Check:
     if version:
         return Check("Embedded models", True, f"xllamacpp {version}")
@@ -112,7 +103,7 @@ def check_library(version: str) -> Check:
 
 
 def check_features(flags: frozenset[str] | None, built_for: frozenset[str] | None) -> Check:
-    """Whether the runtime uses the processor's features; a generic wheel may not."""
+    """Check that the runtime uses the processor's features; a generic wheel may not."""
     name = "Processor"
     if flags is None:
         return Check(name, None, f"{platform.machine()}; its features are not known.")
@@ -133,7 +124,7 @@ def check_features(flags: frozenset[str] | None, built_for: frozenset[str] | Non
 
 
 def check_model(name: str, folder: Path | None = None) -> Check:
-    """Whether the weights are complete; the file is read only if it changed."""
+    """Check that the weights are complete; the file is read only if it changed."""
     title = "Model"
     fetch = f"Fetch it: hoptree models pull {name}"
     try:
@@ -152,7 +143,7 @@ def check_model(name: str, folder: Path | None = None) -> Check:
 
 
 def check_adapter() -> Check:
-    """Whether the adapter of the default model is installed, and is the one it should be."""
+    """Check that the adapter of the default model is installed and undamaged."""
     title = "Adapter"
     try:
         if find_weights() is None:
@@ -165,10 +156,10 @@ def check_adapter() -> Check:
 
 
 def check_disk(folder: Path) -> Check:
-    """Whether the disk of the models and the cache has room for the default model and some work."""
+    """Check that the disk of the models has room for the default model and some work."""
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     free = shutil.disk_usage(there).free
-    needed = _default_size() + 1_000_000_000
+    needed = DEFAULT_ENTRY.size + 1_000_000_000
     if free >= needed:
         return Check("Disk", True, f"{_gigabytes(free)} free for {folder}")
     remedy = "Free some space, or set HOPTREE_MODELS to a folder on another disk."
@@ -179,7 +170,7 @@ def check_memory(available: int | None) -> Check:
     if available is None:
         return Check("Memory", None, "The system does not say how much is free.")
     # Weights, the rearranged copy llama.cpp makes of them, and the context of its lanes.
-    needed = _default_size() * 5 // 2
+    needed = DEFAULT_ENTRY.size * 5 // 2
     if available >= needed:
         return Check("Memory", True, f"{_gigabytes(available)} free")
     finding = f"Only {_gigabytes(available)} free; the default model takes {_gigabytes(needed)}."
@@ -187,7 +178,7 @@ def check_memory(available: int | None) -> Check:
 
 
 def check_endpoint(environ: Mapping[str, str], *, connect: bool = False) -> Check:
-    """Whether an OpenAI-compatible endpoint is set and answers; says that there is a key, never which."""
+    """Check that an OpenAI-compatible endpoint is set and answers; never show its key."""
     base, key = environ.get("OPENAI_BASE_URL", ""), environ.get("OPENAI_API_KEY", "")
     if not base and not key:
         remedy = "For a model behind an API: set OPENAI_API_KEY, and OPENAI_BASE_URL for servers other than OpenAI's."
@@ -209,7 +200,7 @@ def check_endpoint(environ: Mapping[str, str], *, connect: bool = False) -> Chec
 
 
 def _connected(set_up: Check, base: str) -> Check:
-    """Ask an endpoint for its models; what goes wrong is the finding."""
+    """Ask an endpoint for its models; an error becomes the finding."""
     from hoptree.models.openai import list_models
 
     try:
@@ -219,11 +210,6 @@ def _connected(set_up: Check, base: str) -> Check:
     shown = f"{', '.join(models[:_MAX_MODELS_SHOWN])}{', …' if len(models) > _MAX_MODELS_SHOWN else ''}"
     counted = f"{len(models)} model{'' if len(models) == 1 else 's'}"
     return replace(set_up, finding=f"{set_up.finding}; it answers, with {counted} ({shown or 'none'})")
-
-
-def _default_size() -> int:
-    entry = find_entry(DEFAULT_NAME)
-    return entry.size if isinstance(entry, Entry) else 0
 
 
 def _gigabytes(size: int) -> str:

@@ -1,4 +1,4 @@
-"""The Protocol of language models, with their requests and replies, and how one is opened by its name."""
+"""The Protocol of language models, requests and replies, and opening by name."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Capability = Literal[
 ]
 MAX_TOP_LOGPROBS = 20  # alternatives that can be requested for a token; endpoints give no more
 Signal = Literal["entropy", "attention", "hidden", "end"]
-"""Internal signals of a model; the capabilities are entropy, attention and hidden_states.
+"""Internal signals of a model; their capabilities are entropy, attention and hidden_states.
 
-With `end`, a model that has entropy gives the end of a reply as a last token without text.
+With `end`, a model that has entropy returns the end of a reply as a last token without text.
 """
 
 
@@ -36,25 +36,25 @@ class Message:
     content: str
 
 
-FOLLOW_UP = "+again"  # the end of the name of a prompt that asks once more, after a reply that could not be used
+FOLLOW_UP = "+again"  # suffix of a prompt's name when it asks again, after an unusable reply
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """Everything the caller decides about a reply.
 
-    `top_logprobs` is the number of alternatives a token (0: no log-probabilities). `json_schema` is JSON text, so that
-    a request stays hashable. `prefix` is the beginning of the reply, to be continued.
+    `top_logprobs` is the number of alternatives per token (0: no log-probabilities). `json_schema` is JSON text, so
+    that a request stays hashable. `prefix` is the beginning of the reply, to be continued.
 
-    At a temperature above 0, `top_k` keeps that many of the likeliest tokens (0: all), and `top_p` of these the fewest
-    with this probability together. A model without that capability draws from all.
+    At a temperature above 0, `top_k` keeps that many of the likeliest tokens (0: all), and `top_p` keeps the fewest of
+    these whose probabilities add up to it. A model without that capability draws from all tokens.
 
     `signals` requests internal signals; models without the capability ignore it. With `max_tokens=0` nothing is
     written, and the reply's tokens are those of the prefix with their signals. `attention_of` then names character
-    spans of the prefix whose attention to all before them is wanted.
+    spans of the prefix whose attention to all before them is returned.
 
-    `opening` is the beginning of the messages that their template fixes; a model may keep its state. `template` names
-    the prompt, for models with an adapter that was trained on some.
+    `opening` holds the first messages if the template fixes them; a model may cache their state. `template` names the
+    prompt, for adapters that were trained on certain prompts.
     """
 
     messages: tuple[Message, ...]
@@ -81,10 +81,10 @@ class Request:
         if self.top_k < 0:
             raise ConfigError(f"top_k is {self.top_k}.", "Give 0 (all tokens) or more.")
         if self.n < 1:
-            raise ConfigError(f"{self.n} replies are asked for.", "Give 1 or more.")
+            raise ConfigError(f"The request is for {self.n} replies.", "Give 1 or more.")
         if self.top_logprobs < 0:
             raise ConfigError(f"top_logprobs is {self.top_logprobs}.", "Give 0 (none) or more.")
-        # Without a token to write, only the signals of the prefix are left.
+        # With no token to write, a reply can only hold the signals of the prefix.
         has_prefix_output = self.prefix or self.signals or self.attention_of
         if self.max_tokens < (0 if has_prefix_output else 1):
             raise ConfigError(f"max_tokens is {self.max_tokens}.", "Give 1 or more.")
@@ -129,25 +129,25 @@ class Reply:
 
 
 class SignalNotGiven(ModelError):
-    """A model lacks a signal it was asked for, and reports that from now on: starting over may help."""
+    """A model lacks a requested signal, and now reports so: a new attempt can adapt."""
 
 
 @runtime_checkable
 class LearnsCapabilities(Protocol):
-    """A model behind an endpoint whose capabilities only its replies show."""
+    """A model whose capabilities only show in its replies."""
 
     def lacks(self, capability: Capability) -> None:
         """Withdraw a capability."""
 
 
 def trained_on(model: object) -> frozenset[str]:
-    """Return the prompts that a model was trained on, as NAME@DIGEST of their templates."""
+    """Return the prompts a model was trained on, as NAME@DIGEST of their templates."""
     templates: frozenset[str] = getattr(model, "trained_on", frozenset())
     return templates
 
 
 class SharedEngine(ABC):
-    """Loaded weights that models with equal settings share; closed with the last of them."""
+    """Loaded weights shared by models with equal settings; closed with the last."""
 
     _open: ClassVar[dict[Any, Any]] = {}
     _open_lock: ClassVar[threading.Lock] = threading.Lock()
@@ -175,16 +175,16 @@ class SharedEngine(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Free the weights; nobody uses them any more."""
+        """Free the weights; called once no model uses them."""
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or its class, for the middle of a sentence."""
+    """Return the first line of an error, or its class, without a full stop."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 class Progress(NamedTuple):
-    """How far one call is: prompt tokens `read` of `total`, `cached` of them at once, tokens `written`, and seconds."""
+    """Progress of a call: prompt tokens read (some cached) of `total`, tokens written."""
 
     read: int
     total: int
@@ -194,14 +194,14 @@ class Progress(NamedTuple):
 
 
 on_progress: ContextVar[Callable[[Progress], None] | None] = ContextVar("on_progress", default=None)
-"""Told how far a call is, by models that know; set around the call, and called in its event loop."""
+"""Callback for the progress of a call, if its model reports any; runs in the call's event loop."""
 
 
 class Model(Protocol):
-    """A language model behind some endpoint.
+    """A language model.
 
     `identity` is everything besides the request that determines a reply (endpoint, weights); it is part of the cache
-    key. Models with the same `endpoint` share a concurrency limit of at most `slots` requests. `generate` sends exactly
+    key. Models with the same `endpoint` share a limit of at most `slots` concurrent requests. `generate` sends exactly
     one request: it never retries, caches or counts; failures are `ModelError`s.
     """
 
@@ -226,12 +226,12 @@ _OPENED = lazy_re(rf"{_OPEN.pattern}\s*\Z", re.IGNORECASE)
 
 
 def opens_thought(prompt: str) -> bool:
-    """Whether a prompt ends in a tag that opens reasoning, as with some chat templates."""
+    """Tell whether a prompt ends in a tag that opens reasoning, as some templates do."""
     return _OPENED.search(prompt) is not None
 
 
 def close_thought(prompt: str) -> str:
-    """Close the reasoning that a prompt opens, so that the reply begins with visible text."""
+    """Close the reasoning that a prompt opens: the reply then begins visibly."""
     opened = _OPENED.search(prompt)
     return f"{prompt.rstrip()}\n\n</{opened[1]}>\n\n" if opened else prompt
 
@@ -246,8 +246,8 @@ def read_choice(
 ) -> Choice:
     """Build a choice whose text and tokens are without reasoning.
 
-    `reasoning` is what the server kept apart. Everything up to the last closing tag is reasoning, since some chat
-    templates open the tag in the prompt (`opened`); so is everything after a tag that is never closed.
+    `reasoning` is what the server returned separately. Everything up to the last closing tag is reasoning, since some
+    chat templates open the tag in the prompt (`opened`); so is everything after a tag that is never closed.
     """
     if not (reasoning or opened or "<" in raw):
         return Choice(raw.strip(), "", finish, tuple(tokens))
@@ -264,18 +264,18 @@ def read_choice(
 
 
 def read_token(entry: dict[str, Any]) -> Token:
-    """Read a token as endpoints with OpenAI's interface list it under `logprobs`."""
+    """Read a token of the list under `logprobs` of an OpenAI-compatible endpoint."""
     rivals = tuple((str(rival["token"]), float(rival["logprob"])) for rival in entry.get("top_logprobs") or ())
     return Token(str(entry["token"]), float(entry["logprob"]), rivals)
 
 
 def read_finish(reason: object) -> Literal["stop", "length", "other"]:
-    """Read why an endpoint with OpenAI's interface ended a completion."""
+    """Read the finish reason of an OpenAI-compatible endpoint."""
     return "stop" if reason == "stop" else "length" if reason == "length" else "other"
 
 
 def read_usage(usage: dict[str, Any]) -> TokenUsage:
-    """Read the tokens that an endpoint with OpenAI's interface counted; true is no count."""
+    """Read the token counts of an OpenAI-compatible endpoint; a boolean counts as 0."""
     read, written = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
     counts = usage.get("prompt_tokens"), read.get("cached_tokens"), usage.get("completion_tokens")
     return TokenUsage(
@@ -310,7 +310,7 @@ LOCAL_SERVERS = {
     "vllm": "http://localhost:8000/v1",
     "lmstudio": "http://localhost:1234/v1",
 }
-"""Where programs that serve models on this machine listen, unless they are told otherwise."""
+"""Default addresses of programs that serve models on this machine."""
 _KINDS = ("openai", "local", "hf", "scripted", *LOCAL_SERVERS)
 _ENDPOINT_SETTINGS: dict[str, type] = {"timeout": int}
 _LOCAL_SETTINGS = {"n_ctx": int, "slots": int, "threads": int, "exact": bool, "states": bool, "adapter": str}
@@ -320,7 +320,7 @@ _HF_SETTINGS = {"dtype": str, "device": str, "max_batch_tokens": int, "adapter":
 def open_model(spec: str, *, base_url: str = "") -> Model:
     """Open the model that `KIND/NAME` names; `base_url` is for endpoints.
 
-    `ollama/NAME`, `vllm/NAME` and `lmstudio/NAME` are endpoints at their usual addresses on this machine. Settings
+    `ollama/NAME`, `vllm/NAME` and `lmstudio/NAME` are endpoints at their default addresses on this machine. Settings
     follow the name: `openai/NAME?timeout=600` (seconds for one reply),
     `local/NAME?n_ctx=8192&slots=2&threads=4&exact=1&states=0&adapter=FILE.gguf`,
     `hf/NAME?dtype=bf16&device=cuda&max_batch_tokens=60000&adapter=FOLDER`. The adapter may be `hoptree` (that of
@@ -359,7 +359,7 @@ def open_model(spec: str, *, base_url: str = "") -> Model:
 
 
 def runs_here(spec: str, base_url: str = "") -> bool:
-    """Whether a model runs on this machine, where a reply may take minutes."""
+    """Tell whether a model runs on this machine, where a reply may take minutes."""
     kind = spec.partition("/")[0]
     if kind in ("local", "hf") or (kind in LOCAL_SERVERS and not base_url):
         return True
@@ -371,10 +371,9 @@ def runs_here(spec: str, base_url: str = "") -> bool:
 
 def _hint(kind: str, name: str) -> str:
     """Suggest a similar kind, or a model for a name without a kind."""
-    from hoptree.models.catalogue import CATALOGUE
+    from hoptree.models.catalogue import NAMES
 
-    known = _KINDS if name else [word for entry in CATALOGUE for word in (entry.alias, entry.name)]
-    close = closest(kind, known)
+    close = closest(kind, _KINDS if name else NAMES)
     if not close:
         return ""
     return f"Did you mean '{close}/…'? " if name else f"Did you mean 'local/{close}'? "
@@ -386,6 +385,6 @@ def _parse_settings(query: str, types: dict[str, type], model: str, example: str
         name, _, value = part.partition("=")
         kind = types.get(name)
         if kind is None or not value or (kind is not str and not value.isdigit()):
-            raise ConfigError(f"'{part}' is no setting of {model}.", f"There are {example}")
+            raise ConfigError(f"'{part}' is no setting of {model}.", f"The settings are {example}")
         settings[name] = value == "1" if kind is bool else kind(value)
     return settings

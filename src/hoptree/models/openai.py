@@ -1,4 +1,4 @@
-"""Endpoints with OpenAI's chat completions: OpenAI, vLLM, Ollama, llama.cpp, LM Studio and others."""
+"""Endpoints with OpenAI's chat completions: OpenAI, vLLM, Ollama and others."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class OpenAIModel:
 
 
 def _encode_body(body: Mapping[str, Any], messages: Sequence[Message]) -> bytes:
-    """Return the JSON of a request; worked examples are the same for every question."""
+    """Return the JSON of a request; cache the encoding of all messages but the last."""
     encoded = ",".join([*map(_encode_again, messages[:-1]), *map(_encode_message, messages[-1:])])
     return _encode(body).replace('"messages":null', f'"messages":[{encoded}]', 1).encode()
 
@@ -174,7 +174,7 @@ _encode_again = lru_cache(maxsize=256)(_encode_message)
 
 
 def _open_client(base_url: str, timeout: float | None = None) -> HttpClient:
-    """Open an endpoint with its key; one on this machine is waited for longer: its processor may be slow."""
+    """Open an endpoint with its key; a local one, often slow, has a longer timeout."""
     url = (base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
     headers = key_header("OPENAI_API_KEY")
     seconds = timeout or (_LOCAL_TIMEOUT_S if is_loopback_url(url) else _TIMEOUT_S)
@@ -182,7 +182,7 @@ def _open_client(base_url: str, timeout: float | None = None) -> HttpClient:
 
 
 async def list_models(base_url: str = "", *, timeout: float = 10.0) -> list[str]:
-    """Return the names of the models that an endpoint offers; fails as a call of a model does."""
+    """Return the names of the models that an endpoint offers."""
     client = _open_client(base_url, timeout)
     try:
         status, headers, body = await client.send("GET", "/models")
@@ -200,9 +200,9 @@ async def list_models(base_url: str = "", *, timeout: float = 10.0) -> list[str]
 
 
 def _logprobs_cap(body: bytes, sent: Mapping[str, Any]) -> int:
-    """Return how many alternatives to request after a 400 about log-probabilities; 0 if fewer would not help.
+    """Return how many alternatives to request after an error; 0 if fewer cannot help.
 
-    It is the largest number in the error below the one sent, else a fallback; each try requests fewer.
+    It is the largest number in the error that is below the one sent, or a fallback; each attempt requests fewer.
     """
     message, requested = error_text(body), int(sent.get("top_logprobs", 0))
     if "logprob" not in message:
@@ -223,7 +223,7 @@ def _refused_parameters(body: bytes, sent: Mapping[str, Any]) -> tuple[str, ...]
 
 
 class _NotACompletion(ValueError):
-    """Something in the form of a completion that is none; the message says what it is."""
+    """A reply in the form of a completion that is none; the message says what it is."""
 
 
 def _read_choice(data: dict[str, Any]) -> Choice:
@@ -234,18 +234,18 @@ def _read_choice(data: dict[str, Any]) -> Choice:
     if not isinstance(content, str | None):
         raise TypeError("content that is no text")
     if content and _HTML.match(content):
-        raise _NotACompletion("a web page")  # of some server on the way
+        raise _NotACompletion("a web page")  # from a proxy
     reasonings = (message.get(name) for name in ("reasoning_content", "reasoning"))
     reasoning = next((thought for thought in reasonings if isinstance(thought, str) and thought), "")
     finish = read_finish(data.get("finish_reason"))
-    if not content and not reasoning and finish == "other":  # a model may say nothing, but then it stopped
+    if not content and not reasoning and finish == "other":  # an empty reply of a model ends with "stop"
         raise _NotACompletion("an empty message")
     tokens = [read_token(entry) for entry in (data.get("logprobs") or {}).get("content") or []]
     return read_choice(content or "", reasoning=reasoning, finish=finish, tokens=tokens)
 
 
 def _read_usage(usage: dict[str, Any], choices: tuple[Choice, ...]) -> TokenUsage:
-    """Read the server's counts; reasoning that it does not count is estimated by its share of characters."""
+    """Read the server's counts; estimate uncounted reasoning by its characters."""
     counted, thought = read_usage(usage), sum(len(choice.reasoning) for choice in choices)
     if counted.reasoning or not thought:
         return counted

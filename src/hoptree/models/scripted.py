@@ -1,4 +1,4 @@
-"""A model that replies from a script: for tests, tutorials, and measuring everything else."""
+"""A model that replies from a script, for tests, tutorials and benchmarks."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _GROUP = re.compile(r"\$(\d)(?!\d)")
 
 @dataclass(slots=True)
 class Rule:
-    """Gives `reply` (of a list each in turn, then always the last) to a request that matches.
+    """The reply to requests that match; of a list, each in turn, then always the last.
 
     `step` is METHOD/STEP or STEP; `contains` must occur in the last message, `regex` must match it, and `$1` in a reply
-    is its first group. `fault` is a failure instead of a reply, for the first `times` requests. `logprob`, `entropy`
-    and `attention` hold for every token, or in turn. `attended` is the attention that words get from a requested span,
-    `hidden` the state of the last token.
+    is its first group. `fault` is an error instead of a reply, for the first `times` requests. `logprob`, `entropy` and
+    `attention` are one value for all tokens, or a list with one for each. `attended` is the attention that words get
+    from a requested span, `hidden` the state of the last token.
     """
 
     reply: str | list[str] = ""
@@ -93,7 +93,7 @@ class ScriptedModel:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """The fixed ones, and the signals that some rule has."""
+        """The fixed capabilities, and the signals that any rule sets."""
         internal: dict[Capability, bool] = {
             "entropy": any(rule.entropy is not None for rule in self.rules),
             "attention": any(rule.attention is not None or rule.attended is not None for rule in self.rules),
@@ -165,8 +165,8 @@ def _prefix_choice(rule: Rule, request: Request) -> Choice:
     return Choice("", tokens=tokens, hidden=hidden, attended=Attended(text, tuple(w.span() for w in words), weights))
 
 
-def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], float]:
-    """Read a JSON object with `replies` (a list of rules) and optional `latency` in seconds."""
+def _read_script(text: str, path: str) -> tuple[list[Rule], float]:
+    """Read a JSON object with `replies` (rules) and an optional `latency` in seconds."""
     try:
         data = json.loads(text)
         if not isinstance(data, dict) or not isinstance(data.get("replies"), list):
@@ -188,7 +188,7 @@ def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], floa
             ):
                 if not is_right:
                     raise ValueError(rule_text)
-        return rules, float(data.get("latency", latency))
+        return rules, float(data.get("latency", 0))
     except (ValueError, TypeError, re.error, RecursionError) as error:
         cause = f"The script {path} cannot be used: {error}."
         raise InputError(cause, 'It is {"replies": [{"step": …, "reply": …}]}.') from error

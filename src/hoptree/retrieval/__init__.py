@@ -1,3 +1,3 @@
-"""Finding passages: one small Protocol, and what implements it."""
+"""Finding passages: a Protocol, and the retrievers that implement it."""
 
-DEFAULT_RETRIEVER = "auto"  # along links where there are some, else by words: what an index can do
+DEFAULT_RETRIEVER = "auto"  # ranked, linked or bm25, whichever is the best that an index supports

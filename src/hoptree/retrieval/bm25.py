@@ -24,7 +24,7 @@ _DECIMALS = 4
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The counts of a text's terms, and of its character pairs in scripts without spaces."""
+    """Counts of a text's terms, and of its character pairs in unspaced scripts."""
 
     terms: Mapping[str, int]
     pairs: Mapping[str, int]
@@ -42,32 +42,32 @@ class Analysis:
         terms = Counter(self._terms(title) * _TITLE_WEIGHT + self._terms(text))
         return Words(terms, Counter(pairs(composed(f"{title} {text}"))))
 
-    def sought(self, query: str) -> Words:
+    def query_words(self, query: str) -> Words:
         """Return the terms of a query, each once, without question words if it has others."""
         terms = self._terms(without_asking(query, self._language)) or self._terms(query)
         return Words(dict.fromkeys(terms, 1), dict.fromkeys(pairs(composed(query)), 1))
 
-    def tells(self, word: str) -> bool:
-        """Tell whether a word is more than a stop word."""
+    def is_significant(self, word: str) -> bool:
+        """Tell whether a word is no stop word."""
         return bool(self._terms(word))
 
     def _terms(self, text: str) -> list[str]:
         return list(self._analyzer.analyze(composed(text)))
 
 
-def bm25(texts: Sequence[Words], sought: Words) -> list[float]:
-    """Score each text for a query; 0 where they share nothing."""
-    by_terms = _scores([text.terms for text in texts], sought.terms)
-    by_pairs = _scores([text.pairs for text in texts], sought.pairs)
+def bm25(texts: Sequence[Words], query: Words) -> list[float]:
+    """Return the score of each text for a query; 0 if they share no term."""
+    by_terms = _scores([text.terms for text in texts], query.terms)
+    by_pairs = _scores([text.pairs for text in texts], query.pairs)
     return [round(terms + pairs, _DECIMALS) for terms, pairs in zip(by_terms, by_pairs, strict=True)]
 
 
 def best_sentences(query: str, passages: Sequence[Passage], *, keep: int) -> tuple[Passage, ...]:
-    """Return the English sentences that share most with a query, as passages with the ids of those they stand in."""
+    """Return the English sentences that match a query best, with their passages' ids."""
     each = {passage.id: passage for passage in passages}.values()
     cut = [replace(passage, text=text) for passage in each for text in dict.fromkeys(sentences(passage.text))]
     analysis = _english()
-    scores = bm25([analysis.words(passage.title, passage.text) for passage in cut], analysis.sought(query))
+    scores = bm25([analysis.words(passage.title, passage.text) for passage in cut], analysis.query_words(query))
     places = sorted(range(len(cut)), key=lambda place: -scores[place])[:keep]
     return tuple(replace(cut[place], score=scores[place]) for place in places)
 
@@ -77,11 +77,11 @@ def _english() -> Analysis:
     return Analysis("english")
 
 
-def _scores(texts: Sequence[Mapping[str, int]], sought: Iterable[str]) -> list[float]:
+def _scores(texts: Sequence[Mapping[str, int]], query: Iterable[str]) -> list[float]:
     lengths = [sum(counts.values()) for counts in texts]
     average = sum(lengths) / (len(texts) or 1) or 1.0
     scores = [0.0] * len(texts)
-    for term in sought:
+    for term in query:
         having = [place for place, counts in enumerate(texts) if term in counts]
         rarity = inverse_document_frequency(len(texts), len(having))
         for place in having:
@@ -90,6 +90,6 @@ def _scores(texts: Sequence[Mapping[str, int]], sought: Iterable[str]) -> list[f
 
 
 def term_score(rarity: float, count: int, length: int, average_length: float) -> float:
-    """Score a term that a text of this length has so often."""
+    """Return the BM25 score of a term, given its count and the text's length."""
     damping = _K1 * (1 - _B + _B * length / average_length)
     return rarity * count * (_K1 + 1) / (count + damping)

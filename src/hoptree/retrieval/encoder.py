@@ -1,4 +1,4 @@
-"""Encoders: their protocol, how one is opened by its name, those behind an endpoint, and micro-batching of queries."""
+"""Encoders: their Protocol, opening by name, endpoints, and batching of queries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SAMPLE_BYTES = 2**20
 
 
 class Encoder(Protocol):
-    """Turns texts into rows of unit length, each independent of the texts beside it.
+    """Turns texts into rows of unit length, each independent of the other texts.
 
     `identity` is what determines the rows: the name, the digest of the weights or the endpoint, and the prefixes.
     `remote` says that texts leave the machine.
@@ -61,7 +61,7 @@ class Prefixes:
 
     @classmethod
     def of_name(cls, name: str) -> Prefixes:
-        """Return the prefixes of the e5 family for its members, but for the instructed ones, which want a sentence."""
+        """Return the prefixes of the e5 family; its instructed models have none."""
         lower = name.lower()
         return cls("query: ", "passage: ") if _E5.search(lower) and "instruct" not in lower else cls()
 
@@ -74,7 +74,7 @@ class Prefixes:
 
 
 def folder_prefixes(folder: Path) -> Prefixes:
-    """Return the prompts that a folder's own settings name, else those of its name."""
+    """Return the prompts in a folder's settings, or those of its name."""
     prompts = read_settings(folder / "config_sentence_transformers.json").get("prompts")
     if isinstance(prompts, dict) and any(isinstance(prompt, str) and prompt for prompt in prompts.values()):
         passage = prompts.get("passage") or prompts.get("document") or ""
@@ -83,7 +83,7 @@ def folder_prefixes(folder: Path) -> Prefixes:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read the settings of a JSON file of a model; none where the file is missing."""
+    """Read a JSON file of a model's settings; none if the file is missing."""
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -127,7 +127,7 @@ def weights_digest(folder: Path) -> str:
 
 
 def unit_rows(rows: Any) -> FloatArray:
-    """Return the rows at length one; a row of zeros, which an empty text gives, stays as it is."""
+    """Scale the rows to length one; a row of zeros (an empty text) stays as it is."""
     wide = np.asarray(rows, dtype=np.float64)
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     unit: FloatArray = (wide / np.where(lengths == 0, 1, lengths)).astype(np.float32)
@@ -140,8 +140,8 @@ _WINDOW_S, _WINDOW_QUERIES = 0.003, 64
 class QueryWindow:
     """Encodes the queries that arrive within 3 ms, or 64 of them, in one call.
 
-    An error reaches every caller of that batch; a cancelled caller does not affect the others. A window can be used in
-    one event loop after another.
+    An error reaches every caller of its batch; a cancelled caller does not affect the others. A window can be used in
+    several event loops, one after another.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -202,7 +202,7 @@ _MAX_REQUESTS = 4
 
 
 def absolute_spec(spec: str) -> str:
-    """Return the name with the absolute path of an existing folder, so that it is valid from anywhere."""
+    """Return the name with its folder as an absolute path, valid from anywhere."""
     named, mark, prefixes = spec.partition("?")
     kind, _, name = named.partition("/")
     if kind not in ("static", "onnx", "st") or not name or not Path(name).is_dir():
@@ -211,7 +211,7 @@ def absolute_spec(spec: str) -> str:
 
 
 def open_encoder(spec: str) -> Encoder:
-    """Open the encoder of a name such as `minilm`, `static/FOLDER`, `onnx/FOLDER`, `st/NAME` or `openai/NAME`.
+    """Open `minilm`, `static/FOLDER`, `onnx/FOLDER`, `st/NAME` or `openai/NAME`.
 
     Prefixes that the model's name and settings do not give are appended: `onnx/FOLDER?query=query: &passage=`.
     """
@@ -231,7 +231,7 @@ def open_encoder(spec: str) -> Encoder:
 
 
 def check_encoder(spec: str) -> None:
-    """Raise an error for a name that stands for no encoder, without opening it."""
+    """Raise an error for a name of no encoder, without opening it."""
     _parse(spec)
 
 
@@ -241,7 +241,7 @@ def _parse(spec: str) -> tuple[str, str, Prefixes | None]:
     try:
         given = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(mark)))
     except ValueError as error:
-        raise ConfigError(f"'{query}' are no settings of an encoder.", _WRITE_PREFIXES) from error
+        raise ConfigError(f"'{query}' is not a setting of an encoder.", _WRITE_PREFIXES) from error
     if unknown := sorted(given.keys() - {"query", "passage"}):
         raise ConfigError(f"An encoder has no setting '{unknown[0]}'.", _WRITE_PREFIXES)
     kind, slash, name = spec.partition("/")
@@ -254,7 +254,7 @@ def _parse(spec: str) -> tuple[str, str, Prefixes | None]:
 
 
 class EndpointEncoder:
-    """An embedding model behind `/embeddings`; 64 texts a request, four requests at once."""
+    """An embedding model behind `/embeddings`: 64 texts a request, four at a time."""
 
     remote = True
 
@@ -292,17 +292,17 @@ class EndpointEncoder:
         return rows
 
     def _read(self, reply: Any, count: int) -> Any:
-        """Order the vectors by the index each of them carries; endpoints may send them in any order."""
+        """Order the vectors by their index; endpoints may send them in any order."""
         entries = reply.get("data") if isinstance(reply, dict) else None
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise self._unusable("something that is no list of vectors")
+            raise self._unusable("something other than a list of vectors")
         by_index = {entry.get("index", place): entry.get("embedding") for place, entry in enumerate(entries)}
         if set(by_index) != set(range(count)) or len(entries) != count:
             raise self._unusable(f"{len(entries)} vectors for {count} texts")
         try:
             rows = np.asarray([by_index[place] for place in range(count)], dtype=np.float32)
         except (ValueError, TypeError) as error:
-            raise self._unusable("something that is no list of vectors") from error
+            raise self._unusable("something other than a list of vectors") from error
         if rows.ndim != 2 or not rows.shape[1] or not np.isfinite(rows).all():
             raise self._unusable("vectors that hold no numbers")
         return rows

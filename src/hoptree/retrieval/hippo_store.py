@@ -1,10 +1,10 @@
-"""The facts of an index on disk (who states what, synonyms of phrases), and how they are added.
+"""The facts of an index on disk, with synonyms of phrases, and how they are added.
 
     facts/facts.sqlite   facts by passage, pairs of synonyms, and the encoder
     facts/facts/         a vector for each fact, if there is an encoder
     facts/phrases/       a vector for each phrase
 
-A passage is stored with the digest it had when its facts were added: facts of one that changed do not count.
+A passage is stored with its digest: facts of one that has changed since do not count.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hoptree.retrieval.vectors import VectorWriter, encode_missing, open_files
 
 
 def phrase_of(name: str) -> str:
-    """Return the node that a subject or object stands for: "The Hague" and "the Hague." are one."""
+    """Return the node of a subject or object: "The Hague" and "the Hague." share one."""
     plain = composed(name)
     return folded(plain) or plain.strip()  # punctuation alone is a name, too
 
@@ -131,12 +131,10 @@ class FactStore(SqliteFile):
         self._db.executemany("insert or ignore into compared values (?)", ((phrase,) for phrase in phrases))
 
     def forget_phrases(self, phrases: Collection[int]) -> None:
-        for phrase in phrases:
-            self._db.execute("delete from synonyms where one = ?", (phrase,))
-            self._db.execute("delete from compared where phrase = ?", (phrase,))
         forgotten = set(phrases)
-        pairs = [pair[:2] for pair in self.synonyms() if pair[1] in forgotten] if forgotten else []
+        pairs = [pair[:2] for pair in self.synonyms() if not forgotten.isdisjoint(pair[:2])] if forgotten else []
         self._db.executemany("delete from synonyms where one = ? and other = ?", pairs)
+        self._db.executemany("delete from compared where phrase = ?", ((phrase,) for phrase in forgotten))
 
     def forget_synonyms(self) -> None:
         self._db.execute("delete from synonyms")
@@ -161,7 +159,7 @@ _FORM = 'A line is {"s": SUBJECT, "p": RELATION, "o": OBJECT, "src": [PASSAGE ID
 
 
 def read_facts(path: Path) -> Iterator[Fact]:
-    """Read the facts of an extraction's folder or of its `facts.jsonl`, gzipped or not; one for each passage."""
+    """Read `facts.jsonl`, or that of an extraction's folder; a Fact for each passage."""
     file = path / FACTS if path.is_dir() else path
     if not file.is_file():
         raise InputError(
@@ -200,7 +198,7 @@ def _text(row: dict[str, Any], names: tuple[str, ...]) -> str:
 
 SYNONYM_COSINE = 0.8  # the least cosine of two phrases that count as synonyms
 _MAX_SYNONYMS = 100
-_MAX_INITIALS = 2  # a phrase with no more letters and digits has no synonyms: initials are near to everything
+_MAX_INITIALS = 2  # letters and digits up to which a phrase has no synonyms: initials are near to everything
 _COMPARE_AT_ONCE = 512
 _LOOK_UP_AT_ONCE = 500
 _DECIMALS = 6
@@ -237,7 +235,7 @@ def _may_have(phrase: str) -> bool:
 
 
 def _all_vectors(folder: Path) -> tuple[list[int], FloatArray]:
-    """Return the keys of a folder of vectors in ascending order, and their rows at length one."""
+    """Return the sorted keys of a folder of vectors, and their rows at length one."""
     header, base, newer = open_files(folder)
     keys: list[Any] = []
     rows: list[Any] = []
@@ -262,7 +260,7 @@ OnProgress = Callable[[str, int, int], None]  # called with the stage, what is d
 
 @dataclass(frozen=True, slots=True)
 class AddedFacts:
-    """What an index knows after facts were added; `strange` counts passages of the facts that it does not hold."""
+    """The facts of an index after some were added; `strange` counts unknown passages."""
 
     facts: int
     new: int
@@ -302,7 +300,7 @@ async def add_facts_to(
 
 
 def current(store: FactStore, ledger: Ledger) -> list[int]:
-    """Return the passages with facts that are in the index as they were when these were added."""
+    """Return the passages that have not changed since their facts were added."""
     unchanged: list[int] = []
     for batch in batched(store.contents().items(), _LOOK_UP_AT_ONCE):
         entries = ledger.look_up([key for key, _ in batch])
@@ -323,7 +321,7 @@ def _opened(change: Change) -> FactStore:
 
 
 def _put(store: FactStore, change: Change, facts: Iterable[Fact]) -> int:
-    """Enter the facts by passage; returns how many passages the index does not hold."""
+    """Enter the facts by passage; return how many passages the index does not hold."""
     by_passage: dict[str, list[Fact]] = {}
     for fact in facts:
         by_passage.setdefault(fact.passage_id, []).append(fact)
@@ -361,7 +359,7 @@ async def _encode_all(
         for folder, wanted, what in zip(folders, (texts, names), ("facts", "phrases"), strict=True):
             writer = await VectorWriter.open_for(folder, encoder, expected=len(wanted))
             fresh = [(key, wanted[key]) for key in writer.missing(sorted(wanted))]
-            # Vectors that nothing asks for any more stay, and are not found.
+            # Vectors that are no longer wanted stay, and are not found.
             await encode_missing(writer, encoder, fresh, partial(_report, on_progress, f"encoding {what}", len(fresh)))
     finally:
         if encoder is not None:

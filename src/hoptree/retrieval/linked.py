@@ -1,9 +1,9 @@
-"""Retrieval over an index: BM25, and linked retrieval, which goes on along the names that passages mention.
+"""BM25 over an index, and linked retrieval along the names that passages mention.
 
-BM25 finds the first passages, and the mention graph leads to those that share no words.
+BM25 finds the first passages, and the mention graph leads to others that share no words with the query.
 
 "Who is the mother of the director of A?" shares no word with the page of A's director. But A's page is found by its
-title, and mentions the director, whose page bears that name. No model and no vectors are needed, at indexing or later.
+title, and mentions the director, whose page bears that name. No model and no vectors are needed.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _MAX_NAME_CHARS = 360  # no title of more than 120 is a name, and folding may ma
 _DECIMALS = 6
 _TOP = 5
 _KEPT, _KEPT_UNNAMED = 2, 4
-"""The best by words alone that always stay among the first five; more where no name leads to a passage that bears it,
-and passages are tied only by common mentions."""
+"""Passages that always stay among the first five: the best by words; more of them if no name leads to a passage, and
+passages are tied only by common mentions."""
 _COUNT_TOLERANCE = 4
-"""Counts of mentions include removed passages; up to so many times the limit the true number is looked up."""
+"""Factor of the limit up to which counts of mentions, which include removed passages, are checked."""
 _TIE_BREAK = 0.001
-"""Share of a link's worth that counts beyond its cap: of two capped passages the better linked is first."""
+"""Share of a link's worth that counts beyond its cap, so that of two capped passages the better linked is first."""
 _PASSAGES_KEPT, _NAMES_KEPT, _SEARCHES_KEPT = 2_000, 10_000, 256
-"""Cache sizes: the ways of passages, titles with their names, and searches."""
+"""Cache sizes: ways of passages, names of titles, and searches."""
 _WORD = re.compile(r"\w+")
 
 
@@ -57,7 +57,7 @@ class BM25:
         self._found: dict[tuple[object, ...], tuple[Passage, ...]] = {}
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        """Return the best k; the last searches are remembered, since the parts of a question repeat them."""
+        """Return the best k; recent searches are cached, as sub-questions repeat them."""
         self._texts.refuse_damage()
         asked = (query, k, *sorted((where or {}).items()))
         if (hits := self._found.get(asked)) is None:
@@ -90,7 +90,7 @@ class LinkWeights:
 
     seeds: int = 5  # passages BM25 ranks first, from which links are followed
     named: float = 0.7  # a passage whose name is in the question
-    rare_named: float = 0.3  # discount of such a name by how many passages mention it (a factor of the logarithm)
+    rare_named: float = 0.3  # discount of that by the number of passages that mention it (a factor of the logarithm)
     link: float = 1.2  # a passage whose name a seed mentions
     reference: float = 1.2  # a passage that a seed points to
     back: float = 0.2  # a passage that mentions a seed's name
@@ -100,15 +100,15 @@ class LinkWeights:
     bearers: int = 2  # a name that more documents bear is ambiguous, and not followed
     mentioners: int = 8  # a name that more passages mention does not tie them together
     near: float = 0.95
-    """Cap of a linked passage, as a share of the score of the passage that leads to it: it is no surer than that."""
+    """Cap of a linked passage, as a share of the score of the passage that leads to it."""
     doubt: float = 0.075
-    """Deducted from every link, since many lead nowhere; not where only common mentions tie passages together, by
-    which no more than one can enter the first five."""
+    """Deducted from every link, since many lead nowhere; not if only common mentions tie passages together, as
+    those lift at most one passage into the first five."""
     firm: float = 0.3
-    """Margin by which a passage must beat a firm one of the first five by words: one whose name is in the question, or
-    which is there with another of its page."""
+    """Margin by which a passage must beat a firm one of the first five: one whose name is in the question, or with
+    another passage of its page among them."""
     covered: tuple[float, float] = (0.8, 1.0)
-    """Shares of the question that one passage covers, from which links count less, and where they count nothing."""
+    """Shares of the question, covered by one passage, at which links count less and at which they count nothing."""
 
 
 _Documents = tuple[tuple[int, ...], ...]  # passages that bear a name, by document
@@ -124,9 +124,10 @@ class _Way(NamedTuple):
 
 
 class _Ways(NamedTuple):
-    """Where a passage leads: by names that it mentions, of which `borne` lead to passages, by places, by its names.
+    """Where a passage leads: by its mentions, the places it refers to, its names.
 
-    `keys` are all that it leads to; by their scores, those `compared` share the worth of a name that several bear.
+    `borne` counts the names that lead to passages, `keys` are all that it leads to. The scores of the `compared` divide
+    the worth of a name that several bear.
     """
 
     borne: int
@@ -149,7 +150,7 @@ class Linked(BM25):
         super().__init__(index)
         self._links = index.open_links()
         self._weights = weights or LinkWeights()
-        # This does not refer to `self`: a cycle would keep the index open.
+        # It must not refer to `self`: a cycle would keep the index open.
         self._ways_from = lru_cache(_PASSAGES_KEPT)(partial(_ways_from, self._links, self._weights))
         self.identity += f":{self._weights}"
 
@@ -163,7 +164,7 @@ class Linked(BM25):
         hits = self._texts.search(query, most)
         fitting = self._texts.search(query, most, where) if where else hits
         both = (*hits, *fitting) if where else hits
-        best = max((score for _, score, _ in both), default=0.0) or 1.0  # a word that every passage has scores nothing
+        best = max((score for _, score, _ in both), default=0.0) or 1.0  # a word of every passage scores nothing
         own = {key: score / best for key, score, _ in both}
         passages = {key: passage for key, _, passage in both}
         scored: dict[int, Hit] = {}
@@ -194,12 +195,12 @@ class Linked(BM25):
     def _score(
         self, query: str, keys: Set[int], compared: Set[int], own: Mapping[int, float], scored: dict[int, Hit]
     ) -> None:
-        """Score what BM25 did not return, and all that are compared."""
+        """Score the passages that BM25 did not return, and all that are compared."""
         if missing := (keys - own.keys() | compared) - scored.keys():
             scored |= self._texts.scored(query, [*missing])
 
     def _named(self, query: str, own: Mapping[int, float], scored: dict[int, Hit]) -> dict[int, float]:
-        """Return the passages whose names are in the query, longest names first, each with its bonus."""
+        """Return the bonus of each passage whose name is in the query."""
         names = {name: self._links.bearing(name, self._weights.bearers) for name in _names_in(query, self._links)}
         self._score(query, _keys(names.values()), _compared(names.values()), own, scored)
         bonuses: dict[int, float] = {}
@@ -212,7 +213,7 @@ class Linked(BM25):
     def _follow(
         self, starts: Mapping[int, float], ways: Mapping[int, _Ways], folded_query: str, scored: Mapping[int, Hit]
     ) -> tuple[dict[int, dict[int, float]], bool]:
-        """Return what links from starts to passages are worth, and if names led to any."""
+        """Return what links from starts are worth, and whether names led anywhere."""
         weights = self._weights
         linked: dict[int, dict[int, float]] = {}
         led = False
@@ -252,7 +253,7 @@ class Linked(BM25):
         alone: Mapping[int, float],
         doubt: float,
     ) -> dict[int, float]:
-        """Return what links add to a passage, up to a cap near the one that leads to it."""
+        """Return what links add to passages, capped near the one that leads there."""
         near = self._weights.near
         return {
             key: max(
@@ -264,7 +265,7 @@ class Linked(BM25):
         }
 
     def _firm(self, folded_query: str, first: Mapping[int, Passage], total: Mapping[int, float]) -> set[int]:
-        """Return those of the first by words that no other passage beats by the margin."""
+        """Return the first by words that no other passage beats by the margin."""
         pages = Counter(map(_page, first.values()))
         candidates = {
             key
@@ -278,9 +279,9 @@ class Linked(BM25):
         return {key for key in candidates if held[key] >= last}
 
     def _link_need(self, query: str, starts: Sequence[int]) -> float:
-        """Return how much links count: less where one passage covers most of the query."""
+        """Return how much links count: less if one passage covers most of the query."""
         low, high = self._weights.covered
-        terms = self._texts.sought(query)
+        terms = self._texts.query_terms(query)
         rarity = self._texts.rarity(terms)
         total = sum(rarity.values()) or 1.0
         covered = (sum(rarity[term] for term in held) / total for held in self._texts.shared(terms, starts))
@@ -321,7 +322,7 @@ def _keys(names: Iterable[_Documents]) -> frozenset[int]:
 
 
 def _compared(names: Iterable[_Documents]) -> frozenset[int]:
-    """Return those that bear one with others."""
+    """Return the passages that share a name with others."""
     return _keys(documents for documents in names if not _is_single(documents))
 
 
@@ -331,13 +332,13 @@ def _parts(documents: _Documents, scored: Mapping[int, Hit]) -> dict[int, float]
         return {documents[0][0]: 1.0}
     scores = {key: scored[key][0] for key in chain.from_iterable(documents) if key in scored}
     best = max(scores.values(), default=0.0)
-    if not best:  # the beginning of each document stands for it
+    if not best:  # each document is represented by its first passage
         return {keys[0]: 1 / len(documents) for keys in documents}
     return {key: score / best for key, score in scores.items() if score}
 
 
 def _ways_from(links: Links, weights: LinkWeights, key: int, title: str, aliases: tuple[str, ...]) -> _Ways:
-    """Return where the passage of a key leads."""
+    """Return where a passage leads."""
     limits = (weights.bearers, weights.mentioners, _COUNT_TOLERANCE * weights.mentioners)
     ties = {name: links.ties(name, *limits) for name in links.mentions(key)}
     places = [links.ties(name, *limits) for name in links.references(key)]
@@ -363,7 +364,7 @@ def _ways_from(links: Links, weights: LinkWeights, key: int, title: str, aliases
 
 
 def _keep(total: dict[int, float], best: Sequence[int]) -> None:
-    """Lift what BM25 found best into the first five: links add to words, and do not replace them."""
+    """Lift the best of BM25 into the first five, so that links do not replace them."""
     others = sorted((score for key, score in total.items() if key not in best), reverse=True)
     if len(others) > _TOP - len(best):
         floor = others[_TOP - len(best)]
@@ -372,7 +373,7 @@ def _keep(total: dict[int, float], best: Sequence[int]) -> None:
 
 
 def _page(passage: Passage) -> str:
-    """Return what identifies the page of a passage, whether or not it was indexed as one document."""
+    """Return the title of a passage's page, or its document if it has none."""
     return passage.title.split(" › ")[0] or passage.document
 
 
@@ -383,11 +384,11 @@ def _names(title: str, aliases: tuple[str, ...]) -> frozenset[str]:
 
 
 def _names_in(query: str, links: Links) -> list[str]:
-    """Return the longest names in a query; a single word must be written like one."""
+    """Return the longest names in a query; single words only if written as names."""
     words = list(_WORD.finditer(query))
     folds = [word[0].casefold() for word in words]
     joined = " ".join(folds)
-    ends = list(accumulate(len(word) + 1 for word in folds))  # each with the space behind it
+    ends = list(accumulate(len(word) + 1 for word in folds))  # including the space after each
     names: list[str] = []
     at = begins = 0
     while at < len(words):

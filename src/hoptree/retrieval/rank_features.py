@@ -1,7 +1,7 @@
-"""Features of passages for a question: alone, and after passages that are already chosen.
+"""Features of passages for a question, alone and after chosen passages.
 
-Words count by how rare they are in the index. Passages are read sentence by sentence: what tells is one sentence with
-both the name that leads on and the words of the question that are still open.
+Words count by their rarity in the index. Passages are read sentence by sentence: the strongest evidence is a sentence
+with both the name that leads on and words of the question that are still open.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from hoptree.text.names import name_spans
 
 np = lazy_import("numpy", "A ranker", "eval")
 Array = Any
-_SEEDS = 10  # best passages by the first search: their links count among the features of a passage alone
-_CHOSEN = 9  # best passages by their features alone: each is tried as the one already chosen
-_ANY = 0.2  # what a shared name is worth where the sentence with it has no further word of the question
-_DECIMALS = 6  # of a feature: further ones depend on the processor
+_SEEDS = 10  # best passages of the first search; links to and from them are features of a passage alone
+_CHOSEN = 9  # best passages by their features alone; each is tried as the chosen one
+_ANY = 0.2  # worth of a shared name whose sentence has no further word of the question
+_DECIMALS = 6  # of a feature: more would depend on the processor
 _COMPARISON = re.compile(
     r"\b(?:both|same|first|earlier|later|older|younger|more|longer|larger|bigger|higher|or|between|than|also|common)\b",
     re.IGNORECASE,
@@ -49,7 +49,7 @@ AFTER = (
     *("shared", "shared_count", "shared_new", "shared_sentence", "bridge", "bridge_title", "bridge_first"),
     *("same_title", "alike", "title_terms", "expanded"),
 )
-_OPEN = 6  # the first features of AFTER say what is new: their least over the best chosen passages counts too
+_OPEN = 6  # the first features of AFTER, which say what is new; their minimum over the best chosen counts too
 CHAINED = (
     *ALONE,
     *("first", "first_gap", "first_rank"),
@@ -69,7 +69,7 @@ SENTENCE = (
 class Features:
     """The features of candidates for one question.
 
-    `expanded` has, for a passage, the places of others in a search for the question and the names in it.
+    `expanded` has, by passage, the places of others in a search for the question and the names in the passage.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Features:
         self._views = views = [reader.view(passage) for passage in candidates]
         self._place = {passage.id: place for place, passage in enumerate(candidates)}
         self._folded = f" {folded(query)} "
-        terms = reader.texts.sought(query)
+        terms = reader.texts.query_terms(query)
         rarity = reader.texts.rarity(terms)
         self._total = sum(rarity.values()) or 1.0
         self._weights = np.array([rarity[term] / self._total for term in terms])
@@ -115,7 +115,7 @@ class Features:
         return naming_sentences(self._views)
 
     def _links(self, chosen: Array) -> tuple[Array, Array]:
-        """Return which sentence of a chosen passage names each candidate, and which of a candidate names it."""
+        """Return the naming sentences between chosen passages and candidates, both ways."""
         return self._naming[chosen], self._naming[:, chosen].T
 
     def alone(self) -> Array:
@@ -189,12 +189,12 @@ class Features:
         return np.array(asked, dtype=float)
 
     def _asked_kind(self) -> tuple[float, bool, bool]:
-        """Return how many words the question has, and if it compares or asks for yes or no."""
+        """Return the number of words, whether it compares, and whether it asks yes or no."""
         query = self._query
         return len(self._weights), _COMPARISON.search(query) is not None, _YES_NO.match(query) is not None
 
     def _question(self, titles: float, best: float) -> list[float]:
-        """Return what features tell of the question itself."""
+        """Return the features of the question itself."""
         lowered = self._query.lower()
         count, compares, yes_no = self._asked_kind()
         return [
@@ -219,7 +219,7 @@ class Features:
         return known / np.maximum(totals, 1e-9)
 
     def _same_titles(self, covered: Array) -> tuple[Array, Array]:
-        """Return how many candidates share a passage's title, and its place among them by coverage."""
+        """Return how many candidates share each title, and the rank among them."""
         groups: dict[str, list[int]] = defaultdict(list)
         for place in np.argsort(-covered, kind="stable"):
             groups[self.candidates[place].title].append(int(place))
@@ -233,17 +233,18 @@ class Features:
         return SharedNames(self._views, self._starts, self._reader.rarity, self._folded)
 
     def _rarest_shared(self, chosen: Array) -> Array:
-        """Return the rarity of the rarest name that each candidate shares with any of the chosen ones."""
+        """Return the rarity of the rarest name shared with any chosen passage."""
         _, source, to = self._sharing.pairs(chosen)
         rarest = np.zeros(len(self._views))
         np.maximum.at(rarest, self._sharing.holder[to], self._sharing.rarity[source])
         return rarest
 
     def _shared(self, chosen: Array) -> Array:
-        """Return, for names that a chosen passage and a candidate mention and the question does not:
+        """Return features of the names that chosen passages and candidates share.
 
-        the rarest; how many; what is new in the candidate's sentence with one; what the chosen one's sentence covers;
-        both together; and the latter for names in the candidate's title, and in its first sentence.
+        Names in the question do not count. The rows are: rarity of the rarest; their number; what is new in the
+        candidate's sentence with one; what the chosen one's sentence covers; both together; and the last for names in
+        the candidate's title, and in its first sentence.
         """
         sharing = self._sharing
         shared = np.zeros((7, len(chosen), len(self._views)))
@@ -321,7 +322,7 @@ class Features:
         return weighted[chosen] @ weighted.T / norms[chosen][:, None] / norms
 
     def chained(self, alone: Array, first: Array) -> Array:
-        """Return features of each candidate after the best others, by the scores that their features alone gave."""
+        """Return features of each candidate after the best others by `first` scores."""
         count = len(first)
         order = np.argsort(-first, kind="stable")
         rank = np.empty(count)
@@ -341,7 +342,7 @@ class Features:
         return np.round(np.concatenate(columns, axis=1), _DECIMALS)
 
     def of_sentences(self) -> Array:
-        """Return a row of features for each sentence of each candidate, the candidates being read together."""
+        """Return a row of features for each sentence; all candidates are read together."""
         weights = self._weights
         relation = np.where(self._is_name, 0.0, weights)
         covered, in_text = self._with_title @ weights, self._in_sentence @ weights
@@ -392,10 +393,10 @@ class Features:
         return Features(self._reader, self._query, passages, {})
 
     def sentences_with(self, texts: Iterable[str]) -> Array:
-        """Tell of each sentence of each candidate whether it has any of these texts, or the name of another one."""
-        sought = [f" {folded(text)} " for text in texts]
+        """Tell which sentences have any of these texts, or the name of another candidate."""
+        wanted = [f" {folded(text)} " for text in texts]
         names = [[f" {name} " for name in view.names] for view in self._views]
-        others = [sum((each for at, each in enumerate(names) if at != owner), sought) for owner in range(len(names))]
+        others = [sum((each for at, each in enumerate(names) if at != owner), wanted) for owner in range(len(names))]
         pairs = [(text, others[owner]) for owner, view in enumerate(self._views) for text in view.folded_sentences]
         return np.array([any(name in text for name in each) for text, each in pairs], dtype=bool)
 

@@ -1,7 +1,7 @@
-"""Ranked retrieval: a trained head ranks what linked retrieval finds, each passage also after others of its chain.
+"""Ranked retrieval: trained trees rank the passages of linked retrieval.
 
 Trees score passages by their features alone; the best are tried as the passage already chosen, and other trees score
-every passage after them. Weights are plain numbers in a JSON file; nothing but numpy is needed.
+every passage after them. Weights are plain numbers in a JSON file; only numpy is needed.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ PARTS = {"alone": ALONE, "chained": CHAINED, "sentence": SENTENCE}
 _REMEDY = "Install it anew (pip install --force-reinstall hoptree-weights), or search with --retriever linked."
 _FIRST = 30  # passages of linked retrieval that are ranked
 _SEEDS, _PER_SEED = 5, 12
-"""Passages from which a further search starts, for the question and the names in them; and its passages."""
+"""Passages from which a further search starts, for the question and the names in them; and its results."""
 _MAX_NAMES = 20
 _CANDIDATES = 60
-_LIST_DISCOUNT = 2.0  # from the score of a list of contents or links, which is a logarithm of odds
+_LIST_DISCOUNT = 2.0  # from the score, a logarithm of odds, of a list of contents or links
 _MAX_BYTES = 8 * 2**20
 _MAX_DEPTH = 12
 LEAF_DECIMALS, THRESHOLD_DIGITS = 6, 7  # precision of the numbers in a file
@@ -46,7 +46,7 @@ LEAF_DECIMALS, THRESHOLD_DIGITS = 6, 7  # precision of the numbers in a file
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """Symmetric trees: every level asks one thing of all its nodes; `leaves` has a value for each way to answer."""
+    """Symmetric trees: one threshold a level; `leaves` has a value for each outcome."""
 
     features: Array
     thresholds: Array
@@ -78,12 +78,12 @@ class Ranker:
         return self.chained.score(features.chained(alone, self.alone.score(alone)))
 
     def sentence_scores(self, features: Features) -> list[list[float]]:
-        """Score every sentence of each candidate by whether it says what the question asks for or leads there."""
+        """Score each sentence by whether it answers the question or leads there."""
         return features.by_passage(self.sentence.score(features.of_sentences()).round(LEAF_DECIMALS))
 
 
 def read_ranker(path: Path) -> Ranker:
-    """Read weights; a file that is none of ours is refused."""
+    """Read weights; refuse a file that holds none."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -102,7 +102,7 @@ def read_ranker(path: Path) -> Ranker:
 
 
 def read_trees(data: Any, names: Sequence[str]) -> Trees:
-    """Read trees over features of these names; raises a ValueError, TypeError or KeyError if they are none."""
+    """Read trees over these features; raise a ValueError, TypeError or KeyError."""
     if not isinstance(data, dict) or data.get("names") != list(names):
         raise ValueError("its features are those of another version")
     features = np.array(data["features"], dtype=np.int64)
@@ -113,12 +113,12 @@ def read_trees(data: Any, names: Sequence[str]) -> Trees:
     if leaves.shape != (count, 2**depth) or not (np.isfinite(leaves).all() and np.isfinite(thresholds).all()):
         raise ValueError("its leaves are cut off")
     if features.min() < 0 or features.max() >= len(names):
-        raise ValueError("it asks for features that there are not")
+        raise ValueError("it refers to unknown features")
     return Trees(features, thresholds, leaves)
 
 
 def read_installed() -> Ranker | None:
-    """Return the ranker of the package hoptree-weights; None if it, its file or numpy is not installed."""
+    """Return the ranker of hoptree-weights; None if it or numpy is not installed."""
     weights = find_weights()
     if weights is None or FILE not in weights.files or importlib.util.find_spec("numpy") is None:
         return None
@@ -133,7 +133,7 @@ installed_ranker = cache(read_installed)
 
 
 def find_ranker(index: Index) -> Ranker | None:
-    """Return the ranker in an index's own folder, or the installed one; None if there is neither."""
+    """Return the ranker in an index's folder, else the installed one, else None."""
     own = index.folder / FILE
     return read_ranker(own) if own.is_file() else installed_ranker()
 
@@ -150,9 +150,10 @@ class CandidateFinder:
     def find(
         self, query: str, k: int, where: Mapping[str, str] | None = None
     ) -> tuple[tuple[Passage, ...], Features | None]:
-        """Return at least k passages of linked retrieval, and the features of candidates if there are several.
+        """Return at least k passages of linked retrieval, and features of the candidates.
 
-        Candidates are the first of those passages, and what a further search from the best of them finds.
+        Candidates are the first of those passages, and the results of a further search from the best of them. Of fewer
+        than two there are no features.
         """
         linked = self._linked.search_now(query, max(k, _FIRST), where)
         candidates = {
@@ -178,7 +179,7 @@ class CandidateFinder:
         return Features(self._reader, query, passages, {})
 
     def _expand(self, query: str, passage: Passage, where: Mapping[str, str] | None) -> list[Passage]:
-        """Search for the question, a passage's title and the rarest names in it that the question has not."""
+        """Search for the question, a passage's title and the rarest new names in it."""
         asked = f" {folded(query)} "
         names = [name for name in self._links.mentions(key_of(passage.id)) if f" {name} " not in asked]
         names.sort(key=lambda name: (self._links.count(name), name))
@@ -234,7 +235,7 @@ class Ranked:
         return without_copies(ranked, query, k)
 
     def sentence_scores(self, query: str, passages: Sequence[Passage]) -> list[list[float]]:
-        """Score the sentences of passages that are read together, in the order of `hoptree.text.names.sentences`.
+        """Score the sentences of passages read together (`hoptree.text.names.sentences`).
 
         Those beyond the first 24 of a passage score as its lowest.
         """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import re
 import threading
 from collections import OrderedDict
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
-from hoptree.core.http_client import HttpClient
+from hoptree.core.http_client import HttpClient, key_header
 from hoptree.core.lazy import import_optional
 from hoptree.core.values import Passage
 from hoptree.retrieval.encoder import Encoder, FloatArray, QueryWindow, open_encoder, weights_digest
@@ -28,10 +27,9 @@ _EXTRA = 8  # passages fetched beyond k in place of duplicates; twice as many ea
 
 
 class Fused:
-    """Asks several retrievers at once and adds up the scores of their passages.
+    """Asks several retrievers and adds up the weighted scores of their passages.
 
-    A score is normalised within its ranking, which goes down to 100 or to k if that is more, and counts by the weight
-    of its retriever.
+    A score is normalised within its ranking, which goes down to 100 passages, or to k if that is more.
     """
 
     kind = "fused"
@@ -39,9 +37,9 @@ class Fused:
     def __init__(self, retrievers: Sequence[Retriever], weights: Sequence[float]) -> None:
         self._retrievers, self._weights = tuple(retrievers), tuple(weights)
         parts = ",".join(f"{weight:g}*{each.identity}" for weight, each in zip(weights, retrievers, strict=True))
-        self.identity = f"fused:weighted:{_DEPTH}:60:({parts})"  # 60 once meant something: results stay known by it
+        self.identity = f"fused:weighted:{_DEPTH}:60:({parts})"  # 60 is obsolete: it keeps cached results valid
         self.remote = any(retriever.remote for retriever in retrievers)
-        self.lasts = min(map(cache_lifetime, retrievers))
+        self.cache_seconds = min(map(cache_lifetime, retrievers))
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0:
@@ -80,19 +78,19 @@ def normalise_scores(scores: Sequence[float]) -> list[float]:
 
 
 def like_cosines(scores: list[float]) -> tuple[list[float], bool]:
-    """Return scores that lie at most 1 apart, and whether they were scaled for that."""
+    """Return scores at most 1 apart, and whether they were scaled for that."""
     scaled = max(scores, default=0.0) - min(scores, default=0.0) > 1
     return (normalise_scores(scores) if scaled else scores), scaled
 
 
 class Distinct:
-    """A retriever without near-duplicates: it fetches more until k passages remain or there are no more."""
+    """A retriever without near-duplicates; it fetches more in place of those."""
 
     def __init__(self, retriever: Retriever) -> None:
         self.kind = retriever.kind
         self.identity = f"distinct:{_ALIKE_FROM:g}:({retriever.identity})"
         self.remote = retriever.remote
-        self.lasts = cache_lifetime(retriever)
+        self.cache_seconds = cache_lifetime(retriever)
         self._retriever = retriever
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
@@ -148,7 +146,7 @@ _FORMS = "Use embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER."
 
 
 class Reranker(Protocol):
-    """Scores how well each passage answers a query; `identity` is what determines that."""
+    """Scores how well passages answer a query; `identity` is what determines that."""
 
     identity: str
     remote: bool
@@ -172,7 +170,7 @@ class Reranked:
         self._retriever, self._reranker = retriever, reranker
         self.identity = f"reranked:{_DEPTH}:{reranker.identity}:({retriever.identity})"
         self.remote = retriever.remote or reranker.remote
-        self.lasts = cache_lifetime(retriever)
+        self.cache_seconds = cache_lifetime(retriever)
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0:
@@ -225,7 +223,7 @@ class EmbeddingReranker:
 
 
 class EndpointReranker:
-    """A model behind `/rerank`, in the format of Cohere, Jina and vLLM (`results`) or of TEI (a plain list).
+    """A model behind `/rerank`, in the format of Cohere, Jina and vLLM, or of TEI.
 
     Its key is HOPTREE_RERANK_KEY, so that the key of another server is not sent there.
     """
@@ -233,8 +231,7 @@ class EndpointReranker:
     remote = True
 
     def __init__(self, url: str, model: str) -> None:
-        key = os.environ.get("HOPTREE_RERANK_KEY", "").strip()
-        self._http = HttpClient(url, headers={"Authorization": f"Bearer {key}"} if key.isascii() and key else None)
+        self._http = HttpClient(url, headers=key_header("HOPTREE_RERANK_KEY"))
         self._model, self._is_tei = model, False
         self.identity = f"endpoint:{model}@{self._http.shown}"
 
@@ -272,7 +269,7 @@ class EndpointReranker:
 
 
 class CrossEncoderReranker:
-    """A cross-encoder run by sentence-transformers, loaded when first needed; code that comes with it is never run."""
+    """A cross-encoder of sentence-transformers; code in its folder is never run."""
 
     remote = False
 

@@ -1,4 +1,4 @@
-"""The protocols of retrievers, the filters that all of them understand, and how one is opened."""
+"""Protocols of retrievers, the filters they share, and opening by kind."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class Retriever(Protocol):
 
 @runtime_checkable
 class FactGuided(Protocol):
-    """A retriever that can start from facts; `tells` names the signals it offers."""
+    """A retriever that can start from facts; `signals` are those it offers."""
 
     @property
-    def tells(self) -> frozenset[str]: ...
+    def signals(self) -> frozenset[str]: ...
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
-        """Return the facts nearest to a query, best first, with their nearness as confidence."""
+        """Return the facts nearest to a query, best first; nearness is their confidence."""
 
     def guided(self, facts: Sequence[Fact]) -> Retriever:
-        """Return the same retriever with every search starting from these facts; without any, its first ranking."""
+        """Return a retriever that starts from these facts; from none, its first ranking."""
 
 
 @runtime_checkable
@@ -54,7 +54,7 @@ class RanksSentences(Protocol):
     """A retriever that was trained to tell which sentences matter."""
 
     def sentence_scores(self, query: str, passages: Sequence[Passage]) -> list[list[float]]:
-        """Score each sentence of passages that are read together, as `hoptree.text.names.sentences` splits them."""
+        """Score each sentence (`hoptree.text.names.sentences`) of passages read together."""
 
 
 @runtime_checkable
@@ -62,19 +62,19 @@ class NameGuided(Protocol):
     """A retriever that can start from names of things."""
 
     def named(self, names: Sequence[str]) -> Retriever:
-        """Return the same retriever with every search starting from these names; without any, its first ranking."""
+        """Return a retriever that starts from these names; from none, its first ranking."""
 
 
 def signals_of(retriever: Retriever | None) -> frozenset[str]:
-    """Return the signals a retriever offers beside passages."""
-    # An isinstance check of FactGuided takes far longer, and every search asks.
-    signals: frozenset[str] = getattr(retriever, "tells", frozenset())
+    """Return the signals a retriever offers in addition to passages."""
+    # An isinstance check of FactGuided would take far longer, in every search.
+    signals: frozenset[str] = getattr(retriever, "signals", frozenset())
     return signals
 
 
 def cache_lifetime(source: object) -> float:
-    """Return for how many seconds results may be cached; for ever unless others change the source (`lasts`)."""
-    seconds: float = getattr(source, "lasts", math.inf)
+    """Return the seconds that results may be cached: `cache_seconds`, or for ever."""
+    seconds: float = getattr(source, "cache_seconds", math.inf)
     return seconds
 
 
@@ -89,11 +89,11 @@ class PassageStore(Protocol):
 
 
 DOCUMENT, TITLE = "document", "title"  # names in a filter for fields of a passage, not for its metadata
-SECTION = " › "  # what stands between a page's title and that of a section
+SECTION = " › "  # separates the title of a page from that of a section
 
 
 def fits(passage: Passage, where: Mapping[str, str] | None) -> bool:
-    """Tell whether a passage has all the values of a filter, however their accents are written."""
+    """Tell whether a passage has all values of a filter, in any Unicode normal form."""
     return all(_has(passage, name, value) for name, value in (where or {}).items())
 
 
@@ -113,7 +113,7 @@ def _composed(text: str) -> str:
 
 _LOG = logging.getLogger("hoptree.retrieval")
 _URL = lazy_re(r"[A-Za-z][A-Za-z0-9+.-]*://")
-WIKI = lazy_re(r"wikipedia(?::|\Z)|mediawiki\+")  # names of wikis that are searched as they are now
+WIKI = lazy_re(r"wikipedia(?::|\Z)|mediawiki\+")  # names of wikis that are searched live
 KINDS = {
     DEFAULT_RETRIEVER: "ranked, linked without hoptree-weights, or bm25 where there are no links to go along",
     "bm25": "the words of the query, weighed by how rare they are",
@@ -124,11 +124,11 @@ KINDS = {
     "hippo": "along the facts that passages state (needs facts: hoptree index facts)",
 }
 _HYBRID_WEIGHTS = (0.8, 0.2)
-"""Of words and meaning: with a small encoder, more of the latter finds less on every collection that was tried."""
+"""Weights of words and meaning: with a small encoder, more meaning found less on every collection tried."""
 
 
 def is_remote(corpus: str) -> bool:
-    """Tell whether a corpus is named as a wiki or by a URL, known or not, and not by a path."""
+    """Tell whether a corpus names a wiki or any URL, and not a path."""
     return WIKI.match(corpus) is not None or _URL.match(corpus) is not None
 
 
@@ -141,7 +141,7 @@ def open_retriever(
     cached: bool = True,
     facts: bool = False,
 ) -> Retriever:
-    """Open the retriever of a kind over an index folder, the one at the address of an engine, or a wiki.
+    """Open a retriever over an index folder, a search engine's address, or a wiki.
 
     `rerank` names the reranker of the first 100 passages; `distinct` leaves out near-duplicates. The pages of a
     wiki are cached unless `cached` is off. With `facts`, `auto` means `hippo` where an index has facts.
@@ -159,7 +159,7 @@ def open_retriever(
 
 
 def check_kind(kind: str) -> None:
-    """Raise an error if there is no such retriever."""
+    """Raise an error for an unknown retriever."""
     if kind not in KINDS:
         near = closest(kind, KINDS)
         hint = f" Did you mean {near}?" if near else ""
@@ -215,11 +215,11 @@ def _over_index(folder: Path, kind: str, facts: bool) -> Retriever:
 
 
 _MIN_RANKED = 200
-"""Passages from which on an index is ranked by default: of fewer, a search finds most, and numpy need not load."""
+"""Passages from which on an index is ranked by default: in fewer, a search finds most without loading numpy."""
 
 
 def _default_kind(index: Index, facts: bool) -> str:
-    """Choose what an index can do best."""
+    """Return the best kind of retriever that an index supports."""
     if facts:
         from hoptree.retrieval.hippo_store import FOLDER
 
@@ -267,16 +267,16 @@ def _dense(index: Index) -> Retriever:
 
 _WORD = lazy_re(r"\w+")
 _RUN_WORDS = 3
-_DEPTH_OF_COPIES = 4  # times as many passages are searched where files repeat each other
-_MIN_SAID = 0.9  # share of the runs of words of a copy that an earlier passage has
+_DEPTH_OF_COPIES = 4  # factor of the passages to search if files repeat each other
+_MIN_SHARED = 0.9  # share of the word runs of a copy that an earlier passage has
 
 
 def without_copies(ranked: Sequence[Passage], query: str, most: int) -> tuple[Passage, ...]:
-    """Return `most` passages in their order; copies have the places only that are left.
+    """Return `most` passages in their order; copies only fill places that are left.
 
-    A passage is a copy if it repeats an earlier one of another file, as a manual as HTML, text, PDF and e-book does,
+    A passage is a copy if it repeats an earlier one of another file, such as a manual in HTML, text, PDF and e-book,
     unless its title or file has a word of the query that the earlier one lacks: two packages may have the same licence.
-    Rows of passage files are none: their ids are those of their documents.
+    Rows of passage files are never copies: their ids are those of their documents.
     """
     copies = find_copies(ranked, query, most)
     places = [place for place in range(len(ranked)) if place not in copies][:most]
@@ -285,7 +285,7 @@ def without_copies(ranked: Sequence[Passage], query: str, most: int) -> tuple[Pa
 
 
 def search_distinct(search: Callable[[int], tuple[Passage, ...]], query: str, k: int) -> tuple[Passage, ...]:
-    """Search for k, and once more, for more, where copies take places."""
+    """Search for k; if copies take places, search again for more."""
     hits = search(k)
     return without_copies(search(k * _DEPTH_OF_COPIES), query, k) if find_copies(hits, query, k) else hits
 
@@ -303,7 +303,7 @@ def find_copies(ranked: Sequence[Passage], query: str, most: int) -> set[int]:
                 runs[each.id] = runs.get(each.id) or _runs(each.text)
             own = runs[passage.id]
             named = set(_words(query)).intersection(_words(f"{passage.title} {passage.document}"))
-            repeated = (other for other in others if len(own & runs[other.id]) >= _MIN_SAID * len(own))
+            repeated = (other for other in others if len(own & runs[other.id]) >= _MIN_SHARED * len(own))
             if any(named.issubset(_words(f"{other.title} {other.document} {other.text}")) for other in repeated):
                 copies.add(at)
                 continue
@@ -312,7 +312,7 @@ def find_copies(ranked: Sequence[Passage], query: str, most: int) -> set[int]:
 
 
 def _may_repeat(passage: Passage, other: Passage) -> bool:
-    """Tell whether both are pieces of files, and of different ones."""
+    """Tell whether both are pieces of files, of two different ones."""
     if passage.id == passage.document or other.id == other.document:
         return False
     return passage.document.partition("#")[0] != other.document.partition("#")[0]

@@ -1,4 +1,4 @@
-"""Names that lead from one candidate of a ranker to another, in arrays over all of them."""
+"""Names that link the candidates of a ranker, as arrays over all of them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hoptree.retrieval.index.links import PassageView
 
 np = lazy_import("numpy", "A ranker", "eval")
 Array = Any
-_MAX_SHARERS = 20  # a name that more candidates mention tells nothing
+_MAX_SHARERS = 20  # a name that more candidates mention distinguishes none
 
 
 class SharedNames:
-    """Names that candidates share and the question has not, with an element for each name and each of its holders.
+    """Names that candidates share and the question lacks, by name and holder.
 
     `holder` is the candidate, `rarity` that of the name; `in_title` and `in_first` tell whether the holder's title and
     first sentence have it. `asked` is the folded question, and `starts` are the candidates' first sentences.
@@ -36,7 +36,7 @@ class SharedNames:
             [at for at, text in enumerate(views[holder].folded_sentences) if name in text] for name, holder in elements
         ]
         first = starts.tolist()
-        # A sentence after the last one stands at the end of each list, so that none is empty.
+        # Each list ends with the number of an additional, empty sentence, so that none is empty.
         sentences = [
             [*(first[pair[1]] + at for at in places), -1] for pair, places in zip(elements, within, strict=True)
         ]
@@ -50,7 +50,7 @@ class SharedNames:
         self.in_first = np.array([places[:1] == [0] for places in within], dtype=bool)
 
     def pairs(self, chosen: Array) -> tuple[Array, Array, Array]:
-        """Return the pairs of a chosen holder of a name and another one: its place among the chosen, both elements."""
+        """Return the pairs of holders: row of the chosen one, and both elements."""
         rows = {place: row for row, place in enumerate(chosen.tolist())}
         pairs: list[tuple[int, int, int]] = []
         begin = 0
@@ -64,13 +64,13 @@ class SharedNames:
         return row, source, to
 
     def best(self, values: Array) -> Array:
-        """Return the highest of a sentence's values over each holder's sentences with the name; 0 without any."""
+        """Return the highest value of each holder's sentences with the name, or 0."""
         padded = np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)
         return np.maximum.reduceat(padded[..., self._sentences], self._starts, axis=-1)
 
 
 def naming_sentences(views: Sequence[PassageView]) -> Array:
-    """Return the sentence of each candidate that names each other one; -1 where none does."""
+    """Return which sentence of each candidate names each other one; -1 for none."""
     bearers: dict[str, list[int]] = defaultdict(list)
     for place, view in enumerate(views):
         for name in view.names:

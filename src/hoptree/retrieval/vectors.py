@@ -1,7 +1,9 @@
-"""Vectors on disk (a memory-mapped usearch base, a small newer part, a list of removed keys), and dense retrieval.
+"""Vectors on disk, and dense retrieval over them.
 
-A mapped index cannot be changed. What is added goes to the newer part and what is removed to the list; when both
-together pass a tenth of the base, a new base is written.
+A folder holds a memory-mapped usearch base, a small newer part, and a list of removed keys.
+
+A mapped index cannot be changed: additions go to the newer part, removals to the list. When both together pass a
+tenth of the base, a new base is written.
 """
 
 from __future__ import annotations
@@ -40,9 +42,9 @@ _TIE_ROOM = 10
 _MAX_TIES, _MAX_PASSAGE_TIES = 4_096, 10_000
 _FILTER_FACTOR = 4
 _ENCODE_AT_ONCE = 256
-_SAVE_INTERVAL_S = 300.0  # Saving costs a rewrite of what was added; losing it costs encoding it again
+_SAVE_INTERVAL_S = 300.0  # saving rewrites what was added; losing it means encoding it again
 _PASSAGE_TIE_ROOM = 8
-_DECIMALS = 6  # of a similarity: further ones depend on the processor and on what was computed beside it
+_DECIMALS = 6  # of a similarity: more would depend on the processor and on the batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def new_index(header: Header) -> Any:
 
 
 def copy_vectors(source: Any, target: Any, dropped: Collection[int] = ()) -> None:
-    """Add the vectors of one index to another, bit for bit, by ascending key: the same set gives the same links."""
+    """Add an index's vectors to another, sorted by key so that links are equal."""
     keys = np.sort(np.asarray(source.keys[:], dtype=np.uint64)) if len(source) else np.zeros(0, np.uint64)
     if dropped:
         keys = keys[~np.isin(keys, np.fromiter(dropped, np.uint64))]
@@ -111,7 +113,7 @@ def view(path: Path, count: int, size: int) -> Any:
 
 def open_files(folder: Path) -> tuple[Header, Any, Any]:
     """Open header, base and newer part."""
-    import_optional(*_USEARCH)  # first: without it nothing is said of the files
+    import_optional(*_USEARCH)  # first: a missing library is reported before damaged files
     header = _read_header(folder)
     try:
         base = view(folder / header.base, header.base_count, header.base_bytes)
@@ -150,14 +152,14 @@ def write_header(folder: Path, header: Header) -> None:
 
 
 def delete_unused(folder: Path, header: Header) -> None:
-    """Delete files that the header does not name; whoever has one mapped keeps it."""
+    """Delete files that the header does not name; processes that map one keep it."""
     for path in folder.glob("*.usearch"):
         if path.name not in (header.base, header.newer):
             path.unlink(missing_ok=True)
 
 
 def expected_bytes(count: int, dimensions: int) -> int:
-    """Estimate the disk space of so many vectors; building them takes up to twice that in memory."""
+    """Estimate the disk space of vectors; building takes up to twice that in memory."""
     width = 1 if _choose_dtype(count) == "i8" else 4
     return count * (dimensions * width + _NEIGHBOUR_BYTES)
 
@@ -193,7 +195,7 @@ class Vectors:
         return hits[:k]
 
     def _nearest(self, index: Any, vector: Any, k: int, dropped: Collection[int]) -> list[tuple[int, float]]:
-        """Return at least the k best that are still there, with all that tie with the last of them (within limits)."""
+        """Return at least the k best that are not removed, with ties of the last of them."""
         wanted = k + _TIE_ROOM
         while True:
             matches = index.search(vector, min(wanted, len(index)), exact=self._exact, threads=1)
@@ -221,7 +223,7 @@ class VectorWriter:
 
     @classmethod
     def open(cls, folder: Path) -> VectorWriter:
-        """Open a writer that goes on with what a folder holds."""
+        """Open a writer for the vectors of a folder."""
         header, base, stored = open_files(folder)
         newer = new_index(header)
         if stored is not None:
@@ -236,7 +238,7 @@ class VectorWriter:
                 return cls.open(folder)
             except CorpusError:
                 shutil.rmtree(folder)
-        if not encoder.dimensions:  # an endpoint tells only with its first answer
+        if not encoder.dimensions:  # an endpoint's are unknown before its first answer
             await encoder.encode(["dimensions"], role="passage")
         return cls.create(folder, encoder.dimensions, expected=expected)
 
@@ -244,7 +246,7 @@ class VectorWriter:
         return len(self._newer) + (len(self._base) - len(self._removed) if self._base is not None else 0)
 
     def missing(self, keys: Sequence[int]) -> list[int]:
-        """Return those of the keys that have no vector yet, in their order."""
+        """Return the keys that have no vector yet, in their order."""
         newer, base = _holds(self._newer, keys), _holds(self._base, keys)
         return [
             key
@@ -260,14 +262,14 @@ class VectorWriter:
                 "Encode with the encoder that the index was begun with.",
             )
         if not np.isfinite(vectors).all():
-            raise CorpusError("A vector holds something that is no number.", "Look at what the encoder returns.")
+            raise CorpusError("A vector holds a value that is not finite.", "Check what the encoder returns.")
         if not keys:
             return
         self.remove(keys)
         self._newer.add(np.asarray(keys, dtype=np.uint64), _stored(vectors, self._header.dtype), threads=1)
 
     def remove(self, keys: Sequence[int]) -> int:
-        """Remove the vectors of these keys; returns how many there were."""
+        """Remove the vectors of these keys; return how many were removed."""
         keys = list(dict.fromkeys(keys))
         newer = [key for key, there in zip(keys, _holds(self._newer, keys), strict=True) if there]
         if newer:
@@ -312,7 +314,7 @@ class VectorWriter:
         delete_unused(self._folder, header)
 
     def _merged(self) -> tuple[Any, bool]:
-        """Return all vectors in one index, and whether it is linked; links are kept where there were some."""
+        """Return all vectors in one index, and whether it is linked for HNSW."""
         old = self._header
         graph = old.graph or len(self) > _EXACT_UP_TO
         if self._base is None and graph == old.graph:
@@ -332,7 +334,7 @@ class VectorWriter:
 async def encode_missing(
     writer: VectorWriter, encoder: Encoder, texts: Iterable[tuple[int, str]], on_done: Callable[[int], None]
 ) -> None:
-    """Encode the texts, by key, that have no vector yet, and save; `on_done` gets how many texts were looked at."""
+    """Encode the texts without a vector, by key, and save; report the texts seen."""
     count, saved_at = 0, time.monotonic()
     for batch in batched(texts, _ENCODE_AT_ONCE):
         by_key = dict(batch)
@@ -351,9 +353,10 @@ def _choose_dtype(expected: int) -> Dtype:
 
 
 def _stored(rows: FloatArray, dtype: str) -> Any:
-    """Return the rows as they are compared: bytes use their full range row by row, which leaves cosines as they are.
+    """Return the rows as they are stored; each row uses the full range of bytes.
 
-    usearch would scale all rows alike, so that the small numbers of a long unit vector would share a few values.
+    That leaves cosines unchanged. usearch would scale all rows alike, and give the small numbers of a long unit vector
+    a few common values.
     """
     if dtype != "i8":
         return np.ascontiguousarray(rows, dtype=np.float32)
@@ -362,7 +365,7 @@ def _stored(rows: FloatArray, dtype: str) -> Any:
 
 
 def _holds(index: Any, keys: Sequence[int]) -> list[bool]:
-    """Tell for each of the keys whether an index, if there is one, holds it."""
+    """Tell for each key whether an index, if any, holds it."""
     if index is None or not len(index) or not keys:
         return [False] * len(keys)
     held: list[bool] = np.atleast_1d(index.contains(np.asarray(keys, dtype=np.uint64))).tolist()
@@ -370,7 +373,7 @@ def _holds(index: Any, keys: Sequence[int]) -> list[bool]:
 
 
 class Dense:
-    """A retriever over vectors; queries that come almost at once are encoded together."""
+    """A retriever over vectors; queries that come together are encoded together."""
 
     kind = "dense"
 
@@ -392,7 +395,7 @@ class Dense:
         await self._encoder.aclose()
 
     def _search(self, vector: FloatArray, k: int, where: Mapping[str, str]) -> tuple[Passage, ...]:
-        """Fetch more until k of them pass the filter; ties at the cut are broken by id, not by key."""
+        """Fetch more until k pass the filter; break ties at the cut by id, not by key."""
         if not vector.any():
             return ()
         wanted = k * _FILTER_FACTOR if where else k + _PASSAGE_TIE_ROOM

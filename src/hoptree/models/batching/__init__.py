@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from hoptree.core.errors import EndpointError, HoptreeError, ModelError, RequestTooLong
 from hoptree.models.batching.kv_cache import is_out_of_memory
 from hoptree.models.batching.rows import Row, next_tokens, note_scores
+from hoptree.models.model import first_line
 
 if TYPE_CHECKING:
     from hoptree.models.batching.decoder import DecoderOnly
@@ -24,29 +25,29 @@ if TYPE_CHECKING:
 
 torch: Any = importlib.import_module("torch")
 
-# New rows wait until they are one in so many of the running ones, but only so many steps: reading one prompt holds up
-# the others as long as reading many.
+# Reading one prompt delays the running rows as long as reading many. So new rows wait until they are at least one in
+# _MIN_JOIN_PART of the running ones, or for _MAX_WAIT_STEPS steps.
 _MIN_JOIN_PART = 8
 _MAX_WAIT_STEPS = 8
-# After so many steps with a smaller batch a larger one is tried, and after twice as many each time that fails.
+# Steps with a smaller batch before a larger one is tried; doubled each time that fails.
 CALM_STEPS = 256
 _CLOSED = ("The model was closed.", "Open the model again before calling it.")
 _SCORES_NOT_FINITE = (
-    "The model's scores for the next token are no numbers.",
+    "The model's scores for the next token are not finite.",
     "Its weights are damaged, or its dtype is too small for it: try hf/NAME?dtype=bf16 or fp32.",
 )
 _SIGNALS_NOT_FINITE = (
-    "What the model tells of its attention or hidden state are no numbers, though its scores are.",
+    "The model's attention or hidden state is not finite, though its scores are.",
     "Its dtype may be too small for it: try hf/NAME?dtype=bf16 or fp32.",
 )
 
 
 class Batcher:
-    """A model that works on many rows at once, in its own thread.
+    """Runs many rows through a model together, in its own thread.
 
-    `max_batch_tokens` limits rows times the longest of them; it is halved when the device is out of memory, and then
-    only a row alone may have more. Rows for which a growing batch has no room go back into the queue with what they
-    have written, the youngest first.
+    `max_batch_tokens` limits rows times the longest of them. It is halved when the device is out of memory; from then
+    on only a single row may exceed it. When a growing batch runs out of room, its youngest rows go back into the queue
+    with what they have written.
     """
 
     def __init__(self, passes: Passes, *, end_tokens: frozenset[int], max_batch_tokens: int, max_rows: int) -> None:
@@ -65,7 +66,7 @@ class Batcher:
         atexit.register(self.close)
 
     def submit(self, rows: Sequence[Row]) -> None:
-        """Queue rows; their futures are done when they are."""
+        """Queue rows; the future of each is done when its reply is complete."""
         for row in rows:
             if row.longest > self._allowed:
                 counts = f"{row.longest} tokens ({row.read} read, {row.max_tokens} written)"
@@ -80,7 +81,7 @@ class Batcher:
             self._changed.notify()
 
     def close(self) -> None:
-        """Stop after the step under way; rows that are not done fail."""
+        """Stop after the current step; unfinished rows fail."""
         atexit.unregister(self.close)
         with self._changed:
             self._closed = True
@@ -167,14 +168,14 @@ class Batcher:
     def _give_up(self, failed: Mapping[Row, ModelError]) -> None:
         """End rows with non-finite results; the others restart on cleared memory.
 
-        NaNs spread even through masked columns to whatever row gets the place next.
+        NaNs would spread, even through masked columns, to the next row in the same place.
         """
         self._begin_again()
         for row, error in failed.items():
             _settle(row, error)
 
     def _joining(self) -> list[Row]:
-        """Take the rows at the head of the queue that fit, if they are enough or have waited long enough."""
+        """Take the queued rows that fit, once they are enough or have waited."""
         chosen: list[Row] = []
         width = max((row.width for row in self._live), default=0)
         with self._changed:
@@ -193,7 +194,7 @@ class Batcher:
         return chosen
 
     def _shrink(self) -> None:
-        """Restart with half the tokens; a row that was alone twice fails."""
+        """Restart with half the tokens; give up a row that has failed alone twice."""
         self._calm_steps *= 2 if self._grown else 1
         self._calm, self._grown = 0, False
         if len(self._live) > 1:
@@ -248,16 +249,14 @@ def _settle(row: Row, error: HoptreeError | None = None) -> None:
 
 
 def _model_failed(error: Exception) -> ModelError:
-    message = (str(error).strip().splitlines() or [""])[0].rstrip(".")
-    failure = EndpointError(
-        f"The model failed with {type(error).__name__}: {message}.", "Try again; another device or dtype may help."
-    )
+    cause = f"The model failed with {type(error).__name__}: {first_line(error)}."
+    failure = EndpointError(cause, "Try again; another device or dtype may help.")
     failure.__cause__ = error
     return failure
 
 
 def _no_memory(row: Row) -> ModelError:
-    """Retryable: others may use the device too."""
+    """Return a retryable error: other programs may use the device too."""
     return EndpointError(
         f"The device has no memory for the request ({row.read} tokens read, {row.max_tokens} to write), even alone.",
         "Free some, ask for fewer tokens, read fewer passages (--set k=…), or choose a smaller model or dtype "

@@ -30,9 +30,9 @@ torch: Any = importlib.import_module("torch")
 _MIN_SHARED_TOKENS = 64
 # A separate pass must save an accelerator this many tokens: small passes take as long as larger ones.
 _MIN_SAVED_TOKENS = 4096
-# New rows are compared with so many of the running ones.
+# Running rows that new rows are compared with.
 _MAX_COMPARED_ROWS = 64
-# Cached prefixes may take one in so many of the batch's tokens.
+# Cached prefixes may take one in _PREFIX_PART of the batch's tokens.
 _PREFIX_PART = 8
 # Each forced token has as many scores as the vocabulary has words.
 _FORCED_TOKENS_PER_PASS = 64
@@ -60,7 +60,7 @@ class DecoderOnly:
 
     @property
     def held(self) -> int:
-        """The tokens that are (or were tried to be) allocated: rows times the longest of them."""
+        """The tokens of the allocation, also of one that failed: rows times width."""
         return self._memory.places * self._memory.width
 
     def clear(self) -> None:
@@ -94,7 +94,7 @@ class DecoderOnly:
             self._prefixes.popitem(last=False)  # the least recently used
 
     def make_room(self, rows: Sequence[Row], tokens: int) -> int:
-        """Make room for one more token a row; return how many rows, from the first on, fit."""
+        """Make room for one more token a row; return how many of the rows fit."""
         if max(row.length for row in rows) <= self._memory.width:
             return len(rows)
         kept = rows[: count_fitting(rows, tokens)]
@@ -104,7 +104,7 @@ class DecoderOnly:
         return len(kept)
 
     def write(self, rows: Sequence[Row]) -> Any:
-        """Return the scores of every row's next token, in order; signals of the pass are noted in the rows."""
+        """Return the scores of every row's next token; note signals in the rows."""
         self._move_together(rows)
         looking = [row for row in rows if "attention" in row.signals and len(row.output) > 1]
         asking = [row for row in rows if "hidden" in row.signals]
@@ -238,7 +238,7 @@ class DecoderOnly:
         scores: int = 1,
         hidden: bool = False,
     ) -> Any:
-        """Run one pass; `scores` is the number of last tokens whose next-token scores are computed."""
+        """Run one pass; compute next-token scores for the last `scores` tokens."""
         self._memory.step = step
         return self._model(
             input_ids=tokens,
@@ -252,7 +252,7 @@ class DecoderOnly:
         )
 
     def _cache_prefix(self, shared: tuple[int, ...], older: list[Row]) -> tuple[int, ...]:
-        """Cache a prefix unless most of it is; return it if it had to be read for that."""
+        """Cache a prefix unless half of it is cached; return it if it had to be read."""
         if 2 * len(self._longest_known(shared)) >= len(shared):
             return ()
         if older:

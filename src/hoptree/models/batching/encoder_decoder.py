@@ -15,7 +15,7 @@ Tensor = Any
 
 
 class EncoderDecoder:
-    """A model with the keys and values of every row's prompt and reply; its methods are those of `DecoderOnly`.
+    """An encoder-decoder with the KV of every row, used like `DecoderOnly`.
 
     Replies end in the same column, and the columns before a shorter one are masked. Relative positions are not
     affected; a decoder with learned positions gets each row's own.
@@ -114,7 +114,7 @@ class EncoderDecoder:
         return {prompt: states[number, : len(prompt)] for number, prompt in enumerate(prompts)}
 
     def _begin(self, new: list[tuple[Row, Tensor]]) -> tuple[_Block, Tensor]:
-        """Run the first pass of rows with targets of equal length, which also computes the prompts' KV."""
+        """Run the first pass of rows with equally long targets; it adds the prompts' KV."""
         rows = [row for row, _ in new]
         states = torch.nn.utils.rnn.pad_sequence([states for _, states in new], batch_first=True)
         tokens = self._tensor([row.target for row in rows])
@@ -153,7 +153,7 @@ class EncoderDecoder:
             self._positions = None
 
     def _own_positions(self, table: Any, _inputs: Any, _output: Tensor) -> Tensor | None:
-        """Return each row's own position embeddings; the decoder assumes the same in all rows."""
+        """Return each row's position embeddings; the decoder assumes equal ones."""
         if self._positions is None:
             return None
         return torch.nn.functional.embedding(self._positions + getattr(table, "offset", 0), table.weight)

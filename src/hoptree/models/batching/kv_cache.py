@@ -1,4 +1,4 @@
-"""Keys and values of a running batch, shared prefixes, and recorded steps of an accelerator."""
+"""Keys and values of a running batch, shared prefixes, and recorded CUDA steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ torch: Any = importlib.import_module("torch")
 Tensor = Any
 
 ATTENTION = "hoptree"
-# Attention kernels want align_columns masks, and few different shapes.
+# Attention kernels want masks aligned to this, and few different shapes.
 _COLUMN_BLOCK = 64
 
 
@@ -45,7 +45,7 @@ class Prefix:
 
 
 class KvCache:
-    """One tensor a layer: a place for each sequence, and in it a column for each position.
+    """One tensor a layer: a place for each sequence, with a column for each position.
 
     Since a sequence's position is its column, a place can be reused without touching the rest, and nothing moves as
     sequences grow. transformers sees it as the cache of the pass that `step` describes.
@@ -77,7 +77,7 @@ class KvCache:
         return self.keys[number], self.values[number]
 
     def resize(self, places: int, width: int, order: Sequence[int]) -> None:
-        """Make room for `places` sequences of `width` tokens; those in `order` move to the first places."""
+        """Reallocate for `places` sequences of `width` tokens, those in `order` first."""
         columns = min(width, self.width)
         for kept in (self.keys, self.values):
             for number, old in enumerate(kept):
@@ -231,7 +231,7 @@ _FULL = re.compile(r"out of memory|not enough memory|t allocate memory|ALLOC_FAI
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a device was out of memory; only CUDA's allocator has an exception for it."""
+    """Tell whether a device ran out of memory; only CUDA has an exception for it."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     if isinstance(error, OSError):
@@ -261,7 +261,9 @@ def _common_length(left: Sequence[int], right: Sequence[int]) -> int:
 
 
 def group_by_prefix(prompts: Sequence[tuple[int, ...]]) -> list[PrefixGroup]:
-    """Group prompts that share at least half of the longest prefix that either shares with any other.
+    """Group prompts by shared prefixes.
+
+    Two belong together if they share at least half of the longest prefix that either shares with any other prompt.
 
     Otherwise the few tokens that all prompts of a chat template share would join all of them.
     """
@@ -291,7 +293,7 @@ _GRAPH_COLUMN_BLOCK = 256
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What identifies a recording: rows, columns attended to, and the signals that are computed."""
+    """What identifies a recording: rows, columns attended to, and signals computed."""
 
     rows: int
     columns: int
@@ -301,7 +303,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
-    """Results of a step for every place: scores of the next token, attention, hidden state."""
+    """Results of a step by place: next-token scores, attention, hidden state."""
 
     logits: Tensor
     weights: Tensor | None
@@ -373,7 +375,7 @@ class Replays:
         except RuntimeError as error:
             if isinstance(error.__context__, torch.OutOfMemoryError):
                 raise error.__context__ from None  # the end of the recording hides it
-            # A model may do what cannot be recorded, such as reading a value from the device.
+            # Some operations cannot be recorded, such as reading a value from the device.
             logging.getLogger(__name__).info("Steps of this model cannot be recorded: %s", error)
             self._usable = False
             torch.cuda.synchronize()

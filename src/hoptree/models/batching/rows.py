@@ -11,9 +11,10 @@ from typing import Any, Literal
 from hoptree.models.batching.kv_cache import align_columns, causal_mask
 from hoptree.models.model import Signal
 
+torch: Any = importlib.import_module("torch")
 Tensor = Any
 
-# Rows whose attention is computed at once: their keys in one layer are copied for it.
+# Rows whose attention is computed together: their keys in one layer are copied for it.
 _WATCHED_ROWS_PER_STEP = 32
 
 
@@ -44,7 +45,7 @@ class Watch:
     """Records the attention of some `places` in the last layer of a pass as `weights`.
 
     They are computed from the layer's queries and keys: fused attention gives no weights, and eager attention would
-    make the pass depend on who asks. Rows that do not ask cost nothing.
+    make all rows of a pass depend on whether one asks for weights. Other rows cost nothing.
     """
 
     layer: int
@@ -68,11 +69,9 @@ def _mask(positions: Tensor, keys: Tensor, window: int | None) -> Tensor:
     return causal_mask(positions.flatten(), columns, window, torch.float32).reshape(len(positions), 1, -1, columns)
 
 
-torch: Any = importlib.import_module("torch")
-
 # Columns allocated for what a row will write; it gets more when needed.
 _COLUMNS_AHEAD = 128
-# Distributions that are processed at once: each is as long as the vocabulary and copied a few times.
+# Distributions processed together: each is as long as the vocabulary and copied a few times.
 _DISTRIBUTIONS_PER_STEP = 256
 # Signals of each token; hidden states are of the last one only.
 TOKEN_SIGNALS: frozenset[Signal] = frozenset(("entropy", "attention"))
@@ -82,7 +81,7 @@ _LAST_TOKEN_SIGNALS: frozenset[Signal] = frozenset(("attention", "hidden"))
 
 @dataclass(frozen=True, slots=True)
 class Logprobs:
-    """Log-probability of a chosen token, the likeliest tokens with theirs, and the entropy."""
+    """Log-probabilities of a chosen token and of the likeliest ones, and the entropy."""
 
     chosen: float
     top: tuple[tuple[int, float], ...]
@@ -91,12 +90,12 @@ class Logprobs:
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """One reply: `future` is done when it is complete; cancelling that removes the row from the batch.
+    """One reply of a batch.
 
-    `ends` says after each token whether the reply is complete. `place` is the row's place in the KV cache, `cached` how
-    many tokens of its prompt had been read for another row. In an encoder-decoder `begin` is what the decoder starts
-    with. A row with `forced` tokens writes none: they are scored in one go, and `looking` names those whose attention
-    to all before is kept.
+    `future` is done when the reply is complete; cancelling it removes the row. `ends` tells after each token whether
+    the reply is complete. `place` is the row's place in the KV cache; `cached` counts the tokens of its prompt that
+    were read for another row. `begin` is what the decoder of an encoder-decoder starts with. A row with `forced` tokens
+    writes none: they are scored together, and the attention of those in `looking` to all before them is kept.
     """
 
     prompt: list[int]
@@ -135,7 +134,7 @@ class Row:
 
     @property
     def target(self) -> list[int]:
-        """What the decoder of an encoder-decoder was given and has written."""
+        """The tokens that the decoder of an encoder-decoder began with and has written."""
         return self.begin + self.output
 
     @property
@@ -218,7 +217,7 @@ class Row:
 
 
 def count_fitting(rows: Sequence[Row], tokens: int) -> int:
-    """Return how many rows (at least one), times the widest of them, fit into `tokens`."""
+    """Return how many of the rows, times the widest of them, fit; at least 1."""
     width = 0
     for number, row in enumerate(rows):
         width = max(width, row.width)
@@ -230,7 +229,7 @@ def count_fitting(rows: Sequence[Row], tokens: int) -> int:
 def next_tokens(logits: Any, rows: Sequence[Row]) -> list[int | None]:
     """Return the next tokens, None for scores that are not finite; note signals."""
     best = logits.max(-1)
-    # One transfer, so that the device is waited for once.
+    # One transfer: each waits for the device.
     chosen, usable = torch.stack((best.indices, best.values.isfinite().long())).tolist()
     sampled = [number for number, row in enumerate(rows) if row.temperature > 0 and not row.complete]
     for cut in (False, True):
@@ -257,7 +256,7 @@ def _sample(logits: Any, rows: Sequence[Row], numbers: list[int]) -> list[int]:
 
 
 def _sample_truncated(logits: Any, rows: Sequence[Row], numbers: list[int]) -> list[int]:
-    """Draw a token for each row from its `top_k` likeliest, and of these the fewest with `top_p` together."""
+    """Draw a token for each row within its `top_k` and `top_p`."""
     scores = logits[torch.tensor(numbers, device=logits.device)]
     size = scores.shape[1]
     most = [min(rows[number].top_k or size, size) for number in numbers]
@@ -279,7 +278,7 @@ def _apply_temperature(scores: Any, rows: Sequence[Row], numbers: list[int]) -> 
 
 
 def _pick(summed: Any, rows: Sequence[Row], numbers: list[int]) -> Any:
-    """Return where each row's draw falls in its cumulative probabilities, which need not reach 1."""
+    """Return where each row's draw falls in its cumulative weights."""
     wanted = _column([rows[number].draw() for number in numbers], summed) * summed[:, -1:]
     # The first token whose sum exceeds the draw has a probability above 0.
     return torch.searchsorted(summed, wanted, right=True).clamp(max=summed.shape[1] - 1)
@@ -306,15 +305,15 @@ def note_scores(logits: Any, rows: Sequence[Row], chosen: Sequence[int]) -> None
             row.logprobs.append(Logprobs(logprob, top, entropy if "entropy" in row.signals else None))
 
 
-# Up to one in so many places may be empty before rows are moved together.
+# Rows are moved together when more than one in MAX_EMPTY_PART places is empty.
 MAX_EMPTY_PART = 4
-# Tokens of one pass over prompts: more would not be faster, and would hold up the running rows.
+# Tokens of one pass over prompts: more would not be faster, and would delay the running rows.
 _MAX_READ_TOKENS = 16384
-# The minimum after memory was short: it does not grow again.
+# Lower bound after the device ran out of memory; the limit does not grow again.
 _MIN_READ_TOKENS = 1024
 # Tokens that a pass may attend to, shared prefixes included, for each one it reads.
 _MAX_SEEN_PER_READ = 4
-# Padding may be one in so many tokens of a pass; on an accelerator so much is free.
+# Padding may be one in _MAX_PADDING_PART tokens of a pass; an accelerator may add _FREE_PADDING_TOKENS in any case.
 _MAX_PADDING_PART = 8
 _FREE_PADDING_TOKENS = 2048
 
@@ -327,7 +326,7 @@ class Portions:
     read_tokens: int = _MAX_READ_TOKENS
 
     def of(self, lengths: Iterable[int], shared: int = 0) -> list[list[int]]:
-        """Return the numbers of the prompts of each pass, longest first; `shared` tokens of each are not read."""
+        """Return the prompt numbers of each pass, longest first, but for `shared` tokens."""
         free = 0 if self.device == "cpu" else _FREE_PADDING_TOKENS
         portions: list[list[int]] = []
         longest = real = 0

@@ -25,9 +25,9 @@ _WRITER_BYTES = 256 * 2**20  # what tantivy may collect in memory before it writ
 
 
 class Change:
-    """One change of an index, as a context manager: what is not finished never happened.
+    """A change of an index, as a context manager; an unfinished one has no effect.
 
-    `intent` says what is being done: the same intent resumes an interrupted change, any other discards it. With
+    `intent` describes the change: the same intent resumes an interrupted one, any other discards it. With
     `from_scratch` the old content is not carried over.
     """
 
@@ -45,7 +45,7 @@ class Change:
         self._from_scratch = from_scratch
         try:
             if self._read_base() is None and not from_scratch:
-                read_manifest(self.folder)  # raises the error that says what is there instead
+                read_manifest(self.folder)  # its error names what the folder is instead
         except PermissionError as error:
             raise CorpusError(f"{folder} may not be used by you: {error.strerror}.", ALLOW) from error
         self._settings, self._encoder = settings, encoder
@@ -55,7 +55,7 @@ class Change:
         self.resumed = self._saved = False
 
     def _read_base(self) -> Manifest | None:
-        """Read the manifest of the index that is there, if any; a folder with anything else in it is left alone."""
+        """Read the manifest of the index, if any; refuse a folder of anything else."""
         if self._versions.is_foreign():
             raise CorpusError(f"{self.folder} exists and is no index.", "Choose a new folder for --out.")
         if not self._versions.has_manifest():
@@ -96,7 +96,7 @@ class Change:
         part, complete = self._versions.part(self._number), self._versions.generation(self._number)
         if complete.exists() and not part.exists() and self._versions.owns(complete):
             complete.rename(part)  # left by a run that was killed just before it wrote the manifest
-        # Before `self.part` is set: what is not resumed is deleted if the run is stopped.
+        # Before `self.part` is set: from then on a stopped run deletes what is not resumed.
         self.resumed = _read_intent(part) == self._intent
         self.part = part
         if not self.resumed:
@@ -125,7 +125,7 @@ class Change:
             return
         index = Index(self.folder)
         redone = {"encode": "vectors", "facts": "facts"}.get(str(self._intent.get("what")), "")
-        index.verify_all(without=f"{redone}/")  # what is damaged or missing would be taken for sound from then on
+        index.verify_all(without=f"{redone}/")  # checksums of the copy would hide damage
         old = index.generation
         left_out = "" if not redone or index.is_sound(f"{redone}/") else redone
         for path in sorted(old.rglob("*")):
@@ -219,7 +219,7 @@ class Change:
             raise IndexUnavailable(f"The ledger of the index {self.folder} cannot be used: {error}.", remedy) from error
 
     def _abandon(self) -> None:
-        """Close the files after an error; a change without a checkpoint leaves nothing behind."""
+        """Close the files after an error; remove a change without a checkpoint."""
         with suppress(AttributeError, CorpusError, sqlite3.Error):  # not opened yet, or closed already
             self.ledger.close()
         with suppress(AttributeError, CorpusError, RuntimeError):

@@ -1,4 +1,4 @@
-"""What an indexing run adds to a staged change beside its texts: vectors, and the mention graph."""
+"""Vectors and the mention graph, which an indexing run adds to a staged change."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hoptree.retrieval.index.text_index import Texts
 from hoptree.retrieval.rerank import full_text
 from hoptree.retrieval.vectors import HEADER, Vectors, VectorWriter, encode_missing
 
-LINK_MEMORY_BYTES = 768 * 2**20  # what the search for names may take by default
+LINK_MEMORY_BYTES = 768 * 2**20  # default limit for the search for names
 _AUTOMATON_BYTES_PER_CHAR = 48  # of Aho-Corasick while it is built (measured with half a million names)
 _WRITER_BYTES = 64 * 2**20
-_FEW_PASSAGES = 50_000  # passages whose words are worth collecting to leave out names that cannot occur in them
+_FEW_PASSAGES = 50_000  # new passages up to which their words are collected, to skip names that cannot occur
 _MAX_CANDIDATES = 300
-"""Passages with all words of a name that are read to see whether they mention it; a name with more is too common."""
+"""Passages with all words of a name that are read to see whether they mention it; skipped for commoner names."""
 _ENCODER_FACT = "encoder identity"
 _VECTORS_FACT = "vectors for"  # the digest of the passages of which no vector is out of date
 _WORD = re.compile(r"\w+")
@@ -76,11 +76,11 @@ async def _encode(change: Change, encoder: Encoder, on_passage: Callable[[int], 
 def link_passages(
     change: Change, *, memory: int = LINK_MEMORY_BYTES, on_passage: Callable[[int], None] | None = None
 ) -> None:
-    """Bring the mention graph of a staged change up to date; a killed pass is done again."""
+    """Update the mention graph of a staged change; an interrupted pass is repeated."""
     texts, ledger, first = change.staged(), change.ledger, change.first_new
     writer = LinkWriter(change.part / "links", memory=_WRITER_BYTES)
     writer.remove(ledger.removed())
-    if change.resumed:  # a pass that was killed at its very end may have added them
+    if change.resumed:  # an interrupted pass may have added them
         writer.remove(key for _, key, _ in texts.scan(first))
     words = _words_of_few(texts, first)
     names = (
@@ -127,7 +127,7 @@ def _document_key(passage: Passage) -> int:
 
 
 def _words_of_few(texts: Texts, first: int) -> set[str] | None:
-    """Collect the words of the new passages if these are few among many: other names need not be looked for."""
+    """Return the words of the new passages, or None if these are not few among many."""
     words: set[str] = set()
     for count, (_, _, passage) in enumerate(texts.scan(first), 1):
         if not first or count > _FEW_PASSAGES:
@@ -151,7 +151,7 @@ def _finders(names: Iterable[str], memory: int) -> Iterator[NameFinder]:
 
 
 def _link_older(texts: Texts, names: Iterable[str], links: Links, writer: LinkWriter, first: int) -> None:
-    """Find new names in the passages that were there before, with the help of the text index."""
+    """Find new names in the earlier passages, by means of the text index."""
     for name in names:
         linked = links.mentioning(folded(name), _MAX_CANDIDATES)
         for key, passage in texts.containing(name, before=first, most=_MAX_CANDIDATES, without=linked):
@@ -160,7 +160,7 @@ def _link_older(texts: Texts, names: Iterable[str], links: Links, writer: LinkWr
 
 
 def carry_vectors(old: Path, new: Path) -> None:
-    """Give a folder the vectors of another one, all of them or none: a run may be killed in between."""
+    """Copy a folder of vectors, all or none: a run may be killed in between."""
     if new.exists() or not old.is_dir():
         return
     incomplete = new.with_name(f"{new.name}.half")

@@ -1,4 +1,4 @@
-"""An index folder as it is read: its manifest and the files of its generation."""
+"""Reading an index folder: its manifest and the files of its generation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CHECKED_AT_ONCE_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How an index is made; what is added later is made the same way."""
+    """How an index is made, and everything that is added later."""
 
     language: str = "english"
     links: bool = True
@@ -65,7 +65,7 @@ def index_folder(folder: Path) -> VersionedFolder:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of an index folder; the error says what the folder is instead."""
+    """Read the manifest of an index folder; errors say what the folder is instead."""
     rebuild = f"hoptree index … --out {folder}"
     try:
         data = index_folder(folder).read_manifest()
@@ -101,8 +101,8 @@ def _no_index(folder: Path) -> CorpusError:
 class Index:
     """An index folder, open for reading; later changes of the folder do not show.
 
-    A part is compared with its checksums when it is opened. Damage in what is too big for that is looked for in the
-    background, and ends the next search.
+    A part is compared with its checksums when it is opened. Large files are checked in the background; damage found
+    there ends the next search.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -129,10 +129,10 @@ class Index:
             raise CorpusError(cause, BUILD_AGAIN)
         self.links, self.vectors = self.generation / "links", self.generation / "vectors"
         self.identity = f"{digest}:{language}"
-        """What determines search results: the set of passages, and how words are compared."""
+        """What determines search results: the set of passages, and the language."""
 
     def errors(self, part: str) -> TantivyErrors:
-        """Return what says that a part is damaged, and how it is mended."""
+        """Return a context that reports damage of a part, with its remedy."""
         remedies = {
             "links/": LINK_AGAIN,
             "vectors/": _encode_again(self.folder, self.manifest.settings.encoder),
@@ -143,7 +143,7 @@ class Index:
         return TantivyErrors(f"The index {self.folder} is damaged", BUILD_AGAIN)
 
     def verify(self, part: str) -> None:
-        """Raise an error if a part is not what was written; what is big is read in the background."""
+        """Raise an error if a part is damaged; large files are read in the background."""
         with self._opening(), self.errors(part):
             later = self.checksums.check(part, at_once=_CHECKED_AT_ONCE_BYTES)
         if later:
@@ -160,7 +160,7 @@ class Index:
             return
 
     def verify_all(self, *, without: str = "", on_bytes: Callable[[int], None] = lambda count: None) -> None:
-        """Read every file; an error names the first that is not what was written, and how to mend it."""
+        """Read every file; raise an error for the first that is damaged."""
         for part in ("text/", "links/", "vectors/", "facts/", "ledger.sqlite"):
             if part != without:
                 with self.errors(part):
@@ -195,7 +195,7 @@ class Index:
 
     @contextmanager
     def _opening(self) -> Iterator[None]:
-        """Tell what a writer has swept from what is damaged."""
+        """Report files that a writer has removed meanwhile, unlike damage, as retryable."""
         try:
             yield
         except (CorpusError, FileNotFoundError) as error:
@@ -206,7 +206,7 @@ class Index:
 
 
 def open_vectors(vectors: Path, index: Path, encoder: str) -> Vectors:
-    """Open the vectors of an index; the error names the index and the command that mends it."""
+    """Open the vectors of an index; an error names the command that mends it."""
     from hoptree.retrieval.vectors import Vectors
 
     try:
@@ -226,13 +226,13 @@ def _encode_again(index: Path, encoder: str) -> str:
 
 
 def check_fit(ledger: Ledger, manifest: Manifest, folder: Path) -> None:
-    """Raise an error for the ledger of another text index: passages would vanish or come twice."""
+    """Raise an error if the ledger is of another index: passages would be lost."""
     if (ledger.passages, ledger.digest) != (manifest.passages, manifest.digest):
         raise CorpusError(f"The index {folder} is damaged: its ledger does not fit.", BUILD_AGAIN)
 
 
 def holds_documents(corpus: Path) -> bool:
-    """Tell whether a corpus is a file or folder of documents, and not an index, finished or not."""
+    """Tell whether a corpus is a file or folder of documents, and no index."""
     if corpus.is_file():
         from hoptree.corpus.files import suffix_of
 

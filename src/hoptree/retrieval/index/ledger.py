@@ -1,4 +1,4 @@
-"""The ledger of an index: its passages and files, so that only what changed is touched.
+"""The ledger of an index: its passages and files, for incremental changes.
 
 A SQLite file beside the text index; a passage is one row of key, digest of its content, file and number.
 """
@@ -38,7 +38,7 @@ _MODULUS = 2**128
 _MAX_FILES_TO_SCAN = 20
 _ROWS_AT_ONCE = 10_000
 _PREFIX = "prefix "
-_OWN_FACTS = ("next", "passages", "digest", "first new")  # facts that every ledger works out by itself
+_OWN_FACTS = ("next", "passages", "digest", "first new")  # facts that are never copied from another ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class FileState:
     modified_ns: int
 
     def fits(self, size: int, modified_ns: int) -> bool:
-        """Tell whether a file of this size and time is taken for the same."""
+        """Tell whether a file of this size and time counts as unchanged."""
         return (self.size, self.modified_ns) == (size, modified_ns)
 
 
@@ -76,7 +76,7 @@ def content_of(passage: Passage) -> bytes:
 
 
 def open_ledger(path: Path, *, writable: bool) -> sqlite3.Connection:
-    """Open the file, and make its tables if it may be written; an error if it is no ledger."""
+    """Open the file, making its tables if writable; raise an error if it is damaged."""
     try:
         quoted = str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
         uri = f"file:{quoted}?mode={'rwc' if writable else 'ro'}"
@@ -97,7 +97,7 @@ def open_ledger(path: Path, *, writable: bool) -> sqlite3.Connection:
 
 
 def _may_read(path: Path) -> bool:
-    """Tell whether a file may be opened, if it is there; SQLite does not say why it could not."""
+    """Tell whether permissions allow opening a file; SQLite does not say so."""
     try:
         path.open("rb").close()
     except PermissionError:
@@ -108,7 +108,7 @@ def _may_read(path: Path) -> bool:
 
 
 class SqliteFile:
-    """A SQLite file with a table of facts about it, in which what is written counts from the next `commit` on."""
+    """A SQLite file with a table of facts about it; changes take effect on `commit`."""
 
     _db: sqlite3.Connection
     _facts = "facts"  # the name of that table
@@ -125,7 +125,7 @@ class SqliteFile:
         self._db.execute("begin")
 
     def close(self) -> None:
-        """Close the file and leave no journal beside it."""
+        """Close the file without leaving a journal."""
         if self._db.in_transaction:
             self._db.execute("rollback")
         self._db.close()
@@ -141,7 +141,7 @@ class Ledger(SqliteFile):
     # Facts about the index
 
     def number(self, name: str) -> int:
-        """Return a fact that is a number, 0 if it is not there."""
+        """Return a fact that is a number; 0 if it is missing."""
         try:
             return int(self.fact(name, "0"))
         except ValueError as error:
@@ -202,7 +202,7 @@ class Ledger(SqliteFile):
         return files
 
     def of_file(self, file: int) -> Iterator[Entry]:
-        """Yield the passages of a file by key, in bounded memory; they may be moved or dropped meanwhile."""
+        """Yield the passages of a file by key; they may be moved or dropped meanwhile."""
         self._index_by_file()
         after = -1
         query = "select key, content, file, number from passages where file = ? and key > ? order by key limit ?"
@@ -215,7 +215,7 @@ class Ledger(SqliteFile):
             # Made only when it is needed: keeping it up to date would slow down every build.
             self._db.execute("create index if not exists passages_of_file on passages (file)")
 
-    # Files: one that is read again gets a new id, so that what is left under the old one is what vanished from it
+    # Files: one that is read again gets a new id; passages left under the old id have vanished from it
 
     def file(self, source: str, name: str, *, complete: bool = True) -> FileState | None:
         row = self._db.execute(
@@ -225,7 +225,7 @@ class Ledger(SqliteFile):
         return FileState(*row) if row else None
 
     def enter_file(self, source: str, name: str, size: int, modified_ns: int) -> int:
-        """Begin with a file, or resume one whose reading was interrupted."""
+        """Begin with a file, or resume it if it was interrupted."""
         begun = self.file(source, name, complete=False)
         if begun is not None and begun.fits(size, modified_ns):
             return begun.id
@@ -240,7 +240,10 @@ class Ledger(SqliteFile):
         self._db.execute("update files set complete = 1 where id = ?", (file,))
 
     def break_off(self, file: int, before: Iterable[int]) -> None:
-        """Give a file that was not read to its end what it held before, and have it read again next time."""
+        """Give a file that could not be read to its end its former passages.
+
+        It is read again next time.
+        """
         self._index_by_file()
         for old in before:
             self._db.execute("update passages set file = ? where file = ?", (file, old))
@@ -248,7 +251,7 @@ class Ledger(SqliteFile):
         self._db.execute("update files set size = -1 where id = ?", (file,))
 
     def was_broken_off(self, source: str, name: str, modified_ns: int) -> bool:
-        """Tell whether a file was not read to its end and has not changed since: its size is not known, its time is."""
+        """Tell whether a file could not be read to its end and has not changed since."""
         state = self.file(source, name, complete=False)
         return state is not None and state.size < 0 and state.modified_ns == modified_ns
 
@@ -258,11 +261,11 @@ class Ledger(SqliteFile):
         return (str(row[0]), str(row[1])) if row else ("", "")
 
     def ids_of(self, source: str, name: str) -> list[int]:
-        """Return the ids under which a file was read, or begun to be."""
+        """Return all ids of a file, also of unfinished readings."""
         return self._column("select id from files where source = ? and name = ?", source, name)
 
     def files_named(self, document: str) -> list[int]:
-        """Return the files that have the name of a document behind the prefix of their source."""
+        """Return the files that a document's name, with its source's prefix, means."""
         files: list[int] = []
         for source in self.sources():
             prefix = self.prefix_of(source)
@@ -272,7 +275,7 @@ class Ledger(SqliteFile):
         return files
 
     def has_below(self, prefix: str) -> bool:
-        """Tell whether the prefix of a source, or a folder with files, has this name already."""
+        """Tell whether a source's prefix, or a folder with files, has this name."""
         inside = "select 1 from files where source = ? and name > ? and name < ?"
         for source in self.sources():
             own = self.prefix_of(source)
@@ -283,7 +286,7 @@ class Ledger(SqliteFile):
         return False
 
     def mark_present(self, files: Sequence[int]) -> None:
-        """Note files that are still there, for `gone`."""
+        """Note files that still exist, for `gone`."""
         self._db.execute("create temp table if not exists present (id integer primary key)")
         self._db.executemany("insert or ignore into present values (?)", ((file,) for file in files))
 
@@ -298,7 +301,7 @@ class Ledger(SqliteFile):
         return self._db.execute(query, (source,)).fetchall()
 
     def files_with_passages(self) -> set[int]:
-        """Return the ids of the files that gave a passage, of their own or one that another file has too."""
+        """Return the ids of the files with passages, including repeated ones."""
         also = self._column("select distinct file from also") if self._has_also() else []
         return {*self._column("select distinct file from passages"), *also}
 
@@ -311,7 +314,7 @@ class Ledger(SqliteFile):
         return self._db.execute("select 1 from sqlite_master where name = 'also'").fetchone() is not None
 
     def copy_files(self, other: Ledger) -> None:
-        """Enter the files of another ledger under the ids they have there, and the facts that go with them."""
+        """Copy the files of another ledger, under their ids, and the facts about them."""
         rows = other._db.execute("select id, source, name, size, modified, complete from files")
         self._db.executemany("insert or replace into files values (?, ?, ?, ?, ?, ?)", rows)
         if other._has_also():
@@ -325,7 +328,7 @@ class Ledger(SqliteFile):
         self._db.execute("delete from also where file = ?", (file,))
 
     def leave(self, files: Iterable[int]) -> None:
-        """Prepare to drop files: no passage moves to them, and if they come back, they are read."""
+        """Prepare to drop files: no passage moves to them, and they would be read again."""
         self._db.execute("create temp table if not exists leaving (id integer primary key)")
         self._db.execute("delete from leaving")
         self._db.executemany("insert or ignore into leaving values (?)", ((file,) for file in files))
@@ -358,14 +361,14 @@ class Ledger(SqliteFile):
         self._db.executemany("insert or ignore into removed values (?)", ((entry.key,) for entry in entries))
 
     def removed(self) -> Iterator[int]:
-        """Yield the keys this change removed, some of which it adds again."""
+        """Yield the keys that this change removed, also if it adds them again."""
         return self._stream("select key from removed")
 
     def forget_removed(self) -> None:
         self._db.execute("delete from removed")
 
     def enter_names(self, names: Iterable[str], since: int) -> None:
-        """Enter names that passages bear; one that is there already stays as old as it was."""
+        """Enter names that passages bear; known ones keep their age."""
         self._db.executemany("insert or ignore into names values (?, ?)", ((name, since) for name in names))
 
     def names(self, since: int = 0) -> Iterator[str]:
@@ -383,7 +386,7 @@ class Ledger(SqliteFile):
     # The file
 
     def check(self) -> None:
-        """Raise an error if the file is damaged, its counts do not fit its rows, or a passage has no file."""
+        """Raise an error if the file is damaged, or its rows contradict each other."""
         try:
             (verdict,) = self._column("pragma integrity_check(1)")
             (rows,), (orphans,) = self._column("select count(*) from passages"), self._column(_ORPHANS)
@@ -405,7 +408,7 @@ class Ledger(SqliteFile):
         return self._path.stat().st_size
 
     def settle(self) -> None:
-        """Write everything into the one file, for readers that may not write."""
+        """Write everything into the one file, so that read-only access is enough."""
         self._db.execute("commit")
         self._db.execute("pragma journal_mode=delete")
         self._db.execute("begin")

@@ -1,7 +1,7 @@
-"""The mention graph: a tantivy index with the names a passage bears and mentions, and how names are found.
+"""The mention graph: which names passages bear and mention, and how to find names.
 
-A passage may have several records, one for each round of looking for names. Names are stored folded. `PassageReader`
-reads a passage for a ranker: its terms, sentences and names, whatever the question.
+It is a tantivy index. A passage may have several records, one for each round of looking for names. Names are stored
+folded. `PassageReader` reads a passage for a ranker: its terms, sentences and names, independent of the question.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hoptree.text.names import sentences
 
 LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
 _MAX_PASSAGES_PER_DOCUMENT = 100
-_KEPT = 10_000  # names and passages whose links stay in memory, as questions about one matter meet the same again
+_KEPT = 10_000  # names and passages whose links stay in memory, as related questions need the same ones
 _DAMAGED = TantivyErrors("The links are damaged", LINK_AGAIN)
 
 
@@ -41,7 +41,7 @@ class LinkWriter(KeyedWriter):
             super().__init__(tantivy.Index(_schema(), path=str(folder)), "The links", memory=memory, threads=1)
 
     def add(self, key: int, document_key: int, *, bears: Iterable[str] = (), mentions: Iterable[str] = ()) -> None:
-        """Add names that a passage bears or mentions; `document_key` tells passages of one document from others."""
+        """Add names of a passage; `document_key` groups passages of one document."""
         document = tantivy.Document()
         document.add_unsigned("key", key)
         document.add_unsigned("document", document_key)
@@ -53,7 +53,7 @@ class LinkWriter(KeyedWriter):
 
 
 class Ties(NamedTuple):
-    """How passages are tied to a name: what `Links` says under the same words; `mentioned` is its count."""
+    """How passages are tied to a name, as by the methods of `Links`; with its count."""
 
     mentioned: int
     borne: bool
@@ -65,14 +65,13 @@ class Links:
     """Reads the mention graph, as it was when it was opened.
 
     `mentions` are the names in a passage, `count` how many passages mention a name, `borne` whether any bears it, and
-    `first_borne` the first of several that one bears.
-    `references` are the places that a passage points to, which bear names as well (`corpus/references.py`).
-    `mentioning` and `bearing` (by document) return passages of a name; none if they are more than a number. `ties` is
-    all of that in one look.
+    `first_borne` the first of several that one bears. `references` are the places that a passage points to, which bear
+    names as well (`corpus/references.py`). `mentioning` and `bearing` (by document) return the passages of a name, or
+    none if they are more than a limit. `ties` returns all of that in one search.
     """
 
     def __init__(self, folder: Path) -> None:
-        read = _Reader(folder)  # one that does not refer to the caches: a cycle would keep the index open
+        read = _Reader(folder)  # it must not refer to the caches: a cycle would keep the index open
         self.knows: Callable[[int], bool] = read.knows
         self._mentioned: Callable[[int], tuple[tuple[str, ...], tuple[str, ...]]] = lru_cache(_KEPT)(read.mentioned)
         self.count: Callable[[str], int] = lru_cache(_KEPT)(read.count)
@@ -100,7 +99,7 @@ class _Reader:
             self._searcher = index.searcher()
 
     def knows(self, key: int) -> bool:
-        """Tell whether a passage was looked at, even if it mentions nothing."""
+        """Tell whether a passage was read, even if it mentions nothing."""
         with _DAMAGED:
             return bool(self._searcher.doc_freq("key", key))
 
@@ -124,7 +123,7 @@ class _Reader:
         doc_freq = self._searcher.doc_freq
         with _DAMAGED:
             for name in names:
-                # The frequency counts removed passages, too, as long as others of their segment are there.
+                # The frequency also counts removed passages, until their segment is merged.
                 if doc_freq("bears", name) and self._search("bears", name, 1):
                     return name
         return ""
@@ -138,9 +137,9 @@ class _Reader:
             return self._documents(self._hits("bears", name, most * _MAX_PASSAGES_PER_DOCUMENT), most)
 
     def ties(self, name: str, bearers: int, mentioners: int, tolerated: int) -> Ties:
-        """Return the ties of a name with at most so many bearers and mentioners.
+        """Return the ties of a name, with at most `bearers` and `mentioners`.
 
-        Those that mention it are looked for if two passages do and no more than `tolerated`.
+        Mentioners are searched for if the name has at least two and at most `tolerated`.
         """
         with _DAMAGED:
             count = int(self._searcher.doc_freq("mentions", name))
@@ -152,7 +151,7 @@ class _Reader:
         return () if not hits or len(hits) > most else tuple(sorted(self._values("key", hits)))
 
     def _documents(self, hits: list[tantivy.DocAddress], most: int) -> tuple[tuple[int, ...], ...]:
-        """Return the keys at some places by document; none if there are more documents than a number."""
+        """Return the keys at these addresses by document; none for over `most` documents."""
         if len(hits) < 2:
             return tuple((key,) for key in self._values("key", hits)) if hits and most else ()
         hits.sort(key=lambda at: (at.segment_ord, at.doc))
@@ -186,18 +185,16 @@ def _schema() -> tantivy.Schema:
 _QUALIFIER = lazy_re(r"\s*\([^()]*\)\s*$")
 _PART_WORD = "chapter|section|appendix|part|kapitel|abschnitt|anhang"
 _NUMBERING = lazy_re(rf"(?:(?:{_PART_WORD}) )?(?:[A-Z]\.)?(?:\d+\.)+(?:\d+)?\s+", re.IGNORECASE)
-"""What comes before the words of a heading, but not before those of a title: "1. FC Köln" is a name."""
+"""Numbering before a heading, but not before a title: "1. FC Köln" is a name."""
 _PAGE_NUMBERING = lazy_re(rf"(?:(?:{_PART_WORD}) (?:[A-Z]|\d+)\.|(?:[A-Z]|\d+)(?:\.\d+)+\.)\s+(?=\S)", re.IGNORECASE)
-"""What comes before the words of a title, too: "F.9. btree_gist" is a page of a manual."""
+"""Numbering before a title, too: "F.9. btree_gist" is a page of a manual."""
 _MANUAL_PAGE = lazy_re(r"[\w.:+-]+\(\d\w{0,4}\)")
-"""A page of a manual, which is named with its section: ls(1)."""
+"""A manual page, whose name includes its section: ls(1)."""
 _MIN_NAME_CHARS, _MAX_NAME_CHARS = 3, 120
-_MAX_TITLE_CHARS = 1_000  # longer titles are no names, whatever stands in brackets at their end
+_MAX_TITLE_CHARS = 1_000  # longer titles are not names
 _MAX_NAMES_PER_PASSAGE = 64
 _CONNECTOR = "of|the|and|de|la|le|du|des|da|di|del|von|van|der|den|al|bin|ibn|for|in|on"
-_CAPITALS = (
-    "A-ZÀ-ÖØ-ÞĀĂĄĆĈĊČĎĐĒĔĖĘĚĜĞĠĢĤĦĨĪĬĮİĴĶĹĻĽĿŁŃŅŇŌŎŐŒŔŖŘŚŜŞŠŢŤŦŨŪŬŮŰŲŴŶŸŹŻŽΑ-ΩА-ЯЁ"  # a class of its own: quicker
-)
+_CAPITALS = "A-ZÀ-ÖØ-ÞĀĂĄĆĈĊČĎĐĒĔĖĘĚĜĞĠĢĤĦĨĪĬĮİĴĶĹĻĽĿŁŃŅŇŌŎŐŒŔŖŘŚŜŞŠŢŤŦŨŪŬŮŰŲŴŶŸŹŻŽΑ-ΩА-ЯЁ"  # listed, as that is faster
 _WRITTEN = rf"[{_CAPITALS}][\w'’.&-]*"
 _SPAN = lazy_re(rf"{_WRITTEN}(?: (?:(?:{_CONNECTOR}) (?:the |la )?)?{_WRITTEN})*")
 _ENDS_SENTENCE = '.!?:\n"“'
@@ -207,12 +204,12 @@ _NO_WORDS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr
 
 
 def folded(name: str) -> str:
-    """Return a name as it is compared: lower case, single spaces, no punctuation around its words."""
+    """Return a name for comparison: lower case, single spaces, no punctuation."""
     return " ".join(_WORD.findall(name.casefold()))
 
 
 def names_of(title: str, aliases: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the names a passage bears: its title without a qualifier in brackets, its last heading, its aliases."""
+    """Return a passage's names: its title, unqualified, its last heading, its aliases."""
     names: dict[str, None] = {}
     for full_name in (title, *aliases):
         parts = composed(full_name).split(" › ")
@@ -230,7 +227,7 @@ def names_of(title: str, aliases: Iterable[str] = ()) -> tuple[str, ...]:
 
 
 def capitalised_names(text: str) -> set[str]:
-    """Return the names a text writes with capitals; a single word counts only inside of a sentence."""
+    """Return the names with capitals; a single word counts only inside a sentence."""
     names: set[str] = set()
     for match in _SPAN.finditer(text):
         span = match[0].rstrip(".'’-&")
@@ -260,7 +257,7 @@ class NameFinder:
         )
 
     def __call__(self, text: str) -> Iterator[str]:
-        """Yield the names in a text that are whole words, written as the name is (several words may begin small)."""
+        """Yield the names in a text; first letters of several words may be lower case."""
         for index, start, end in self._finder.find_matches_as_indexes(_spaced(_lowered(text)), overlapping=True):
             name, written = self._names[index], text[start : end - 2]
             # A command may be written with spaces, "git prune-packed", whose page is "git-prune-packed".
@@ -270,12 +267,12 @@ class NameFinder:
 
 
 def mentions(text: str, name: str) -> bool:
-    """Tell whether a text mentions a name; to look for many, a finder is quicker."""
+    """Tell whether a text mentions a name; for many names, a finder is faster."""
     return (name[1:] in text or "-" in name) and any(True for _ in NameFinder([name])(text))
 
 
 def _lowered(text: str) -> str:
-    """Return the text in lower case, but for letters that would grow (the Turkish İ), to keep all positions."""
+    """Return the text in lower case at equal length: the Turkish İ would grow."""
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
@@ -283,7 +280,7 @@ def _lowered(text: str) -> str:
 
 
 def _spaced(text: str) -> str:
-    """Return the text with spaces for all that is no word, and around it, so that whole words match."""
+    """Return the text with spaces for punctuation and at its ends, to match words."""
     return f" {text.translate(_NO_WORDS) if text.isascii() else _NO_WORD.sub(' ', text)} "
 
 
@@ -293,12 +290,12 @@ MAX_SENTENCES = 24
 _VIEWS_KEPT, _NAMES_KEPT = 2_000, 10_000
 _MAX_DIGITS = 40
 _RELATED = "related_words.json"
-"""English words by which questions and passages speak of the same relation, a line for each."""
+"""English words for the same relation in questions and passages, one group a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassageView:
-    """What features need of a passage; names and sentences are folded, with spaces around sentences."""
+    """What features need of a passage; names are folded, sentences with outer spaces."""
 
     title_terms: frozenset[str]
     terms: frozenset[str]
@@ -311,11 +308,11 @@ class PassageView:
 
 
 class PassageReader:
-    """Reads passages of an index into views, and weighs words and names by how rare they are."""
+    """Reads passages of an index into views, and weighs words and names by rarity."""
 
     def __init__(self, texts: Texts, links: Links) -> None:
         self.texts = texts
-        # None of these refers to `self`: a cycle would keep the index open.
+        # None may refer to `self`: a cycle would keep the index open.
         self._view: Callable[..., PassageView] = lru_cache(_VIEWS_KEPT)(partial(_view, texts, links))
         related: dict[str, set[str]] = defaultdict(set)
         for words in json.loads(Path(__file__).with_name(_RELATED).read_text(encoding="utf-8")):

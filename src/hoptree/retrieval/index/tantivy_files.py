@@ -30,17 +30,17 @@ _DISK_FULL = lazy_re("StorageFull|QuotaExceeded|No space left|Disk quota exceede
 _LOCK = ".tantivy-meta.lock"
 _META = "meta.json"
 _STORE_BLOCK_BYTES = 4_096
-"""Stored passages compressed together: reading one from tantivy's own 16,384 takes twice the time."""
+"""Stored passages compressed together: reading one from tantivy's default of 16,384 takes twice as long."""
 KEYS_AT_ONCE = 1_000
 ANALYZER = "hoptree"
-LANGUAGE = "language"  # the name of the metadata that says which language a passage is in
+LANGUAGE = "language"  # name of the metadata with a passage's language
 
 
 @dataclass(frozen=True, slots=True)
 class TantivyErrors:
-    """Translates tantivy's errors: a ValueError or a panic for a damaged file, or whatever a full disk causes.
+    """Translates tantivy's errors: a ValueError, or a panic of its Rust code.
 
-    No generator, since a search enters it for every name it meets. It can be entered again and again.
+    A class and no generator, for speed: a search enters it for every name. It can be entered repeatedly.
     """
 
     what: str
@@ -65,17 +65,20 @@ class TantivyErrors:
 
 
 class KeyedWriter:
-    """Writes documents with a field `key`; `what` is the index in errors. Nothing counts before `commit`."""
+    """Writes documents with a field `key`; changes take effect on `commit`.
+
+    `what` names the index in errors.
+    """
 
     def __init__(self, index: tantivy.Index, what: str, *, memory: int, threads: int) -> None:
         self._schema = index.schema
         self._writer = index.writer(memory, threads)
-        self._writer.garbage_collect_files()  # of a killed commit: the next one writes files of the same names
-        # The writer's threads meet a full disk first; what reaches the caller may only say that they are gone.
+        self._writer.garbage_collect_files()  # of an interrupted commit: the next one writes files of the same names
+        # The writer's threads notice a full disk first; the caller may only learn that they are gone.
         self._writing = TantivyErrors(f"{what} cannot be written", FREE_SPACE, IndexUnavailable)
 
     def remove(self, keys: Iterable[int]) -> None:
-        # By query: removing by a term takes a number for a signed one, and removes nothing.
+        # By query: removing by a term reads the number as signed, and removes nothing.
         for batch in batched(keys, KEYS_AT_ONCE):
             self._writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "key", batch))
 
@@ -90,9 +93,9 @@ class KeyedWriter:
 
 
 def open_for_writing(folder: Path, schema: tantivy.Schema) -> tantivy.Index:
-    """Open an index to write to, new or old; a new one gets smaller blocks, an old one keeps its own.
+    """Open an index for writing; a new one gets smaller blocks.
 
-    tantivy has no argument for that, so its file is edited. Raises a ValueError, as tantivy does, if that fails.
+    tantivy has no argument for the block size, so its file is edited. Raises a ValueError, as tantivy does, on failure.
     """
     meta = folder / _META
     is_new = not meta.exists()
@@ -113,7 +116,7 @@ def open_for_writing(folder: Path, schema: tantivy.Schema) -> tantivy.Index:
 
 
 def link_or_copy(source: str | Path, target: str | Path) -> None:
-    """Hard-link what is written once; copy what is written again, or what the file system cannot link."""
+    """Hard-link files that are written once; copy others, or if linking fails."""
     if not str(source).endswith((".json", ".sqlite")):
         with suppress(OSError):
             os.link(source, target)
@@ -131,23 +134,23 @@ def lockable_folder(folder: Path) -> Iterator[Path]:
         return
     from tempfile import TemporaryDirectory  # most indexes can be read where they are
 
-    with TemporaryDirectory(prefix="hoptree-", ignore_cleanup_errors=True) as place:  # its threads may still look
+    with TemporaryDirectory(prefix="hoptree-", ignore_cleanup_errors=True) as place:  # threads may still read it
         for path in folder.iterdir():
-            if path.suffix != ".lock":  # one that somebody left there could not be opened; tantivy makes its own
+            if path.suffix != ".lock":  # tantivy could not open a foreign one; it makes its own
                 Path(place, path.name).symlink_to(path.resolve())
         yield Path(place)
 
 
 def _may_write(folder: Path) -> bool:
     try:
-        (folder / _LOCK).open("ab").close()  # as tantivy would; asking for the right alone may lie
+        (folder / _LOCK).open("ab").close()  # as tantivy would; os.access may be wrong
     except OSError:
         return False
     return True
 
 
 def failed_change(folder: Path, error: OSError) -> CorpusError:
-    """Return the error for a failed change: of the index folder, or of what was to be indexed."""
+    """Return the error for a failed change, whether writing or reading failed."""
     if _came_from_writing(error, folder):
         return unwritable(folder, error)
     what = error.filename if error.filename is not None else "What the index is to be made of"
@@ -156,7 +159,7 @@ def failed_change(folder: Path, error: OSError) -> CorpusError:
 
 
 def _came_from_writing(error: OSError, folder: Path) -> bool:
-    """Tell errors of writing from others: those name a file elsewhere, or are not the system's own."""
+    """Tell whether an error came from writing; others name a file outside the folder."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
         return True
     named = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
@@ -187,10 +190,10 @@ _UNSPACED = lazy_re(f"[{UNSPACED}]+")  # Hangul has spaces
 
 
 def analyzer_for(language: str) -> tantivy.TextAnalyzer:
-    """Return an analyzer that drops case, stop words, endings and accents; `none` keeps stop words and endings.
+    """Return an analyzer that removes case, stop words, endings and accents.
 
-    Accents go last, since stop words and endings are written with them. In English they go before endings: only names
-    have them, and the stemmer makes "emil" of Emile and leaves Émile.
+    `none` keeps stop words and endings. Accents are removed last, since stop words and endings are written with them;
+    in English, before endings: only names have accents, and the stemmer changes Emile, but not Émile.
     """
     if language not in (*STEMMED, "none"):
         raise ConfigError(f"There is no stemmer for '{language}'.", f"Use one of {', '.join(STEMMED)}, or none.")
@@ -208,7 +211,7 @@ def analyzer_for(language: str) -> tantivy.TextAnalyzer:
 
 
 def foreign_terms(language: str, text: str) -> list[str]:
-    """Return the terms of a text in a language that is not that of the index, marked as such."""
+    """Return the terms of a text in a language other than the index's, marked."""
     return [f"{language}:{term}" for term in _analyzer(language).analyze(composed(text))]
 
 
@@ -220,7 +223,7 @@ def tag_of(name: str, value: str) -> str:
 
 
 def without_asking(query: str, language: str) -> str:
-    """Return a query without its question words; The Who inside of it is a name."""
+    """Return a query without question words, but for capitalised ones inside it."""
     pattern = _QUESTION_WORDS.get(language)
     if pattern is None:
         return query
@@ -229,19 +232,19 @@ def without_asking(query: str, language: str) -> str:
 
 
 def inverse_document_frequency(total: int, having: int) -> float:
-    """Return how much a term tells that `having` of `total` texts have, as BM25 counts it."""
+    """Return the BM25 inverse document frequency of a term in `having` of `total`."""
     return log(1 + (total - having + 0.5) / (having + 0.5))
 
 
 def composed(text: str) -> str:
-    """Return the text with each accented letter as one character, and without lone surrogates."""
+    """Return the text in NFC, without lone surrogates."""
     if text.isascii():
         return text
     return unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())
 
 
 def pairs(text: str) -> list[str]:
-    """Return every two neighbouring characters of scripts without spaces: their terms."""
+    """Return every two adjacent characters of unspaced scripts: their terms."""
     if max(text, default="") < "\u0e00":  # the first of those scripts is Thai
         return []
     terms: list[str] = []
@@ -251,17 +254,17 @@ def pairs(text: str) -> list[str]:
 
 
 def key_of(passage_id: str) -> int:
-    """Return the 63-bit number that stands for a passage id in the index."""
+    """Return the 63-bit key of a passage id."""
     return int.from_bytes(hashlib.blake2b(encode(passage_id), digest_size=8).digest()) >> 1
 
 
 def encode(text: str) -> bytes:
-    """Return a text as it is hashed."""
+    """Return a text as bytes for hashing."""
     return text.encode("utf-8", "replace")
 
 
 def is_plain(passage: Passage) -> bool:
-    """Tell whether a passage is a document of its own with nothing but id, title and text."""
+    """Tell whether a passage is a whole document with id, title and text only."""
     return (
         not passage.aliases
         and not passage.metadata
@@ -278,7 +281,7 @@ Stored = tuple[str, str, str, str, int, int, Names, tuple[tuple[str, str], ...],
 
 
 def record_of(passage: Passage) -> bytes:
-    """Return what is stored of a passage beside title and text; for a plain passage only its id."""
+    """Return the stored fields except title and text; only the id if it is plain."""
     if is_plain(passage):
         return _PLAIN + passage.id.encode("utf-8", "surrogatepass")
     rest = [passage.id, passage.document, passage.start, passage.end, passage.aliases, passage.metadata]

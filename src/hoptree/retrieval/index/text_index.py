@@ -1,4 +1,4 @@
-"""The text index of an index folder: writing passages, searching, fetching by key, and scanning."""
+"""The text index of an index folder: searching, fetching by key, and scanning."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ from hoptree.retrieval.retriever import DOCUMENT, TITLE, fits
 from hoptree.text.tokens import LANGUAGES, function_words, language_of
 
 _LIST_SHARE, _MAX_MORE = 0.5, 8
-"""Of its score that a list of contents or links keeps; the factor by which more may be looked for behind such lists."""
-_DECIMALS = 4  # of a score: further ones depend on the order in which segments were written
+"""Share of its score that a list of contents or links keeps; factor by which more is searched because of lists."""
+_DECIMALS = 4  # of a score: more would depend on the order of segments
 _TIE_ROOM = 10
 _MAX_TIES = 20_000
 _TITLE_CANDIDATES = (1_000, 8_000, 64_000)
-"""Passages among which those of a title are looked for: more of them where too few are found."""
+"""Passages among which those of a title are searched; the next number if too few fit."""
 _SCAN_AT_ONCE = 2_000
-_TERMS_AT_ONCE = 20  # whose powers of two a score can hold, and their sum
+_TERMS_AT_ONCE = 20  # a score can hold the sum of their powers of two
 _MAX_SCORED = 80_000
 """Occurrences of query words to score, which takes one to two milliseconds; one more for every 50 passages."""
 _MIN_SEARCH_WORDS = 3
 _QUERIES_KEPT, _TERMS_KEPT, _PASSAGES_KEPT = 100, 10_000, 2_000
-"""Cache sizes: the terms of queries, which one search needs several times; what is known of a term; passages."""
+"""Cache sizes: the terms of queries, which a search needs several times; statistics of terms; passages."""
 _MIN_CANDIDATES, _CANDIDATES_PER_RESULT = 45, 4
-"""Passages that are scored by all words: so many at least (one more for every 300,000), or so many for each result."""
+"""Candidates that are scored by all words: the larger of both, plus one for every 300,000 passages."""
 _DAMAGED = TantivyErrors("The index is damaged")
 
 Word = tuple[str, str]  # a field and a term in it
@@ -61,9 +61,9 @@ Stages = tuple[tuple[str, float], ...]
 
 
 class Texts:
-    """Reads a text index; `sought` returns the terms of a query that tell.
+    """Reads a text index; `query_terms` returns the significant terms of a query.
 
-    `damage` is what was found by whoever reads its files in the background: it ends the next search.
+    `damage` collects errors from checks in the background: it ends the next search.
     """
 
     def __init__(self, folder: Path, *, language: str, digest: str = "", damage: Sequence[CorpusError] = ()) -> None:
@@ -80,15 +80,15 @@ class Texts:
             self._searcher = self._index.searcher()
             counts = {name: int(self._searcher.doc_freq("tags", tag_of(LANGUAGE, name))) for name in LANGUAGES}
             self.languages = {name: count for name, count in counts.items() if count}
-            """How many passages are in languages other than English, as far as that was told when they were read."""
-        # None of these refers to `self`: a cycle would keep the index open until garbage is collected.
+            """The number of passages by language other than English, as far as it is known."""
+        # None may refer to `self`: a cycle would keep the index open until garbage collection.
         foreign = frozenset(self.languages) & frozenset(STEMMED) - {language}
         spoken = lru_cache(_QUERIES_KEPT)(partial(_spoken, language, foreign))
-        sought = lru_cache(_QUERIES_KEPT)(partial(_sought, self._analyzer, language, spoken))
-        self.sought: Callable[[str], tuple[str, ...]] = sought
+        query_terms = lru_cache(_QUERIES_KEPT)(partial(_query_terms, self._analyzer, language, spoken))
+        self.query_terms: Callable[[str], tuple[str, ...]] = query_terms
         term = partial(tantivy.Query.term_query, self._schema, index_option="freq")
         self._term: Callable[[str, str], tantivy.Query] = lru_cache(_TERMS_KEPT)(term)
-        known = partial(_known, lru_cache(_TERMS_KEPT)(partial(_count, self._searcher)), sought, spoken)
+        known = partial(_known, lru_cache(_TERMS_KEPT)(partial(_count, self._searcher)), query_terms, spoken)
         self._words: Callable[[str], Mapping[Word, int]] = lru_cache(_QUERIES_KEPT)(known)
         self._stored: Callable[[int, int], Stored] = lru_cache(_PASSAGES_KEPT)(partial(read_stored, self._searcher))
         self._rarity: Callable[[str], float] = lru_cache(_TERMS_KEPT)(partial(_rarity, self._searcher))
@@ -97,13 +97,13 @@ class Texts:
         return int(self._searcher.num_docs)
 
     def check(self) -> None:
-        """Raise an error if the first passage of a segment cannot be read: opening reads the ends of files alone."""
+        """Raise an error if a segment's first passage is unreadable; opening reads less."""
         with _DAMAGED:
             for segment in range(self._searcher.num_segments):
                 self._passage(tantivy.DocAddress(segment, 0), 0.0)
 
     def refuse_damage(self) -> None:
-        """Raise the error of damage that was found meanwhile."""
+        """Raise the first error that was found in the background."""
         if self._damage:
             raise self._damage[0]
 
@@ -121,10 +121,10 @@ class Texts:
             return {term: self._rarity(term) for term in terms}
 
     def search(self, query: str, k: int, where: Mapping[str, str] | None = None) -> list[tuple[int, float, Passage]]:
-        """Return key, score and passage of the best k; ties are broken by id, whatever the order of indexing.
+        """Return key, score and passage of the best k; ties are broken by id.
 
-        tantivy scores every passage that has any of the words. Where that would take long and no filter narrows the
-        search, frequent words find no passages, but count in the scores of those that rarer words find.
+        tantivy scores every passage that has any of the words. If that would be slow and no filter narrows the search,
+        frequent words find no passages, but count in the scores of those that rarer words find.
         """
         with self._sound():
             words = self._words(query)
@@ -164,7 +164,7 @@ class Texts:
         return fitting
 
     def _titles_tagged(self) -> bool:
-        """Whether the title of every passage is among its tags; looked up once."""
+        """Tell whether every passage has its title among its tags; looked up once."""
         if self._tagged is None:
             tagged = self._only("tags", tag_of(TITLE, ""))
             parts = [(tantivy.Occur.Must, tantivy.Query.all_query()), (tantivy.Occur.MustNot, tagged)]
@@ -177,7 +177,7 @@ class Texts:
             yield key, score, self._passage(address, score, (("bm25", score),))
 
     def _own_score(self, key: int, score: float) -> float:
-        """Return the score of a passage: lists of contents stand behind texts that have as many words of a query."""
+        """Return the score of a passage, reduced for lists of contents or links."""
         return round(score * _LIST_SHARE, _DECIMALS) if key in self._list_keys() else score
 
     def _list_keys(self) -> frozenset[int]:
@@ -205,7 +205,7 @@ class Texts:
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, tagged), (tantivy.Occur.Should, with_id)])
 
     def scored(self, query: str, keys: Sequence[int]) -> dict[int, Hit]:
-        """Return BM25's score and the address of each of these passages, 0 where no word is shared."""
+        """Return score and address of each of these passages; 0 if no word is shared."""
         with self._sound():
             words = self._words(query)
             hits = self._scored(self._any(words) if words else None, keys)
@@ -216,10 +216,10 @@ class Texts:
             }
 
     def shared(self, terms: Sequence[str], keys: Sequence[int]) -> list[list[str]]:
-        """Return which of the terms each of these passages has, in no order of passages."""
+        """Return the terms that each of these passages has, in no order of passages."""
         shared: dict[int, list[str]] = {key: [] for key in keys}
         for batch in batched(terms, _TERMS_AT_ONCE):
-            with self._sound():  # the score tells which: every term counts a power of two
+            with self._sound():  # the score encodes which: each term adds a power of two
                 each = [(tantivy.Occur.Should, self._only("body", term, 2.0**at)) for at, term in enumerate(batch)]
                 hits = self._scored(tantivy.Query.boolean_query(each), keys)
                 for key, (score, _) in zip(self._keys(hits), hits, strict=True):
@@ -282,20 +282,23 @@ class Texts:
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, self._term(*word)) for word in words])
 
     def _by_cost(self, words: Mapping[Word, int]) -> tuple[list[Word], list[Word]]:
-        """Split words into those that may find passages and those too frequent for it, rarest first."""
+        """Split words into those cheap enough to find passages and others, rarest first."""
         known = sorted((cost, word) for word, cost in words.items())
         most = _MAX_SCORED + len(self) // 50
         spent = accumulate(cost for cost, _ in known)
-        sought = sum(count < _MIN_SEARCH_WORDS or cost <= most for count, cost in enumerate(spent))
-        return [word for _, word in known[:sought]], [word for _, word in known[sought:]]
+        rare = sum(count < _MIN_SEARCH_WORDS or cost <= most for count, cost in enumerate(spent))
+        return [word for _, word in known[:rare]], [word for _, word in known[rare:]]
 
-    def _best_by_all(self, sought: Sequence[Word], frequent: Sequence[Word], k: int) -> list[Hit]:
-        """Rank the best by the sought words by all words; more words are sought until they find enough."""
+    def _best_by_all(self, rare: Sequence[Word], frequent: Sequence[Word], k: int) -> list[Hit]:
+        """Rank the passages that have rare words by all words.
+
+        Frequent words are added to the rare ones until these find enough.
+        """
         wanted = max(_MIN_CANDIDATES + len(self) // 300_000, _CANDIDATES_PER_RESULT * k)
-        while frequent and len(candidates := self._best(self._any(sought), wanted)) < wanted:
-            sought, frequent = [*sought, frequent[0]], frequent[1:]
+        while frequent and len(candidates := self._best(self._any(rare), wanted)) < wanted:
+            rare, frequent = [*rare, frequent[0]], frequent[1:]
         if not frequent:
-            return _first(self._best(self._any(sought), k), k)
+            return _first(self._best(self._any(rare), k), k)
         extra = self._scored(self._any(frequent), self._keys(candidates))
         more = {(at.segment_ord, at.doc): score for score, at in extra}
         both = [(score + more[at.segment_ord, at.doc], at) for score, at in candidates]
@@ -303,7 +306,7 @@ class Texts:
         return _first(both, k)
 
     def _scored(self, query: tantivy.Query | None, keys: Sequence[int]) -> list[Hit]:
-        """Score every passage with one of these keys by a query; 0 where it does not match."""
+        """Score each of these passages by a query; 0 if it does not match."""
         scored: list[Hit] = []
         for batch in batched(keys, KEYS_AT_ONCE):
             both = [(tantivy.Occur.Must, self._with_keys(batch))]
@@ -317,14 +320,14 @@ class Texts:
         return tantivy.Query.const_score_query(query, score)
 
     def _with_keys(self, keys: Sequence[int]) -> tantivy.Query:
-        # Not a set of terms: tantivy looks through all keys for that, and takes thirty times as long.
+        # A set of terms would be thirty times slower: tantivy looks through all keys for it.
         terms = (tantivy.Query.term_query(self._schema, "key", key, index_option="basic") for key in keys)
         either = tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
         return tantivy.Query.const_score_query(either, 0.0)
 
     def _best(self, query: tantivy.Query, k: int) -> list[Hit]:
-        """Return at least the k best, with all that tie with the last of them (within limits), and nothing below."""
-        k = min(k, max(len(self), 1))  # tantivy takes memory for as many as are asked for
+        """Return the k best, and all that tie with the last of them, within limits."""
+        k = min(k, max(len(self), 1))  # tantivy allocates memory for k hits
         wanted = k + _TIE_ROOM
         while True:
             hits: list[Hit] = self._searcher.search(query, wanted, count=False).hits
@@ -348,12 +351,14 @@ def _terms(analyzer: tantivy.TextAnalyzer, text: str) -> tuple[str, ...]:
 
 
 def _spoken(own: str, foreign: Collection[str], query: str) -> str:
-    """Return the language of a query if passages are in it that is not that of the index; else ""."""
+    """Return a query's language if it is that of passages, not of the index; else ""."""
     language = language_of(query, own) if foreign else own
     return language if language in foreign else ""
 
 
-def _sought(analyzer: tantivy.TextAnalyzer, language: str, spoken: Callable[[str], str], query: str) -> tuple[str, ...]:
+def _query_terms(
+    analyzer: tantivy.TextAnalyzer, language: str, spoken: Callable[[str], str], query: str
+) -> tuple[str, ...]:
     if foreign := spoken(query):
         words = (word for word in query.split() if word.strip("?¿!.,").lower() not in function_words().get(foreign, ()))
         query = " ".join(word for word in words if foreign_terms(foreign, word)) or query
@@ -365,12 +370,17 @@ def _count(searcher: tantivy.Searcher, word: Word) -> int:
 
 
 def _known(
-    count: Callable[[Word], int], sought: Callable[[str], tuple[str, ...]], spoken: Callable[[str], str], query: str
+    count: Callable[[Word], int],
+    query_terms: Callable[[str], tuple[str, ...]],
+    spoken: Callable[[str], str],
+    query: str,
 ) -> MappingProxyType[Word, int]:
-    """Return the words of a query that any passage has, and how many have each."""
+    """Return the words of a query that occur, with their document frequencies."""
     foreign = spoken(query)
     of_pairs = dict.fromkeys((*pairs(composed(query)), *(foreign_terms(foreign, query) if foreign else ())))
-    words: Iterator[Word] = chain((("body", term) for term in sought(query)), (("pairs", pair) for pair in of_pairs))
+    words: Iterator[Word] = chain(
+        (("body", term) for term in query_terms(query)), (("pairs", pair) for pair in of_pairs)
+    )
     return MappingProxyType({word: having for word in words if (having := count(word))})
 
 
@@ -380,12 +390,12 @@ def _rarity(searcher: tantivy.Searcher, term: str) -> float:
 
 
 def _first(hits: Sequence[Hit], k: int) -> list[Hit]:
-    """Return the first k of sorted hits, with all that tie with the last of them, and rounded scores."""
+    """Return the first k of sorted hits, with ties and rounded scores."""
     return [(round(score, _DECIMALS), place) for score, place in hits[: _level(hits, k)]]
 
 
 def _level(hits: Sequence[Hit], k: int) -> int:
-    """Count the sorted hits that are no lower than the k-th, by rounded scores."""
+    """Count the sorted hits that score at least as much as the k-th, rounded."""
     if len(hits) <= k:
         return len(hits)
     last = round(hits[k - 1][0], _DECIMALS)

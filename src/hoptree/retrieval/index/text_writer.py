@@ -1,4 +1,4 @@
-"""Write passages to the text index: its fields, and what is stored of a passage."""
+"""Writing passages to the text index: its fields, and what is stored."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TextWriter(KeyedWriter):
         if not is_plain(passage):
             document.add_text("tags", tag_of(DOCUMENT, passage.document))
         for page in ("", *accumulate(title.split(SECTION), f"{{}}{SECTION}{{}}".format)):
-            document.add_text("tags", tag_of(TITLE, page))  # "" says that the others are there
+            document.add_text("tags", tag_of(TITLE, page))  # "" marks that titles are tagged
         if not text.isascii() or not title.isascii():
             document.add_text("pairs", " ".join(pairs(f"{title} {text}")))
         language = next((value for name, value in passage.metadata if name == LANGUAGE), self._language)
@@ -68,7 +68,7 @@ class TextWriter(KeyedWriter):
         return document
 
     def remove_from(self, number: int) -> None:
-        """Remove every passage from this number on: those written after the ledger's last commit."""
+        """Remove the passages from this number on: the ledger has not committed them."""
         above = tantivy.Query.range_query(self._schema, "number", tantivy.FieldType.Unsigned, number, None)
         self._writer.delete_documents_by_query(above)
 

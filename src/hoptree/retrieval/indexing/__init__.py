@@ -1,4 +1,4 @@
-"""From documents to an index: build, add, update, remove, compact, encode, add facts. Each operation is atomic."""
+"""Build, add to, update, remove from, compact and encode indexes, each atomically."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def build_index(
     reading: Reading | None = None,
     on_progress: Listener | None = None,
 ) -> Outcome:
-    """Build an index of files or folders; an existing one stays usable until the new one is complete."""
+    """Build an index of files or folders; an old one stays usable until the end."""
     paths = [sources] if isinstance(sources, Path) else list(sources)
     settings, reading = settings or Settings(), reading or Reading()
     names = [source_name(path) for path in paths]
-    # Not `skip_broken`: who raises it after an error resumes the build.
+    # Without `skip_broken`: raising it after an error resumes the build.
     options = {name: value for name, value in reading.stored().items() if name != "skip_broken"}
     intent = {"what": "build", "sources": "\n".join(names), **options}
     with Change(out, settings, intent=intent, from_scratch=True) as change:
@@ -52,7 +52,7 @@ def build_index(
 
 
 def cached_index(documents: Path, *, on_progress: Listener | None = None) -> tuple[Path, Outcome | None]:
-    """Return the index of a file or folder that is kept in the cache, up to date; None if nothing had changed.
+    """Return the up-to-date index in the cache, and the Outcome of a change, if any.
 
     All files are read again where the readers have changed, or have a library that they lacked.
     """
@@ -72,7 +72,7 @@ def cached_index(documents: Path, *, on_progress: Listener | None = None) -> tup
 
 
 def check_build(out: Path, settings: Settings, reading: Reading) -> None:
-    """Raise an error if an index cannot be made with these settings; nothing is written."""
+    """Raise an error if an index cannot be made this way; write nothing."""
     analyzer_for(settings.language)
     reading.check()
     above = next(path for path in (out.resolve(), *out.resolve().parents) if path.exists())
@@ -102,12 +102,12 @@ def update_index(
     skip_broken: int | None = None,
     on_progress: Listener | None = None,
 ) -> Outcome:
-    """Bring an index up to date with its sources; `reread` reads files that seem unchanged, too.
+    """Update an index from its sources; `reread` reads unchanged files, too.
 
     `readers` is noted as the version that all have been read with.
     """
     paths = sources_of(out)
-    # A killed rereading begins again, as it is not known which files it has read.
+    # An interrupted rereading starts over, as the files it has read are not known.
     intent = {"what": "update", **({"reread": uuid4().hex} if reread else {})}
     with Change(out, intent=intent) as change:
         reading = _as_before(change)
@@ -129,7 +129,7 @@ def update_index(
 def remove_from_index(
     out: Path, *, ids: Iterable[str] = (), sources: Sequence[Path] = (), on_progress: Listener | None = None
 ) -> Outcome:
-    """Remove passages by id (of a passage or a document), or those of a source that no other source holds."""
+    """Remove passages by id or document, or those that only these sources hold."""
     manifest = read_manifest(out)
     names = [source_name(path) for path in sources]
     for name in names:
@@ -146,7 +146,7 @@ def remove_from_index(
 
 
 def compact_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
-    """Rewrite an index from its own passages: smaller, and with scores as if it had been built at once."""
+    """Rewrite an index from its own passages, as if it had been built at once."""
     read_manifest(out)  # there must be an index
     with Change(out, intent={"what": "compact"}, from_scratch=True) as change:
         run = Run(change, _as_before(change), on_progress)
@@ -166,13 +166,13 @@ def encode_index(out: Path, encoder: str, *, on_progress: Listener | None = None
 
 
 def add_facts(facts: Path, out: Path, *, encoder: str | None = None, on_progress: Listener | None = None) -> AddedFacts:
-    """Give the passages of an index the facts that were extracted from them; facts of other passages stay.
+    """Add extracted facts to the passages of an index; facts of others stay.
 
-    `encoder` None is the one that the facts have, or that of the index; with "" facts are found by their words, and
-    only phrases of the same words are one.
+    `encoder` None is that of the facts, or of the index. With "" facts are found by words, and phrases are equal only
+    if their words are.
     """
     tell = on_progress or (lambda progress: None)
-    rows = list(read_facts(facts))  # first: a damaged file should cost nothing
+    rows = list(read_facts(facts))  # first: a damaged file is reported before any work
     if encoder:
         try_encoder(encoder)
     intent = {"what": "facts", "of": source_name(facts), "encoder": str(encoder)}

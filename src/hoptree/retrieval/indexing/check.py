@@ -32,7 +32,7 @@ _DIGEST_MODULUS = 2**128
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """How much was checked; None for what is not there or needs a missing library."""
+    """How much was checked; None for parts that are missing or need a library."""
 
     bytes: int
     passages: int
@@ -41,7 +41,7 @@ class Checked:
 
 
 def check_parts(index: Index) -> None:
-    """Raise an error if a part cannot be opened, or a segment's first passage cannot be read."""
+    """Raise an error if a part cannot be opened, or a first passage cannot be read."""
     index.texts.check()
     index.ledger().close()
     if index.manifest.settings.links:
@@ -53,14 +53,14 @@ def check_parts(index: Index) -> None:
 
 
 def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
-    """Read all of an index; an error if anything is not as it was written, as far as that can be known.
+    """Read all of an index; raise an error for any damage that can be detected.
 
     Files are compared with their checksums, the ledger with itself, and every passage with the ledger; each must have
     its links and its vector.
     """
     tell = on_progress or (lambda progress: None)
     try:
-        _check_files(index, tell)  # first: what is damaged is not read
+        _check_files(index, tell)  # first, to read no damaged file
         check_parts(index)
         with closing(index.ledger()) as ledger:
             ledger.check()
@@ -91,7 +91,7 @@ def _check_files(index: Index, tell: Callable[[Progress], None]) -> None:
 
 
 def _compare(index: Index, ledger: Ledger, tell: Callable[[Progress], None]) -> Checked:
-    """Compare every passage with what the ledger, the links and the vectors know of it."""
+    """Compare every passage with the ledger, the links and the vectors."""
     manifest, vectors = index.manifest, None
     links = index.open_links() if manifest.settings.links else None
     if manifest.settings.encoder:
@@ -100,7 +100,7 @@ def _compare(index: Index, ledger: Ledger, tell: Callable[[Progress], None]) -> 
     if tuple(ledger.sources()) != manifest.sources:
         raise _damaged(index, "its ledger has other sources")
     done = contents = unlinked = unencoded = 0
-    # Not to the index's last number, which may be damaged.
+    # The last number of the text index may be damaged.
     for rows in batched(index.texts.scan(0, ledger.next_number), _AT_ONCE):
         keys = [key for _, key, _ in rows]
         contents += _sum_contents(index, ledger, rows)
@@ -120,7 +120,7 @@ def _compare(index: Index, ledger: Ledger, tell: Callable[[Progress], None]) -> 
 
 
 def _sum_contents(index: Index, ledger: Ledger, rows: list[tuple[int, int, Passage]]) -> int:
-    """Sum up the passages' contents; an error if one is not what the ledger says."""
+    """Sum the contents of passages; raise an error if one contradicts the ledger."""
     entries = ledger.look_up([key for _, key, _ in rows])
     for number, key, passage in rows:
         entry = entries.get(key)
@@ -139,14 +139,14 @@ _DISK_PER_BYTE = 1.05
 _LINKS_PER_BYTE = 0.55
 _GZIP_RATIO = 2.8
 _MAX_MEMORY_BYTES, _MIN_MEMORY_BYTES = 600 * 2**20, 200 * 2**20
-_PASSAGE_BYTES = 600  # of a passage in its source, if it is as long as those of the usual collections
+_PASSAGE_BYTES = 600  # average of a passage in its source
 _DEFAULT_DIMENSIONS = 768
-_VECTOR_MEMORY_FACTOR = 2  # vectors are held in memory, with room to grow, until they are written
+_VECTOR_MEMORY_FACTOR = 2  # vectors stay in memory, with room to grow, until they are written
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Bytes that the sources have and that an index will take, and the free disk space."""
+    """Bytes of the sources, the index, memory and free disk space."""
 
     source_bytes: int
     disk_bytes: int
@@ -161,7 +161,7 @@ def estimate(sources: Sequence[Path], out: Path, settings: Settings) -> Estimate
 
 
 def estimate_change(out: Path, sources: Sequence[Path] | None = None, *, reread: bool = False) -> Estimate:
-    """Estimate what adding new and changed files takes, the ledger's copy included."""
+    """Estimate a change by new and changed files, including the ledger's copy."""
     may_be_empty = sources is None
     paths = sources_of(out) if sources is None else sources
     index = Index(out)
@@ -176,7 +176,7 @@ def estimate_change(out: Path, sources: Sequence[Path] | None = None, *, reread:
 
 
 def is_current(out: Path) -> bool:
-    """Tell whether an index holds the files that its sources have now, each as it is."""
+    """Tell whether an index holds its sources' files as they are now."""
     with closing(Index(out).ledger()) as ledger:
         for name, source in _named(sources_of(out)).items():
             known = {file_name for _, _, file_name in ledger.files(name)}
@@ -190,14 +190,14 @@ def is_current(out: Path) -> bool:
 
 
 def _is_known(ledger: Ledger, source: str, file: SourceFile) -> bool:
-    """Tell whether a file is as it was when it was read, or could not be."""
+    """Tell whether a file is unchanged since it was read, or found unreadable."""
     intact = ledger.file(source, file.name)
     read = intact is not None and intact.fits(file.size, file.modified_ns)
     return read or ledger.was_broken_off(source, file.name, file.modified_ns)
 
 
 def estimate_encoding(out: Path, encoder: str) -> Estimate:
-    """Estimate what encoding an index takes beside it."""
+    """Estimate the disk and memory that encoding an index takes."""
     index = Index(out)
     with closing(index.ledger()) as ledger:
         disk = ledger.bytes + (vectors := _vector_bytes(encoder, index.manifest.passages))
@@ -210,7 +210,7 @@ def _named(sources: Iterable[Path]) -> dict[str, Path]:
 
 
 def _files(source: Path, out: Path, *, may_be_empty: bool = False) -> Iterator[SourceFile]:
-    """Find the files of a source; the limit of broken places is left to the run."""
+    """Find the files of a source; only the run limits broken places."""
     return find_files(source, problems=Problems(sys.maxsize), may_be_empty=may_be_empty, never=out)
 
 
@@ -231,7 +231,7 @@ def _vector_bytes(encoder: str, passages: int) -> int:
 
 
 def try_encoder(spec: str) -> int:
-    """Return the length of an encoder's vectors, or 0 for an endpoint, which tells only with its first answer."""
+    """Return the length of an encoder's vectors; 0 for an endpoint not yet called."""
     encoder = open_encoder(spec)
     run_coroutine(encoder.aclose())
     return encoder.dimensions

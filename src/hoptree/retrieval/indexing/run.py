@@ -1,4 +1,4 @@
-"""An indexing run: compares what it reads with what the index holds, and writes only the difference."""
+"""An indexing run: compare sources with the index, and write the difference."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _AT_ONCE = 1_000
 _SAVE_EVERY, _SAVE_INTERVAL_S = 1_000_000, 60.0
 """Passages, or seconds, between checkpoints: what a killed run loses at most."""
 _COUNTS_FACT = "so far"
-_PASSED_FACT, _MAX_PASSED = "passed over", 10_000  # files that were left out, as the report said already
+_PASSED_FACT, _MAX_PASSED = "passed over", 10_000  # left-out files that were reported before
 
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """The passages of a file by what the index holds: new, moved from another file, in another file too, replaced."""
+    """A file's passages: new, from another file, in another file too, replaced."""
 
     fresh: dict[int, Row] = field(default_factory=dict)
     moved: list[int] = field(default_factory=list)
@@ -53,7 +53,7 @@ class _Difference:
 
 
 class Run:
-    """One indexing run over a change: reads, compares with the ledger, adds, removes, links, encodes, reports."""
+    """An indexing run over a change."""
 
     def __init__(
         self, change: Change, reading: Reading, on_progress: Listener | None, *, skip_broken: int | None = None
@@ -84,7 +84,7 @@ class Run:
         self._settled = self._repeated, self._dropped
 
     def _store_counts(self) -> None:
-        """Store the counts; repetitions and questions of an interrupted file are met again."""
+        """Store the counts; repetitions of an interrupted file are counted again."""
         counts = (self._added, self._unchanged, self._replaced, self._removed, *self._settled)
         self._ledger.set_fact(_COUNTS_FACT, " ".join(map(str, counts)))
 
@@ -95,7 +95,7 @@ class Run:
     # Reading
 
     def take_in(self, sources: Sequence[Path], *, may_be_empty: bool = False, reread: bool = False) -> None:
-        """Bring the index up to date with these sources; `reread` reads files that seem unchanged, too."""
+        """Take in new and changed files; `reread` reads unchanged ones, too."""
         changed: list[tuple[int, SourceFile, list[int]]] = []
         before: set[int] = set()
         for name, source in {source_name(source): source for source in sources}.items():
@@ -107,7 +107,7 @@ class Run:
                 ids, state = self._ledger.ids_of(name, file.name), self._ledger.file(name, file.name)
                 number = state.id if state else -1
                 same = not reread and state is not None and state.fits(file.size, file.modified_ns)
-                # An interrupted run may have given it a later id, to which passages of this one moved.
+                # An interrupted run may have given it a later id, and moved passages to that.
                 if not same or number != max(ids):
                     known_broken = self._ledger.was_broken_off(name, file.name, file.modified_ns)
                     number = self._ledger.enter_file(name, file.name, file.size, file.modified_ns)
@@ -120,14 +120,14 @@ class Run:
             before.update(self._gone(name))
         if changed:
             self._prepare()
-        # With all of `before` from the start: a passage may have moved from a file that is read later.
+        # `before` is complete from the start: a passage may have moved from a file that is read later.
         incomplete = [entry for entry in changed if not self._take_file(*entry[:2], before)]
-        for number, _, earlier in incomplete:  # last: until then what they held may have moved elsewhere
+        for number, _, earlier in incomplete:  # last: until then their passages may have moved elsewhere
             self._ledger.break_off(number, earlier)
         self._drop_files(before)
 
     def _prepare(self) -> None:
-        """Load what reading needs; a change that reads nothing does not need it."""
+        """Load what only reading needs."""
         reading = self._reading
         if reading.without:
             self._filter = QuestionFilter(question for path in reading.without for question in read_questions(path))
@@ -135,7 +135,7 @@ class Run:
             self._tokenizer = load_tokenizer(reading.tokenizer)
 
     def _gone(self, source: str) -> list[int]:
-        """Return the files that are no longer there; those in folders that cannot be read are not gone."""
+        """Return the missing files, but for those in unreadable folders."""
         gone, unreadable = self._ledger.gone(source), self._problems.unlisted
         self._problems.unlisted = []
         below = tuple(f"{name}/" for name in unreadable)
@@ -143,7 +143,7 @@ class Run:
         return [file for file in gone if not (names and (names[file] in unreadable or names[file].startswith(below)))]
 
     def _prefix(self, source: str) -> str:
-        """Return what the names of a source's documents begin with, fixed when it is first indexed."""
+        """Return the prefix of a source's documents, fixed when it is first indexed."""
         known = self._ledger.sources()
         if source not in known:
             self._warnings += (
@@ -156,7 +156,7 @@ class Run:
         return self._ledger.prefix_of(source)
 
     def _take_file(self, number: int, file: SourceFile, before: set[int]) -> bool:
-        """Take in a file; returns whether its end was reached."""
+        """Take in a file; return whether its end was reached."""
         cut_short, before_it = self._problems.cut_short, len(self._problems.sentences)
         passages = read_file(
             file,
@@ -176,7 +176,7 @@ class Run:
         return complete
 
     def take(self, passages: Iterable[Passage], file: int, before: Collection[int]) -> None:
-        """Take in the passages of a file; those of the files `before` may move here or be replaced."""
+        """Take in the passages of a file; those of `before` may move or be replaced."""
         for batch in batched(self._filter(passages) if self._filter else passages, _AT_ONCE):
             rows = [(passage, key_of(passage.id), content_of(passage)) for passage in batch]
             difference = self._compare(rows, file, before)
@@ -216,11 +216,11 @@ class Run:
         return difference
 
     def _check_repeated(self, passage: Passage, content: bytes, other: Entry, file: int) -> None:
-        """Raise an error if a repeated id has another passage, as one of the two would be lost."""
+        """Raise an error if a repeated id has a different passage: one would be lost."""
         if other.content != content:
             raise id_conflict(passage, self._ledger.place_of(file), self._ledger.place_of(other.file))
         if not self._change.resumed or other.file != file or other.number < 0:
-            self._repeated += 1  # else the interrupted run counted it
+            self._repeated += 1  # otherwise the interrupted run has counted it
 
     def _check_replaced(self, passages: Sequence[Passage], file: int, before: Collection[int]) -> None:
         """Raise an error if an unchanged file holds the old version of a replaced passage."""
@@ -257,7 +257,7 @@ class Run:
         return pieces
 
     def _take_out_file(self, name: str) -> None:
-        """Remove the passages of a file, such as one whose pages are documents of their own."""
+        """Remove a file's passages, such as those of pages that are documents."""
         files = self._ledger.files_named(name) or self._files_at(name)
         if not files:
             cause = f"Neither a passage nor a document, file or source of the index is called '{name}'."
@@ -267,13 +267,13 @@ class Run:
             self._empty(file)
 
     def _check_clear(self, name: str, named: Collection[int]) -> None:
-        """Raise an error if a name in the index and the same path from here mean different files."""
+        """Raise an error if a name and the same path from here mean different files."""
         at_path = set(self._files_at(name))
         if other := at_path and set(named) - at_path:
             raise ambiguous_name(name, self._ledger.place_of(min(at_path)), self._ledger.place_of(min(other)))
 
     def _files_at(self, path: str) -> list[int]:
-        """Return the files that a path leads to from here."""
+        """Return the files at a path, relative to the current folder."""
         try:
             real = Path(os.path.realpath(path))
         except (OSError, ValueError):
@@ -282,7 +282,7 @@ class Run:
         return [file for source in below for file in self._ledger.ids_of(source, real.relative_to(source).as_posix())]
 
     def drop_sources(self, names: Sequence[str]) -> None:
-        """Remove whole sources; passages that are in others as well stay."""
+        """Remove whole sources; passages that other sources hold stay."""
         self._drop_files([file for name in names for file, _, _ in self._ledger.files(name)])
         for name in names:
             self._ledger.forget_source(name)
@@ -310,12 +310,12 @@ class Run:
     # Compaction
 
     def copy(self, index: Index) -> None:
-        """Take in all passages of another index, with the files they came from and their vectors."""
+        """Copy all passages of another index, with their files and vectors."""
         ledger = index.ledger()
         self._ledger.copy_files(ledger)
         carry_vectors(index.vectors, self._change.part / index.vectors.name)
         self._total = len(index.texts)
-        self._unchanged = 0  # all are counted again, also those that an interrupted run copied
+        self._unchanged = 0  # all are counted again, also those copied by an interrupted run
         for rows in batched(index.texts.scan(), _AT_ONCE):
             entries = ledger.look_up([key for _, key, _ in rows])
             copied = self._ledger.look_up(list(entries))
@@ -342,7 +342,7 @@ class Run:
         self._on_progress(Progress(stage, done, self._total, self._added + self._unchanged + self._replaced))
 
     def finish(self, *, any_encoder: bool = False) -> Outcome:
-        """Link and encode what is new, and put the change in place; `any_encoder` allows a new encoder."""
+        """Link and encode new passages, and commit; `any_encoder` allows another encoder."""
         change = self._change
         if not self._ledger.passages:
             why = f" ({self.refused})" if self.refused else ""
@@ -369,7 +369,7 @@ class Run:
 
     @property
     def refused(self) -> str:
-        """Summarise what was not taken in: counts and the first place; "" if there was nothing."""
+        """A summary of what was left out: counts and the first place; "" for nothing."""
         count = self._held_questions
         held = f"{count:,} passage{'s' * (count != 1)} left out because of an evaluation question"
         first = next(iter((*self._problems.sentences, *self._problems.notes)), "").rstrip(".")

@@ -1,4 +1,4 @@
-"""Names of sources and their documents, reading settings, and the reports of an indexing run."""
+"""Names of sources, reading settings, and the reports of an indexing run."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ from hoptree.retrieval.index.ledger import Ledger
 
 def source_name(source: Path) -> str:
     """Return the name of a source in an index: its real path."""
-    name = os.path.realpath(source)  # Path would refuse a circular link here; reading it reports it
+    name = os.path.realpath(source)  # Path would refuse a circular link, which reading reports
     try:
         name.encode()
     except UnicodeEncodeError as error:
         shown = os.fsencode(source).decode("utf-8", "backslashreplace")
-        raise CorpusError(f"The path {shown} is not written in UTF-8.", "Rename what is called so on it.") from error
+        raise CorpusError(
+            f"The path {shown} is not written in UTF-8.", "Rename the parts of it that are not."
+        ) from error
     return name
 
 
 def sources_of(out: Path) -> list[Path]:
-    """Return the sources of an index; an error if it has none, or one of them is gone."""
+    """Return the sources of an index; raise an error if there is none or one is gone."""
     paths = [Path(source) for source in read_manifest(out).sources]
     if not paths:
         raise CorpusError(f"The index {out} was not made from files.", "Add to it, or build it again.")
@@ -48,11 +50,11 @@ def sources_of(out: Path) -> list[Path]:
 
 
 def prefix_for(source: str, ledger: Ledger) -> str:
-    """Return what the names of a new source's documents begin with.
+    """Return the prefix of the names of a new source's documents.
 
-    The first source needs no prefix. A further folder has its own name, since two folders may well hold a readme.txt
-    each; a file has its folder's if another has its name. As many folders above are named as it takes to be unique.
-    What is inside of another source is called as it is there. A folder around another source is a further folder.
+    The first source needs no prefix. A further folder has its own name, since two folders may each hold a readme.txt; a
+    file has that of its folder if another file has its name. Parent folders are added until the prefix is unique. What
+    is inside another source keeps its name there. A folder around another source counts as a further folder.
     """
     known = ledger.sources()
     path = PurePath(source)
@@ -70,7 +72,7 @@ def prefix_for(source: str, ledger: Ledger) -> str:
 
 
 def _prefixes(folder: PurePath) -> Iterator[str]:
-    """Yield the last folder of a path, the last two, …, then the last one with numbers."""
+    """Yield the last folder of a path, the last two, and so on, then numbered names."""
     parts = folder.parts[1:] or ("root",)
     for length in range(1, len(parts) + 1):
         yield "/".join(parts[-length:])
@@ -79,15 +81,15 @@ def _prefixes(folder: PurePath) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How sources are read; stored in the index, so that `update` reads them the same way."""
+    """How sources are read; stored in the index, so that updates read them alike."""
 
     chunking: Chunking = field(default_factory=Chunking)
     tokenizer: Path | None = None
     skip_broken: int = 100
     without: tuple[Path, ...] = ()
-    """Files of evaluation questions; passages that hold one are left out (RA-ISF, section 4.3)."""
+    """Files of evaluation questions; passages with one are left out (RA-ISF, section 4.3)."""
     readers: str = ""
-    """The version of the readers that all was read with, where that is followed."""
+    """The version of the readers that read all files; "" where it is not tracked."""
 
     def check(self) -> None:
         """Raise an error if a file that reading needs is missing or of the wrong kind."""
@@ -120,7 +122,7 @@ Place = tuple[str, str]  # source and name of a file
 
 
 def id_conflict(passage: Passage, here: Place, there: Place) -> CorpusError:
-    """Return the error for a passage of the file `here` whose id another passage has in the file `there`."""
+    """Return the error for two different passages with the same id."""
     cause = f"Two passages have the id '{passage.id}' and are not the same"
     remedy = "Give every passage an id of its own."
     if here == there:
@@ -133,7 +135,7 @@ def id_conflict(passage: Passage, here: Place, there: Place) -> CorpusError:
 
 
 def ambiguous_name(name: str, here: Place, there: Place) -> CorpusError:
-    """Return the error for a name that is the path of the file `here`, and in the index that of another file."""
+    """Return the error for a name in the index that is the path of another file."""
     cause = f"'{name}' is the path of {_path(here)} from here, and in the index the name of what is in {_path(there)}."
     return CorpusError(cause, "Give the whole path of the one that is meant.")
 
@@ -148,7 +150,7 @@ def _path(place: Place) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of an indexing run: `done` of `total` bytes when it reads or checks files, else of passages."""
+    """Progress in bytes while reading or checking files, otherwise in passages."""
 
     stage: str
     done: int
@@ -174,7 +176,7 @@ class Outcome:
     passed_over: str
     examples: tuple[str, ...]
     report: tuple[str, ...]
-    """The examples for people: one line for all files of an unknown kind, nothing twice."""
+    """The examples without repetitions: one line for all files of an unknown kind."""
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -184,7 +186,7 @@ T = TypeVar("T")
 
 
 def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, also where an event loop is running already, as in a notebook."""
+    """Run a coroutine to its end, even inside a running event loop, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

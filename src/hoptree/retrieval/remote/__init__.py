@@ -28,8 +28,8 @@ def open_remote(url: str, *, cached: bool = True) -> Retriever:
 
     `elasticsearch://[USER:PASSWORD@]HOST[:PORT]/INDEX` is Elasticsearch or OpenSearch, with `?api=quickwit` Quickwit;
     `milvus://[USER:PASSWORD@]HOST[:PORT]/COLLECTION` is Milvus, `milvus:///FOLDER/FILE.db/COLLECTION` Milvus Lite.
-    Settings behind the `?` name the fields (`id`, `title`, `text`, `metadata`) if they are not those that `load`
-    writes; `tls=1` encrypts.
+    Settings after the `?` name the fields (`id`, `title`, `text`, `metadata`) if they are not those that `load` writes;
+    `tls=1` encrypts.
     """
     if WIKI.match(url):
         from hoptree.retrieval.remote.wikipedia import open_wiki
@@ -72,7 +72,7 @@ def _engine(url: str) -> Elasticsearch | Milvus:
 T = TypeVar("T")
 
 MAX_BATCH = 1_000
-_MAX_BATCH_BYTES = 4 * 2**20  # less than half of what the strictest of the engines takes in one request
+_MAX_BATCH_BYTES = 4 * 2**20  # less than half of the strictest engine's limit for a request
 _TIE_ROOM = 10
 
 
@@ -90,7 +90,7 @@ class Address:
     settings: tuple[tuple[str, str], ...]
 
     def read(self, defaults: Mapping[str, str]) -> dict[str, str]:
-        """Return the settings behind the `?`, with defaults for those that are not given."""
+        """Return the settings after the `?`, with defaults for the others."""
         if unknown := [name for name, _ in self.settings if name not in defaults]:
             cause = f"'{unknown[0]}' is no setting of {self.scheme}."
             raise ConfigError(cause, f"There are {', '.join(sorted(defaults))}.")
@@ -125,7 +125,7 @@ def without_surrogates(text: str) -> str:
 
 
 def shortened(query: str, max_words: int) -> str:
-    """Return a query that can be sent: of too many words, the first distinct ones."""
+    """Return a query within the word limit: if too long, its first distinct words."""
     query = without_surrogates(query)
     words = query.split()
     return query if len(words) <= max_words else " ".join(list(dict.fromkeys(words))[:max_words])
@@ -143,7 +143,7 @@ def metadata_pairs(metadata: Any, text: Callable[[Any], str] = str) -> tuple[tup
 
 
 def batches(rows: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
-    """Yield the rows in batches that are small enough for a request."""
+    """Yield the rows in batches that fit into a request."""
     batch: list[T] = []
     total = 0
     for row in rows:

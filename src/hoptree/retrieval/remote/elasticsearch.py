@@ -15,15 +15,15 @@ from hoptree.core.http_client import HttpClient, key_header
 from hoptree.core.values import Passage
 from hoptree.retrieval.remote import Address, batches, best_with_ties, metadata_pairs, shortened, without_surrogates
 
-MAX_HITS = 10_000  # what an index gives at once unless its settings say otherwise (index.max_result_window)
-_MAX_QUERY_WORDS = 500  # distinct words of a query: with two fields each, just under the 1,024 clauses of older engines
+MAX_HITS = 10_000  # of one search, by default (index.max_result_window)
+_MAX_QUERY_WORDS = 500  # distinct: in two fields each, just under the 1,024 clauses that older engines allow
 _MAX_BODY_BYTES = 64 * 2**20
 _DEFAULTS = {"id": "", "title": "title", "text": "text", "metadata": "metadata", "tls": "0", "api": "elasticsearch"}
 _MAX_ATTEMPTS = 6
 _RETRY_PAUSE_S = 0.5
 _MAX_REASONS = 3
 
-Row = tuple[str, bytes]  # a passage's id, and the two lines that stand for it in a bulk request
+Row = tuple[str, bytes]  # a passage's id, and its two lines in a bulk request
 
 
 class Elasticsearch:
@@ -67,7 +67,7 @@ class Elasticsearch:
         self.identity = f"{self.identity}#{digest}"
 
     async def _state(self) -> Any:
-        """Return what changes with the index, or its count if no more is visible."""
+        """Return state that changes with the index, or just its count if that is hidden."""
         columns = "uuid,docs.count,docs.deleted,pri.store.size"
         path = f"{self._prefix}/_cat/indices/{quote(self.index, safe='')}?format=json&h={columns}"
         status, headers, body = await self.http.send("GET", path if self.quickwit else f"{path}&bytes=b")
@@ -131,7 +131,7 @@ class Elasticsearch:
             status, headers, body = await self.http.send("POST", path, self._request(query, size, where))
             if status == 200:
                 return self._parse_hits(body)
-            # Older engines say 500 to this, newer ones 400.
+            # Older engines answer 500 to this, newer ones 400.
             if len(query) < 2 or not any(word in body for word in (b"many_clauses", b"maxClauseCount", b"many_nested")):
                 raise self.failure(status, headers, body)
             query = query[: len(query) // 2]
@@ -139,7 +139,7 @@ class Elasticsearch:
     def _request(self, query: str, size: int, where: Mapping[str, str]) -> dict[str, Any]:
         fields = [self.text_field]
         if self.title_field:
-            # Quickwit knows no boost, but adds up a field that is named twice.
+            # Quickwit has no boost, but adds up a field that is named twice.
             fields += [self.title_field] * 2 if self.quickwit else [f"{self.title_field}^2"]
         match = {"multi_match": {"query": query, "fields": fields, "type": "most_fields"}}
         prefix = f"{self.metadata_field}." if self.metadata_field else ""
@@ -159,9 +159,9 @@ class Elasticsearch:
                 raise EndpointError(cause, "Try again later.", retryable=True)
             hits: list[dict[str, Any]] = data["hits"]["hits"]
             for hit in hits:
-                hit["_score"] = float(hit["sort"][0])  # Quickwit gives the score there alone
+                hit["_score"] = float(hit["sort"][0])  # the only place of the score in Quickwit
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            cause = f"{self.http.shown} answered with something else than search results."
+            cause = f"{self.http.shown} answered with something other than search results."
             raise UnusableReply(cause, "Check the URL of the corpus.") from error
         return hits
 
@@ -201,7 +201,7 @@ def _base_url(address: Address, *, tls: bool, port: int) -> str:
 
 
 def _at(source: Mapping[str, Any], path: str) -> Any:
-    """Return the value of a field, whose name may lead through objects by dots."""
+    """Return the value of a field, whose name may be a path of objects with dots."""
     if path in source:
         return source[path]
     first, _, rest = path.partition(".")
@@ -210,7 +210,7 @@ def _at(source: Mapping[str, Any], path: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Return a field as text; several values, which any field may have, are lines."""
+    """Return a field as text, with several values as lines."""
     if isinstance(value, list):
         return "\n".join(map(_text, value))
     return "" if value is None else str(value)
@@ -221,7 +221,7 @@ def _number(value: Any) -> int:
 
 
 class _BulkLoad:
-    """Sends passages to an index; counts and names those refused."""
+    """Sends passages to an index; counts and names the refused ones."""
 
     def __init__(self, engine: Elasticsearch, on_passage: Callable[[int], None] | None) -> None:
         self._engine, self._on_passage = engine, on_passage
@@ -251,7 +251,7 @@ class _BulkLoad:
         return self._loaded
 
     async def _make_index(self) -> None:
-        """Make the index, unless it is there."""
+        """Make the index, unless it exists."""
         engine = self._engine
         words, keyword = {"type": "text", "analyzer": "english"}, {"type": "keyword", "ignore_above": 8191}
         offset = {"type": "long", "index": False}
@@ -266,13 +266,13 @@ class _BulkLoad:
         status, headers, body = await engine.http.send("HEAD", engine.path)
         if status == 404:
             status, headers, body = await engine.http.send("PUT", engine.path, {"mappings": mappings})
-            if b"resource_already_exists" in body:  # somebody else was quicker
+            if b"resource_already_exists" in body:  # another process has made it
                 return
         if status != 200:
             raise engine.failure(status, headers, body)
 
     async def _make_quickwit_index(self) -> None:
-        """Make the index, unless it is there; its tokenizer keeps stop words."""
+        """Make the index, unless it exists; its tokenizer keeps stop words."""
         engine = self._engine
         words = {"type": "text", "tokenizer": "en_stem", "record": "freq", "fieldnorms": True}
         exact = {"type": "text", "tokenizer": "raw"}
@@ -320,7 +320,7 @@ class _BulkLoad:
         return identifier, without_surrogates(lines).encode()
 
     async def _send(self, rows: list[Row], *, last: bool = False) -> None:
-        """Send a batch, and again what the engine had no room for."""
+        """Send a batch, and send rows again that the engine had no room for."""
         refresh = "?refresh=true" if last and self._engine.quickwit else ""
         for attempt in range(1, _MAX_ATTEMPTS + 1):
             try:
@@ -340,7 +340,7 @@ class _BulkLoad:
             await asyncio.sleep(_RETRY_PAUSE_S * 2 ** (attempt - 1))
 
     async def _bulk(self, rows: list[Row], refresh: str) -> list[dict[str, Any]]:
-        """Return what the engine says of each row."""
+        """Return the engine's result for each row."""
         status, headers, body = await self._engine.http.send(
             "POST",
             f"{self._engine.path}/_bulk{refresh}",
@@ -352,7 +352,7 @@ class _BulkLoad:
         return [next(iter(item.values())) for item in self._engine.http.parse(body).get("items") or []]
 
     def _count(self, rows: list[Row], items: list[dict[str, Any]], *, final: bool) -> list[Row]:
-        """Count what was taken and what was refused; returns the rows to send again."""
+        """Count accepted and refused rows; return the rows to send again."""
         if not items:
             self._loaded += len(rows)
             return []

@@ -19,7 +19,7 @@ from hoptree.retrieval.remote import Address, batches, best_with_ties, metadata_
 
 T = TypeVar("T")
 
-MAX_HITS = 16_384  # what Milvus gives at once
+MAX_HITS = 16_384  # of one search
 MAX_FIELD_BYTES = 65_535
 _MAX_QUERY_WORDS = 2_000
 _TIMEOUT_S = 60.0
@@ -39,8 +39,8 @@ _UNAVAILABLE, _REQUEST_LIMIT, _RATE_LIMIT, _NO_COLLECTION = 2, 4, 8, 100
 class Milvus:
     """A collection with a BM25 function; ties are ordered by id.
 
-    Milvus Lite gives BM25 as negative distances and does not stem; a server gives positive ones. The identity holds the
-    collection's number and count of passages: a passage that replaced another goes unnoticed.
+    Milvus Lite returns BM25 as negative distances and does not stem; a server returns positive ones. The identity holds
+    the collection's number and count of passages: a replaced passage goes unnoticed.
     """
 
     kind = "milvus"
@@ -162,7 +162,7 @@ class Milvus:
         client.upsert(self.collection, rows, timeout=_TIMEOUT_S)
 
     def _make(self, client: Any) -> None:
-        """Make the collection, unless it is there; the title counts twice."""
+        """Make the collection, unless it exists; the title counts twice."""
         if client.has_collection(self.collection, timeout=_TIMEOUT_S):
             return
         from pymilvus import DataType, Function, FunctionType  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -208,7 +208,7 @@ class Milvus:
         }
 
     async def _do(self, work: Callable[[Any], T]) -> T:
-        """Work with the blocking client in a thread, and translate its errors."""
+        """Use the blocking client in a thread, and translate its errors."""
         return await asyncio.to_thread(self._do_now, work)
 
     def _do_now(self, work: Callable[[Any], T]) -> T:
@@ -219,7 +219,7 @@ class Milvus:
             return work(self._open())
         except MilvusException as error:
             raise self._failure(error.code, " ".join(str(error.message).split())) from error
-        except grpc.RpcError as error:  # a search that takes too long, which pymilvus passes on
+        except grpc.RpcError as error:  # of a slow search: pymilvus does not translate it
             raise self._failure(_UNAVAILABLE, f"{error.code().name}: {error.details()}") from error
 
     def _open(self) -> Any:
@@ -228,7 +228,7 @@ class Milvus:
 
             if self._file is not None and importlib.util.find_spec("milvus_lite") is None:
                 raise MissingExtra("A Milvus file", "milvus")
-            # It logs every error that it raises, with a traceback.
+            # It logs every error it raises, with a traceback.
             logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
             self._client = MilvusClient(
                 self._uri, token=self._token, db_name=self._names["db"], timeout=_CONNECT_TIMEOUT_S

@@ -1,4 +1,4 @@
-"""A wiki as a retriever: its own search finds pages, and BM25 their best passages."""
+"""A wiki as a retriever: its search finds pages, BM25 their best passages."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def _sections(text: str) -> Iterator[Section]:
 
 _MAX_PAGES_READ = 5  # of a search: each is a request
 _MAX_HITS = 10  # of a search: some may be disambiguation pages
-_MIN_PAGES = 3  # if all words of a query find fewer, any of them may
+_MIN_PAGES = 3  # if pages with all words of a query are fewer, those with any word count too
 _PAGES_KEPT = 300
-_LIFETIME_S = 86_400.0  # of remembered results: Wikipedia's search and pages change from day to day
+_LIFETIME_S = 86_400.0  # of cached results: Wikipedia's search and pages change daily
 _WORD = re.compile(r"\w+(?:['’.&-]\w+)*")
 _OPERATORS = frozenset(("AND", "OR", "NOT"))
 _STEMMED = (
@@ -78,17 +78,17 @@ def open_wiki(corpus: str, *, cached: bool = True) -> Wikipedia:
     cache = None
     url = wiki_url(corpus)
     if cached:
-        with suppress(CacheError):  # the folder cannot be written: pages are in memory, too
+        with suppress(CacheError):  # for an unwritable folder: pages are also in memory
             cache = HttpCache(path_beside_cache("wikipedia.sqlite"))
     return Wikipedia(WikiApi(url, contact=os.environ.get("HOPTREE_CONTACT", ""), cache=cache))
 
 
 class Wikipedia:
-    """Finds the best passages of pages that a wiki's search or a filter gives."""
+    """Finds the best passages of the pages that a wiki's search, or a filter, names."""
 
     kind = "wikipedia"
     remote = True
-    lasts = _LIFETIME_S
+    cache_seconds = _LIFETIME_S
 
     def __init__(self, api: WikiApi) -> None:
         self._api = api
@@ -120,22 +120,22 @@ class Wikipedia:
         best = await asyncio.to_thread(self._best, query, pages)
         if named is None:
             best = [passage for passage in best if passage.score > 0]
-        others = {name: value for name, value in where.items() if name != TITLE}  # a redirect has another title
+        others = {name: value for name, value in where.items() if name != TITLE}  # a redirect changes the title
         return tuple(passage for passage in best if fits(passage, others))[:k]
 
     async def aclose(self) -> None:
         await self._api.aclose()
 
     async def _find_pages(self, query: str) -> list[Hit]:
-        """Return the pages with all words of a query; if few, also with some."""
+        """Return the pages with all words of a query; if these are few, also with some."""
         words = self._words(query)
         if not words:
             return []
         hits = list(await self._api.search(_joined(words, " "), _MAX_HITS))
-        telling = [word for word in words if self._analysis.tells(word)]
-        if len(hits) < _MIN_PAGES and len(telling) > 1:
+        significant = [word for word in words if self._analysis.is_significant(word)]
+        if len(hits) < _MIN_PAGES and len(significant) > 1:
             known = {hit.title for hit in hits}
-            more = await self._api.search(_joined(telling, " OR "), _MAX_HITS)
+            more = await self._api.search(_joined(significant, " OR "), _MAX_HITS)
             hits += [hit for hit in more if hit.title not in known]
         return hits
 
@@ -146,7 +146,7 @@ class Wikipedia:
         return list(dict.fromkeys(word.lower() if word in _OPERATORS else word for word in words))
 
     async def _page(self, title: str, revision: int = 0) -> _CutPage:
-        """Return the passages of a page, which is requested once."""
+        """Return the passages of a page, requesting it only once."""
         lock = self._locks.setdefault(title, asyncio.Lock())
         async with lock:
             cut = self._pages.get(title)
@@ -167,7 +167,7 @@ class Wikipedia:
 
     def _best(self, query: str, pages: Sequence[_CutPage]) -> list[Passage]:
         passages = [passage for page in pages for passage in page.passages]
-        scores = bm25([words for page in pages for words in page.words], self._analysis.sought(query))
+        scores = bm25([words for page in pages for words in page.words], self._analysis.query_words(query))
         scored = [
             replace(passage, score=score, stages=(("bm25", score),))
             for passage, score in zip(passages, scores, strict=True)
@@ -176,7 +176,7 @@ class Wikipedia:
 
 
 def _joined(words: Sequence[str], between: str) -> str:
-    """Join as many of the words as a query may have."""
+    """Join as many of the words as fit into a query."""
     text = ""
     for word in words:
         longer = f"{text}{between}{word}" if text else word

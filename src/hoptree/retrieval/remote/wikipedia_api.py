@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A page that a search found, as it is now."""
+    """A page that a search found, with its current revision."""
 
     title: str
     revision: int
@@ -50,7 +50,7 @@ class Page:
 
 
 def read_failure(data: Any, headers_wait: float | None, shown: str) -> EndpointError | None:
-    """Return the error that a reply with the status of success reports, if any."""
+    """Return the error in a reply with HTTP status 200, if any."""
     error = data.get("error") if isinstance(data, dict) else None
     if not isinstance(error, dict):
         return None
@@ -59,10 +59,10 @@ def read_failure(data: Any, headers_wait: float | None, shown: str) -> EndpointE
         cause = f"{shown} asks for fewer requests."
         return RateLimited(cause, "Try again later.", retryable=True, retry_after=headers_wait)
     if code in _BUSY or code.startswith("internal_api_error"):
-        cause = f"{shown} cannot answer now ({code}: {info})."
+        cause = f"{shown} is busy ({code}: {info})."
         return EndpointError(cause, "Try again later.", retryable=True, retry_after=headers_wait)
     if code == "readapidenied":
-        return EndpointError(f"{shown} is read by its members only.", "Use a wiki that is open.", exit_code=2)
+        return EndpointError(f"{shown} is readable only for its members.", "Use a public wiki.", exit_code=2)
     return EndpointError(f"{shown} refused the request ({code}: {info}).", "Look at what it says.", exit_code=2)
 
 
@@ -79,7 +79,7 @@ def read_site(data: Any, shown: str) -> str:
 
 def read_hits(data: Any, shown: str) -> tuple[Hit, ...]:
     """Return the articles that a search found, best first."""
-    if isinstance(data, dict) and "query" not in data:  # nothing was found
+    if isinstance(data, dict) and "query" not in data:  # no hits
         return ()
     articles = [page for page in _pages(data, shown) if _is_article(page)]
     articles.sort(key=lambda page: _number(page.get("index")))
@@ -87,7 +87,7 @@ def read_hits(data: Any, shown: str) -> tuple[Hit, ...]:
 
 
 def read_page(data: Any, asked: str, shown: str) -> Page:
-    """Return the page of a title; one without text where there is none to read."""
+    """Return the page of a title; without text if it cannot be read."""
     query = data.get("query") if isinstance(data, dict) else None
     if isinstance(query, dict) and "pages" not in query:  # a title of another wiki
         return Page(asked)
@@ -126,7 +126,7 @@ def _query_part(data: Any, name: str, shown: str) -> Any:
 
 
 def _no_mediawiki(shown: str) -> UnusableReply:
-    cause = f"{shown} answered with something else than the API of a MediaWiki does."
+    cause = f"{shown} does not answer like the API of a MediaWiki."
     return UnusableReply(cause, "Check the address of the wiki.")
 
 
@@ -139,7 +139,7 @@ def _number(value: Any) -> int:
 
 
 def can_be_title(name: str) -> bool:
-    """Return whether a wiki can have a page of this name."""
+    """Tell whether a wiki can have a page of this name."""
     bare = name.replace("_", " ").strip()
     return bool(bare) and not _NO_TITLE.search(bare) and len(bare.encode()) <= _MAX_TITLE_BYTES
 
@@ -206,7 +206,7 @@ class WikiApi:
         try:
             body, value = await self._polite.send(lambda: self._once(query, read))
         except ModelError as error:
-            error.retryable = False  # the throttle has retried it as often as it makes sense
+            error.retryable = False  # the throttle has retried it already
             raise
         if keep and self._cache:
             try:
@@ -233,13 +233,13 @@ class WikiApi:
         return body, read(data)
 
     def _close_cache(self) -> None:
-        """Close the cache, also if it cannot be used: pages are in memory, too."""
+        """Stop using the cache, after an error too: pages are also in memory."""
         if self._cache:
             self._cache.close()
             self._cache = None
 
     async def disconnect(self) -> None:
-        """Close the connections, which belong to the event loop they were made in."""
+        """Close the connections, which belong to one event loop."""
         await self._http.aclose()
 
     async def aclose(self) -> None:
@@ -255,7 +255,7 @@ def wiki_url(corpus: str) -> str:
     """Return the address of the API of the wiki that a corpus names."""
     name, _, rest = corpus.partition(":") if corpus.startswith(_WIKIPEDIA) else corpus.partition("+")
     if corpus == _WIKIPEDIA:
-        from hoptree.retrieval.index.folder import MANIFEST  # which loads a native library
+        from hoptree.retrieval.index.folder import MANIFEST  # imports a native library
 
         if (Path(corpus) / MANIFEST).exists():
             cause = "'wikipedia' is an index here, and the name of the live Wikipedia."
