@@ -18,7 +18,7 @@ from hoptree.evaluation.plan import NO_MODEL, Planned, plain_name
 from hoptree.evaluation.report.measures import COSTS, TITLES, Run, read_groups, scores_of
 from hoptree.evaluation.report.tables import Number, Table, TableRow, count
 from hoptree.evaluation.run_folder import RUN, half_width, read_run
-from hoptree.evaluation.statistics import Interval, PairedComparison, compare_pair, holm, interval
+from hoptree.evaluation.statistics import SIGNIFICANCE, Interval, PairedComparison, compare_pair, holm, interval
 
 if TYPE_CHECKING:
     from hoptree.evaluation.paper_tables import Paper, PaperPart
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 HOLDS, FAILS, INCONCLUSIVE = "holds", "does not hold", "cannot be told"
 DRAW = ", draw "
 """What a draw of a run has after its name."""
-_SIGNIFICANCE = 0.05
 _BOUNDARY = {
     "sure": "F1 where the model is sure",
     "agreement": "F1 of its sure against its direct answers",
@@ -229,7 +228,7 @@ def _verdict(claim: Claim, figure: Interval, p_value: float = 0.0) -> str:
         return HOLDS if low >= claim.least else FAILS if high < claim.least else INCONCLUSIVE
     if claim.most is not None:
         return HOLDS if high <= claim.most else FAILS if low > claim.most else INCONCLUSIVE
-    return INCONCLUSIVE if p_value >= _SIGNIFICANCE else HOLDS if figure.mean > 0 else FAILS
+    return INCONCLUSIVE if p_value >= SIGNIFICANCE else HOLDS if figure.mean > 0 else FAILS
 
 
 def _scores(claim: Claim, runs: Runs, model: str, name: str) -> dict[str, dict[str, float]]:

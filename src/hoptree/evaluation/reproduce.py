@@ -14,12 +14,10 @@ from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.experiment import BOUNDARY_METHOD, BoundaryExperiment, Experiment, experiment_of
 from hoptree.evaluation.run_folder import RUN, Row, read_rows, read_run
 from hoptree.evaluation.running import Progress, RunOptions, run_experiment
-from hoptree.evaluation.statistics import PairedComparison, compare_pair, holm
+from hoptree.evaluation.statistics import SIGNIFICANCE, PairedComparison, compare_pair, holm
 
 METRICS = ("em", "f1")
 TOLERANCE = 0.05  # the share of the answers of a model on this machine that may differ by rounding alone
-
-_SIGNIFICANCE = 0.05
 _HERE = ("local", "hf", "scripted")
 
 
@@ -54,7 +52,7 @@ class Reproduction:
         if self.reasons:
             return False
         least = len(METRICS) * 2.0 ** (1 - len(self.unlike))
-        return None if self.share > TOLERANCE and least >= _SIGNIFICANCE else True
+        return None if self.share > TOLERANCE and least >= SIGNIFICANCE else True
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -62,7 +60,7 @@ class Reproduction:
         reasons = [
             f"{name.upper()} differs by more than chance"
             for name, pair in self.compared.items()
-            if pair.adjusted_p < _SIGNIFICANCE
+            if pair.adjusted_p < SIGNIFICANCE
         ]
         if self.tolerance is not None and self.share > self.tolerance:
             reasons.append(f"{self.share:.1%} of the answers differ, and {self.tolerance:.1%} may")

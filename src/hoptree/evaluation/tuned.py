@@ -24,7 +24,7 @@ from hoptree.evaluation.datasets.reading import read_examples, sample
 from hoptree.evaluation.experiment import Experiment, failed_row
 from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.run_folder import half_width
-from hoptree.evaluation.statistics import PairedComparison, Scores
+from hoptree.evaluation.statistics import SIGNIFICANCE, PairedComparison, Scores
 from hoptree.retrieval.encoder import check_encoder
 from hoptree.text.names import open_tagger
 
@@ -217,9 +217,6 @@ def check_options(chosen: Method, given: Mapping[str, Any]) -> None:
     chosen.check(**values)
 
 
-_SIGNIFICANCE = 0.05
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A trial with the scores of its questions by id, and their mean `usage`."""
@@ -289,7 +286,7 @@ class Tuned:
     def better(self) -> bool:
         """Whether the best beats the defaults beyond chance, corrected for all trials."""
         pair = self.best.against
-        return pair is not None and pair.interval.low > 0 and pair.adjusted_p < _SIGNIFICANCE
+        return pair is not None and pair.interval.low > 0 and pair.adjusted_p < SIGNIFICANCE
 
     @property
     def remark(self) -> str:

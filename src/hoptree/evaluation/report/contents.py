@@ -13,7 +13,7 @@ from hoptree.evaluation.report.hypothesis_tables import errors_table, hypothesis
 from hoptree.evaluation.report.lookups import draws_table, lookup_tables, searches_by_data
 from hoptree.evaluation.report.measures import DataGroup, Run
 from hoptree.evaluation.report.tables import NO_FIGURE, NOTES, Cell, Number, Table, TableRow, count, make_table, percent
-from hoptree.evaluation.statistics import compare_runs, mean_of
+from hoptree.evaluation.statistics import SIGNIFICANCE, compare_runs, mean_of
 
 _AS_PUBLISHED = {"exact": "yes", "approx": "not exactly", "prompted": "prompted, where the paper trained a model"}
 _NO_MODULE, _NO_RECORD = "none", "stopped or failed"
@@ -106,7 +106,6 @@ def module_tables(group: DataGroup) -> list[Table | None]:
 PARTS = ("type", "hops")
 _SPLIT = ("em", "f1")
 _MAX_COMPARED = 12
-_SURE = 0.05
 _OVERALL = ("em", "f1", "judge")  # the scores that TAIKC's Table 2 averages
 
 
@@ -176,7 +175,7 @@ def _differences(group: DataGroup, metric: str) -> Table | None:
     for (a, b), pair in pairs.items():
         p = "p < 0.001" if pair.adjusted_p < 0.001 else f"p = {pair.adjusted_p:.3f}"
         for key, points in (((a, b), 100 * pair.difference), ((b, a), -100 * pair.difference)):
-            cells[key] = Number(points + 0.0, after=p, best=points > 0 and pair.adjusted_p < _SURE)
+            cells[key] = Number(points + 0.0, after=p, best=points > 0 and pair.adjusted_p < SIGNIFICANCE)
     keys = [str(at) for at in range(len(runs))]
     rows = [run.row(cells.get((other, own), NO_FIGURE) for other in keys) for own, run in zip(keys, runs, strict=True)]
     title = f"{group.name}: paired differences in {measures.TITLES[metric]}"
