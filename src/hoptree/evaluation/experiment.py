@@ -29,7 +29,7 @@ from hoptree.engine.schedule import together
 from hoptree.engine.trace import Listener, Retrieved
 from hoptree.evaluation import metrics
 from hoptree.evaluation.datasets.examples import DataSet, Example
-from hoptree.evaluation.datasets.reading import HALVES, draw_types, filter_answers, read_examples
+from hoptree.evaluation.datasets.reading import check_half, draw_types, filter_answers, read_examples
 from hoptree.evaluation.datasets.releases import paper_sample
 from hoptree.evaluation.run_folder import Row
 from hoptree.methods.steps.answer import confident_answer, direct_answer
@@ -83,8 +83,8 @@ class Experiment:
         passages = self.filter_answers
         if passages is not None and (type(passages) is not int or passages < 1):
             raise ConfigError(f"Answers cannot be looked for in {passages!r} passages.", "Write filter_answers: 1000.")
-        if self.half not in ("", *HALVES):
-            raise ConfigError(f"{self.half!r} is no half of a data set.", f"Write half: {' or half: '.join(HALVES)}.")
+        if self.half:
+            check_half(self.half)
         if not isinstance(self.roles, Mapping) or not all(isinstance(spec, str) for spec in self.roles.values()):
             raise ConfigError(f"{self.roles!r} are no roles with models.", "Write roles: {decompose: openai/NAME}.")
         if not isinstance(self.prompts, str | None):
@@ -223,8 +223,7 @@ class BoundaryExperiment(Experiment):
 
     def open_engine(self, **how: Any) -> Engine:
         engine = Experiment.open_engine(replace(self, method=_STEPS_OF, corpus=None, options={}), **how)
-        prompt = prompt_for(_STEPS_OF, "confident")
-        template = f"{prompt.name}@{prompt.digest}"
+        template = prompt_for(_STEPS_OF, "confident").template
         options = (Option("strict", bool, True), Option("prompt", Literal[template], template))
         # Under TAIKC's name, so that the two steps find its prompts.
         roles = ("know", "answer")

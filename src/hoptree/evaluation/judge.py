@@ -142,8 +142,7 @@ class Agreement:
 
 def template() -> str:
     """Return the name and digest of the judge's prompt."""
-    prompt = prompt_for("evaluation", "judge")
-    return f"{prompt.name}@{prompt.digest}"
+    return prompt_for("evaluation", "judge").template
 
 
 async def judge_all(

@@ -64,8 +64,7 @@ async def rate_decisions(
         ratings = await together(rate(decision) for decision in decisions)
     if failures and len(failures) == sum(rating.asked for rating in ratings):
         raise failures[0]
-    prompts = {module: prompt_for("evaluation", f"rate_{module}") for module in MODULES}
-    templates = {module: f"{prompt.name}@{prompt.digest}" for module, prompt in prompts.items()}
+    templates = {module: prompt_for("evaluation", f"rate_{module}").template for module in MODULES}
     return ModelRatings(model.name, templates, tuple(ratings))
 
 

@@ -249,11 +249,11 @@ class WorkerPool:
     async def _handle_messages(self, worker: _Process) -> None:
         assert worker.process.stdout is not None
         async for line in worker.process.stdout:
+            if line[-1:] != b"\n":  # it died while it wrote
+                return
             if not line.startswith(b"{"):
                 self._serve(worker, line)
                 continue
-            if line[-1:] != b"\n":  # it died while it wrote
-                return
             message = json.loads(line)
             trace = await _read_trace(worker.process.stdout, message)
             if trace is None:
@@ -262,9 +262,7 @@ class WorkerPool:
             _end(worker.under_way.pop(message["id"]), outcome)
 
     def _serve(self, worker: _Process, line: bytes) -> None:
-        """Do what a worker wants of the cache; only a claim may have to wait."""
-        if line[-1:] != b"\n":  # it died while it wrote
-            return
+        """Carry out a worker's message about the cache; only a claim may have to wait."""
         do, written, *rest = line[:-1].split(b" ", 3)
         number, shared = int(written), self._shared
         assert shared is not None

@@ -1,4 +1,4 @@
-"""The public releases (`releases.toml`), and who needs them."""
+"""The public releases (`releases.toml`), and the experiments that need them."""
 
 from __future__ import annotations
 
@@ -107,16 +107,16 @@ def paper_sample(paper: str, name: str) -> dict[str, int]:
     return {"": drawn} if isinstance(drawn, int) else dict(drawn)
 
 
-def needed_by(experiments: Path) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return the data files that experiment files need, by data set."""
+def needed_by(experiments: Path) -> dict[str, dict[str, set[str]]]:
+    """Return the data files that experiments need, by data set, each with the experiments."""
     import yaml
 
-    needs: dict[str, dict[str, tuple[str, ...]]] = {}
+    needs: dict[str, dict[str, set[str]]] = {}
     for path in sorted(experiments.rglob("*.yaml")):
         try:
             plan = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, yaml.YAMLError):
-            continue  # a file that cannot be read is an error where it is run
+            continue  # running the file reports that it cannot be read
         data = plan.get("data") if isinstance(plan, dict) else None
         for places in data.values() if isinstance(data, dict) else ():
             corpus = places.get("corpus") if isinstance(places, dict) else None
@@ -124,16 +124,13 @@ def needed_by(experiments: Path) -> dict[str, dict[str, tuple[str, ...]]]:
             for file in (questions, *(corpus if isinstance(corpus, list) else (corpus,))):
                 folder, slash, name = str(file).partition("/")
                 if slash and folder in public_sets():
-                    tables = needs.setdefault(folder, {}).get(name, ())
-                    needs[folder][name] = (
-                        *tables,
-                        *({path.relative_to(experiments).with_suffix("").as_posix()} - set(tables)),
-                    )
+                    experiment = path.relative_to(experiments).with_suffix("").as_posix()
+                    needs.setdefault(folder, {}).setdefault(name, set()).add(experiment)
     return needs
 
 
 def command_for(file: str, data: Path) -> str:
-    """Return the command that brings a file of a data set; "" if no release has it."""
+    """Return the command that fetches a file of a data set; "" if no release has it."""
     name, _, wanted = file.partition("/")
     public = public_sets().get(name)
     for split, release in public.releases.items() if public else ():

@@ -50,7 +50,7 @@ def _workload(events: Sequence[Event]) -> Workload | None:
             if not isinstance(event.branch, str):
                 return Workload(None, 0, 0)
             if event.id == 0:
-                module = (event.branch or "")[:_MAX_MODULE_CHARS]
+                module = event.branch[:_MAX_MODULE_CHARS]
     # The number of a node has a digit for each level.
     return Workload(module, len(nodes), max(len(str(node)) if node else 0 for node in nodes)) if nodes else None
 

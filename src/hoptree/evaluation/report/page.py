@@ -51,13 +51,12 @@ def _size(value: Any) -> int:
 
 
 def browser_data(
-    groups: Sequence[DataGroup], traces: Mapping[tuple[int, int], RunTraces], room: Room | None = None
+    groups: Sequence[DataGroup], traces: Mapping[tuple[int, int], RunTraces], room: Room
 ) -> dict[str, Any]:
     """Return what the page's script reads; `traces` are keyed by the places of a data set and of a run in it.
 
     If not all fits, questions that failed or were answered wrongly come first, and `notes` say what is left out.
     """
-    room = room or Room()
     questions = [question for place, group in enumerate(groups) for question in _questions(place, group)]
     listed: list[_Question] = []
     bytes_left = room.outcomes
@@ -233,7 +232,7 @@ def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
         links="".join(f'<li><a href="#{name}">{escape_html(title)}</a></li>' for name, title in links),
         sections="\n".join(_section(f"part{number}", *section) for number, section in enumerate(sections)),
         runs=_section("runs", "Runs", as_html(runs_table(groups))),
-        data=script_json(browser_data(groups, traces, room)),
+        data=script_json(browser_data(groups, traces, room or Room())),
         script=script,
     )
 
