@@ -21,7 +21,7 @@ from pathlib import Path
 
 from hoptree.core.values import Passage
 from hoptree.evaluation.retrieval import QuestionSet, RetrievalRun, evaluate, read_questions
-from hoptree.evaluation.statistics import paired_test
+from hoptree.evaluation.statistics import compare
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
 from hoptree.retrieval.ranker import Ranked, Ranker, installed_ranker, read_ranker
@@ -160,7 +160,7 @@ def _line(
 ) -> str:
     """Return a row of the table; p is that of the last retriever against the one before it."""
     judged = [run for run in runs if run is not None]
-    _, chance = paired_test(judged[-1].scores[_BY], judged[-2].scores[_BY])
+    chance = compare(judged[-1].scores[_BY], judged[-2].scores[_BY]).p_value
     recalls = " ".join(f"{run.as_dict()[_BY]:.4f}" if run else "     -" for run in runs)
     return (
         f"{data.name:16} {data.questions:17} {'with' if titles else 'none':6} {rows:9}  {recalls}  "

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.evaluation.paired_scores import flipped, named
 
 from hoptree.core.errors import InputError, MissingExtra
-from hoptree.evaluation.statistics import Change, PairedComparison, compare_pair, interval, paired_test
+from hoptree.evaluation.statistics import Change, PairedComparison, compare, compare_pair, interval
 
 pytestmark = pytest.mark.skipif(find_spec("numpy") is None, reason="needs the extra 'eval'")
 
@@ -224,9 +224,10 @@ def test_the_order_of_questions_does_not_matter(pairs: Pairs, shuffler: random.R
 
 
 def test_a_small_comparison_is_exact() -> None:
-    difference, p_value = paired_test([1.0, 1.0, 1.0, 0.5], [0.0, 0.5, 0.0, 0.5])
-    assert difference == pytest.approx(0.625)
-    assert p_value == pytest.approx(2 / 2**3)  # all three the same way round: two of eight tosses
+    result = compare([1.0, 1.0, 1.0, 0.5], [0.0, 0.5, 0.0, 0.5])
+    assert (result.better, result.worse, result.same) == (3, 0, 1)
+    assert result.difference == pytest.approx(0.625)
+    assert result.p_value == pytest.approx(2 / 2**3)  # all three the same way round: two of eight tosses
 
 
 def test_a_large_comparison_repeats_and_tells_luck_from_gain() -> None:
@@ -234,15 +235,16 @@ def test_a_large_comparison_repeats_and_tells_luck_from_gain() -> None:
     base = [draw.choice((0.0, 0.5, 1.0)) for _ in range(400)]
     luck = [draw.choice((0.0, 0.5, 1.0)) for _ in range(400)]
     gain = [min(1.0, score + draw.choice((0.0, 0.5))) for score in base]
-    assert paired_test(luck, base)[1] > 0.05
-    assert paired_test(gain, base)[1] < 0.001
-    assert paired_test(luck, base) == paired_test(luck, base)
-    assert paired_test(luck, base)[1] == paired_test(base, luck)[1]
+    assert compare(luck, base).p_value > 0.05
+    assert compare(gain, base).p_value < 0.001
+    assert compare(luck, base) == compare(luck, base)
+    assert compare(luck, base).p_value == compare(base, luck).p_value
 
 
 @pytest.mark.parametrize("scores", [[], [0.5, 1.0]])
 def test_no_difference_is_no_surprise(scores: list[float]) -> None:
-    assert paired_test(scores, scores) == (0.0, 1.0)
+    result = compare(scores, scores)
+    assert (result.difference, result.p_value, result.same) == (0.0, 1.0, len(scores))
 
 
 # What it takes

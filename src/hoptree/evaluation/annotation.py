@@ -35,7 +35,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class RatedDecision:
-    """A judgement or decomposition to rate; equal decisions of a question share a `key`."""
+    """A decision to rate; equal decisions of a question share a `key`."""
 
     key: str
     data: str

@@ -45,7 +45,7 @@ _NONE_USABLE = "this model shows no usable boundary; use source=external."
 
 
 def _reached(value: float, around: float, least: float) -> bool | None:
-    """Return whether a figure reaches its goal; None if its interval includes the goal."""
+    """Return whether a figure reaches its goal; None if the interval includes it."""
     return None if abs(value - least) < around else value >= least
 
 
@@ -199,7 +199,7 @@ def _verdicts(judged: Judgement | None, kind: str) -> dict[str, bool]:
 
 
 def _awareness(pairs: Sequence[Pair], judged: Judgement | None) -> BoundaryAwareness:
-    """Compare both settings of the answered questions; Direct QA counts failed ones too."""
+    """Compare both settings; failed questions count in Direct QA only."""
     same = _verdicts(judged, "same") if judged else None
     awareness = boundary(*_attempts([pair for pair in pairs if not pair.failed], judged), same)
     direct, _ = _attempts(pairs, judged)

@@ -254,7 +254,7 @@ _QUESTIONS_PER_SLOT = 4  # concurrent questions for each slot of the model, so t
 
 
 class Asked(NamedTuple):
-    """The outcome of a question; `stops_run` is an error that all questions would meet."""
+    """The outcome of a question; `stops_run` is an error that all would meet."""
 
     row: Row
     stops_run: HoptreeError | None = None

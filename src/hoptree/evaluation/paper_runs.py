@@ -56,7 +56,7 @@ def planned_locations(part: PaperPart, planned: Sequence[Planned], out: Path) ->
 
 
 def stored_locations(part: PaperPart, root: Path) -> list[RunLocation]:
-    """Find the runs of a table in PAPER/FILE below `root`; two of one run are an error."""
+    """Find the runs of a table in PAPER/FILE below `root`; duplicates are an error."""
     assert part.file is not None
     below = f"{part.paper}/{part.file.stem}/**/"
     locations: dict[tuple[str, str, str], RunLocation] = {}

@@ -123,6 +123,20 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """A paired comparison of scores, without intervals."""
+
+    difference: float
+    p_value: float  # the chance of a mean difference at least as large if scores were assigned to the runs at random
+    better: int
+    worse: int
+    same: int
+
+    def as_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class PairedComparison:
     """A paired comparison of two runs; `difference` is b less a."""
 
@@ -131,7 +145,7 @@ class PairedComparison:
     mean_b: float
     difference: float
     interval: Interval
-    p_value: float  # the chance of a mean difference at least as large if scores were assigned to the runs at random
+    p_value: float  # as in `Comparison`
     adjusted_p: float  # corrected (Holm) over the comparisons of one call
     exact: bool  # whether all permutations were enumerated
     wins: int
@@ -149,7 +163,7 @@ class PairedComparison:
         return detectable_difference(self.deviation, self.questions) if self.deviation else None
 
     def power_note(self, *, scale: float = 1.0, unit: str = "") -> str:
-        """Return what the sample can detect as a sentence; scores from 0 to 1 take `scale=100, unit=" points"`."""
+        """Return a sentence on what the sample can detect; `scale` and `unit` are for print."""
         if self.deviation is None:
             return "One question is too few to say what difference this sample can detect."
         if self.detectable is None:
@@ -202,10 +216,17 @@ def compare_runs(runs: Mapping[str, Scores], *, common_only: bool = False) -> di
     return _corrected({(a, b): _compare(runs[a], runs[b], aligned) for a, b in combinations(runs, 2)})
 
 
-def paired_test(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
-    """Return the mean difference of scores in the same order, and its p-value."""
+def compare(ours: Sequence[float], theirs: Sequence[float]) -> Comparison:
+    """Run the paired test on scores of the same questions in the same order."""
     differences = [_difference(a, b) for a, b in zip(ours, theirs, strict=True)]
-    return math.fsum(differences) / max(1, len(differences)), _sign_flip_test(differences, SAMPLES)[0]
+    better, worse = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    return Comparison(
+        difference=math.fsum(differences) / max(1, len(differences)),
+        p_value=_sign_flip_test(differences, SAMPLES)[0],
+        better=better,
+        worse=worse,
+        same=len(differences) - better - worse,
+    )
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:

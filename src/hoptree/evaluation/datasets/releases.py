@@ -14,7 +14,7 @@ from hoptree.core.errors import ConfigError, closest, did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A file at a public address; a size of 0 and an empty digest are not known."""
+    """A file at a public address; size 0 and an empty digest mean unknown."""
 
     name: str
     url: str
@@ -39,12 +39,12 @@ class Release:
 
     @property
     def size(self) -> int:
-        """Bytes to fetch; 0 where the size of a file is not known."""
+        """Bytes to fetch; 0 if the size of a file is unknown."""
         return sum(remote.size for remote in self.remotes) if all(remote.size for remote in self.remotes) else 0
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The names of the files it becomes."""
+        """The names of the files made from it."""
         return tuple(filter(None, (f"{self.split}.jsonl", self.corpus))) if self.form else self.rows
 
 
@@ -86,7 +86,7 @@ def public_sets() -> dict[str, PublicSet]:
 
 
 def find_set(name: str) -> PublicSet:
-    """Return a data set by its name, or name the closest."""
+    """Return a data set by its name; the error names the closest one."""
     sets = public_sets()
     if name not in sets:
         known = {public.title.casefold(): key for key, public in sets.items()} | {key: key for key in sets}
@@ -108,7 +108,7 @@ def paper_sample(paper: str, name: str) -> dict[str, int]:
 
 
 def needed_by(experiments: Path) -> dict[str, dict[str, set[str]]]:
-    """Return the data files that experiments need, by data set, each with the experiments."""
+    """Return the experiments that need each data file, by data set and file."""
     import yaml
 
     needs: dict[str, dict[str, set[str]]] = {}

@@ -21,7 +21,7 @@ from hoptree.engine.events import Event, Finished, parse_event
 from hoptree.evaluation.metrics import CANDIDATES
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow, count, make_table
 from hoptree.evaluation.run_folder import RUN, TRACES, Row, by_question, read_rows, read_run
-from hoptree.evaluation.statistics import SIGNIFICANCE, holm, interval, paired_test, unseen
+from hoptree.evaluation.statistics import SIGNIFICANCE, compare, holm, interval, unseen
 
 _USAGE = tuple(field.name for field in fields(Usage))
 _ON = " on "
@@ -292,13 +292,13 @@ def best_run(runs: Sequence[Run], metric: str) -> Run | None:
     p_values: list[float] = []
     for _, other_scores in others:
         pairs = [(a, b) for key, b in other_scores.items() if b is not None and (a := scores.get(key)) is not None]
-        difference, p_value = _paired_test(tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
-        p_values.append(p_value if difference > 0 else 1.0)
+        comparison = _compare(tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
+        p_values.append(comparison.p_value if comparison.difference > 0 else 1.0)
     return best if max(holm(p_values)) < SIGNIFICANCE else None
 
 
 # Cached, as tables and plots show the same figures.
-_interval, _paired_test = lru_cache(_CACHED_STATISTICS)(interval), lru_cache(_CACHED_STATISTICS)(paired_test)
+_interval, _compare = lru_cache(_CACHED_STATISTICS)(interval), lru_cache(_CACHED_STATISTICS)(compare)
 
 
 def settings_without(run: Run, option: str) -> str:
