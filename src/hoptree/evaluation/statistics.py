@@ -163,7 +163,7 @@ class PairedComparison:
         return detectable_difference(self.deviation, self.questions) if self.deviation else None
 
     def power_note(self, *, scale: float = 1.0, unit: str = "") -> str:
-        """Return a sentence on what the sample can detect; `scale` and `unit` are for print."""
+        """Return what the sample can detect, in a sentence with this scale and unit."""
         if self.deviation is None:
             return "One question is too few to say what difference this sample can detect."
         if self.detectable is None:

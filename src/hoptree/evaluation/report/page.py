@@ -34,14 +34,14 @@ _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many bytes the page may spend on outcomes, and on traces with their passages."""
+    """The bytes for outcomes on the page, and for traces with their passages."""
 
     outcomes: int = 7_000_000
     traces: int = 11_000_000
 
 
 def script_json(value: Any) -> str:
-    """Return JSON that can stand in a script element: no text in it can end the element or begin markup."""
+    """Return JSON for a script element, which no text in it can end."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -53,9 +53,10 @@ def _size(value: Any) -> int:
 def browser_data(
     groups: Sequence[DataGroup], traces: Mapping[tuple[int, int], RunTraces], room: Room
 ) -> dict[str, Any]:
-    """Return what the page's script reads; `traces` are keyed by the places of a data set and of a run in it.
+    """Return the data of the page's script.
 
-    If not all fits, questions that failed or were answered wrongly come first, and `notes` say what is left out.
+    `traces` are keyed by the index of a data set and of a run in it. If not everything fits, questions that failed or
+    were answered wrongly come first, and `notes` say what is left out.
     """
     questions = [question for place, group in enumerate(groups) for question in _questions(place, group)]
     listed: list[_Question] = []
@@ -83,7 +84,10 @@ def browser_data(
 
 @dataclass(slots=True)
 class _Question:
-    """A question of a data set, and the places of the runs that asked it; `priority` is lowest for failures."""
+    """A question of a data set, with the indices of the runs that asked it.
+
+    Failures have the lowest `priority`, which comes first.
+    """
 
     set: int
     id: str
@@ -136,14 +140,17 @@ def _outcome(row: Row, scores: Sequence[float | None]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _TraceStore:
-    """The passages of the page, each once, and the bytes that traces take; it closes when the first does not fit."""
+    """The passages of the page, each once, and the room left for traces.
+
+    It closes at the first question whose traces do not fit.
+    """
 
     room: int
     passages: dict[PassageText, int] = field(default_factory=dict)
     closed: bool = False
 
     def add(self, question: _Question, traces: Mapping[tuple[int, int], RunTraces]) -> bool:
-        """Put the traces of a question into its outcomes if there is room for all of them."""
+        """Add the traces of a question to its outcomes if all of them fit."""
         known = {number: traces[question.set, number] for number in question.runs if (question.set, number) in traces}
         views = {number: run.views[question.id] for number, run in known.items() if question.id in run.views}
         if self.closed or not views:
@@ -190,7 +197,7 @@ def _notes(asked: int, listed: int, complete: int, store: _TraceStore) -> list[s
     return notes
 
 
-_MAX_RUNS_IN_CAPTION = 12  # more runs than these are folded away
+_MAX_RUNS_IN_CAPTION = 12  # a longer list of runs is collapsed
 
 
 def write_text(path: Path, text: str) -> None:
@@ -205,7 +212,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
-    """Return the whole page; the same runs make the same page."""
+    """Return the whole page; equal runs give an equal page."""
     traces = {
         (place, number): trace_view.read_run_traces(run)
         for place, group in enumerate(groups)
@@ -215,7 +222,7 @@ def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
     sections = _sections(groups, traces)
     links = [(f"part{number}", title) for number, (title, _) in enumerate(sections)]
     links += [("questions", "Questions"), ("runs", "Runs")]
-    # No network, and no style or script but these two.
+    # The policy allows no network, and no other style or script.
     policy = (
         f"default-src 'none'; style-src {hash_source(style)}; script-src {hash_source(script)}; "
         "base-uri 'none'; form-action 'none'"
@@ -238,7 +245,7 @@ def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
 
 
 def make_figure_page(title: str, figures: Sequence[Figure], tables: Sequence[Table]) -> str:
-    """Return a page of plots and the tables they are drawn from, without runs or a script."""
+    """Return a page of plots and their tables, without runs or a script."""
     style = _part("page.css")
     policy = f"default-src 'none'; style-src {hash_source(style)}; base-uri 'none'; form-action 'none'"
     return (
@@ -255,7 +262,7 @@ def _part(name: str) -> str:
 
 
 def hash_source(text: str) -> str:
-    """Return how a content policy names a script or style that stands in the page."""
+    """Return the name of an inline script or style in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
