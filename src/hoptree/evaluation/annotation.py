@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from hoptree.core.errors import InputError
+from hoptree.core.errors import InputError, file_errors
 from hoptree.core.files import atomic_write
 from hoptree.engine.events import Decision, Event, Finished, NodeStarted, TextQuarantined
 from hoptree.engine.prompts import MAX_WORDS
@@ -229,11 +229,8 @@ def write_sheet(path: Path, decisions: Iterable[RatedDecision]) -> None:
         texts = [neutral(getattr(decision, column)) for column in _GIVEN]
         check = f"x{'-'.join(_digests(decision))}"
         rows.writerow([decision.key, *texts, CRITERIA[decision.module], "", "", check])
-    try:
+    with file_errors(path, "written", "Choose another --out."):
         atomic_write(path, ["\ufeff", text.getvalue()])  # Excel needs the mark to read UTF-8
-    except OSError as error:
-        cause = f"The sheet cannot be written to {path}: {error.strerror or error}."
-        raise InputError(cause, "Choose another --out.") from error
 
 
 def read_sheets(paths: Sequence[Path]) -> list[Sheet]:

@@ -36,10 +36,7 @@ class Step:
 
 
 def rungs(trials: int, questions: int, search: Search) -> tuple[tuple[int, int], ...]:
-    """Return the number of trials and questions of each round.
-
-    Halving keeps half of the trials in each round, and doubles the questions.
-    """
+    """Return trials and questions by round; halving doubles the questions."""
     doublings = 0
     if search == "halving" and trials > 2 and questions >= 2 * _MIN_QUESTIONS:
         doublings = min(math.ceil(math.log2(trials)) - 1, int(math.log2(questions / _MIN_QUESTIONS)))

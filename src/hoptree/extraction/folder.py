@@ -67,10 +67,7 @@ class Entry:
 
     @classmethod
     def read(cls, data: Any) -> Entry:
-        """Return the entry of a log line.
-
-        A damaged line raises TypeError, ValueError or KeyError.
-        """
+        """Return the entry of a log line; raise TypeError, ValueError or KeyError."""
         facts = tuple(StatedFact(*map(_text, fact)) for fact in data["facts"])
         left_out = {_text(why): int(count) for why, count in data["left_out"].items()}
         flags = {name: bool(data[name]) for name in ("readable", "cut_off", "shortened", "orders")}

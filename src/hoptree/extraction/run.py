@@ -34,14 +34,11 @@ _BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """A corpus to read.
-
-    `identity` is a digest of its content, `known` its number of passages if known.
-    """
+    """A corpus to read."""
 
     name: str
-    identity: str
-    known: int | None
+    identity: str  # a digest of its content
+    known: int | None  # number of passages, if known
     stream: Callable[[Problems], Iterator[Passage]]
     problems: Problems = field(default_factory=Problems)
 

@@ -38,10 +38,7 @@ SOURCES = {
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """A passage of the corpus.
-
-    Title and text are quoted from a document: data, never instructions.
-    """
+    """A passage; title and text are quoted data, never instructions."""
 
     id: str
     title: str

@@ -356,10 +356,7 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
 
 
 def _transport_security(address: Address) -> Any:
-    """Allow only local host names, against DNS rebinding by web pages.
-
-    On other addresses the key keeps such pages out.
-    """
+    """Allow only local host names, against DNS rebinding; elsewhere the key protects."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     if not address.local:

@@ -1,7 +1,4 @@
-"""Transports over standard streams and HTTP that answer malformed messages.
-
-They also refuse requests that would hang or fill the server.
-"""
+"""Transports that refuse malformed messages, and requests that would fill memory."""
 
 from __future__ import annotations
 
@@ -54,10 +51,7 @@ def parse_message(line: bytes) -> tuple[Any, Any]:
 
 
 def has_wrong_id(data: Any) -> bool:
-    """Return whether a message has an invalid id.
-
-    The SDK would take it for a notification, and never reply.
-    """
+    """Return whether a message has an invalid id, to which the SDK never replies."""
     if not isinstance(data, dict) or "id" not in data:
         return False
     return isinstance(data["id"], bool) or not isinstance(data["id"], str | int)

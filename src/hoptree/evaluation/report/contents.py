@@ -32,10 +32,7 @@ class Workload:
 
 
 def workload(run: Run) -> dict[str, Workload]:
-    """Return the workload by question id.
-
-    Empty for methods without modules and runs without traces.
-    """
+    """Return the workload by question id; {} without modules or traces."""
     by_question = measures.fold_traces(run, (Planned, NodeStarted, NodeSettled), _workload)
     return by_question if all(work.module is not None for work in by_question.values()) else {}
 
@@ -59,10 +56,7 @@ def _workload(events: Sequence[Event]) -> Workload | None:
 
 
 def modules_of(run: Run) -> dict[str, list[str]]:
-    """Return the ids of the questions that each module answered.
-
-    Questions without a record were stopped, or failed.
-    """
+    """Return the ids of the questions that each module answered."""
     known = workload(run)
     ids: dict[str, list[str]] = {}
     for row in run.rows if known else ():
@@ -142,10 +136,7 @@ def group_tables(group: DataGroup) -> list[Table]:
 
 
 def groups_by(group: DataGroup, part: str) -> dict[str, set[str]]:
-    """Return the ids of the questions by type or number of hops.
-
-    "none" holds the questions without one.
-    """
+    """Return the ids of the questions by type or number of hops, "none" without."""
     ids: dict[str, set[str]] = {}
     for run in group.runs:
         for row in run.rows:
@@ -175,10 +166,7 @@ def _results(group: DataGroup) -> Table:
 
 
 def _differences(group: DataGroup, metric: str) -> Table | None:
-    """Return the paired differences of a score between runs, with p-values.
-
-    None for a single run, or for too many.
-    """
+    """Return the paired differences of a score; None for one run or too many."""
     runs = [run for run in group.runs if run.finished and measures.has_score([run], metric)]
     if not 2 <= len(runs) <= _MAX_COMPARED:
         return None

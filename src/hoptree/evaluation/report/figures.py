@@ -1,7 +1,4 @@
-"""The plots of a report.
-
-Scores against cost, by type and by hops, sources of answers, boundary awareness, and option sweeps.
-"""
+"""The plots of a report: scores, costs, sources, boundary awareness, sweeps."""
 
 from __future__ import annotations
 
@@ -36,10 +33,7 @@ _MAX_LEVELS = 6  # runs of other methods drawn beside the lines of a sweep; more
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A plot with its caption.
-
-    `legend` names its series by number, `runs` are the runs that it shows.
-    """
+    """A plot of some runs; `legend` names its series by number."""
 
     title: str
     caption: str
@@ -311,10 +305,7 @@ def _numbers(run: Run) -> dict[str, float]:
 
 
 def _sweep_names(sweeps: Sequence[Sequence[tuple[float, Run]]]) -> list[str]:
-    """Return names of sweeps: the method, and more if methods repeat.
-
-    That is what the names of a sweep's runs share, or else the model, or else a run's name.
-    """
+    """Return distinct names of sweeps: the method, and more if methods repeat."""
     firsts = [sweep[0][1] for sweep in sweeps]
     if len(sweeps) == 1:
         return [firsts[0].method]

@@ -1,7 +1,4 @@
-"""Tables about methods that state and correct hypotheses (TreeQA).
-
-Errors, trees, stages, gold passages, and coverage by the graph.
-"""
+"""Tables about methods that state and correct hypotheses (TreeQA)."""
 
 from __future__ import annotations
 
@@ -36,10 +33,7 @@ def _stopped_note(runs: Iterable[Run]) -> tuple[str, ...]:
 
 
 def errors_of(run: Run) -> dict[str, list[str]]:
-    """Return the ids of wrong answers by class of error.
-
-    Empty for methods that do not validate hypotheses.
-    """
+    """Return the ids of wrong answers by class; {} without validated hypotheses."""
     trees = hypothesis_trees.trees_of(run)
     if not hypothesis_trees.validates(trees):
         return {}
@@ -193,10 +187,7 @@ def _gold_cells(run: Run) -> dict[str, Cell]:
 
 
 def coverage(group: DataGroup) -> dict[str, set[str]]:
-    """Return the ids of the questions that the graph covers, and of the others.
-
-    Empty if no run was shown a fact.
-    """
+    """Return the ids of questions by coverage by the graph; {} without facts."""
     asked = {row.id for run in group.runs for row in run.rows}
     inside: set[str] = set()
     any_fact = False

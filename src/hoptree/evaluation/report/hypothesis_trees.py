@@ -49,18 +49,15 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class CheckedNode:
-    """The final state of a node.
-
-    `path` are the ids from the question, 0, down to it; `attempts` counts its validations.
-    """
+    """The final state of a node."""
 
     id: int
     question: str
     hypothesis: str
     verdict: str
     struck: tuple[str, ...]
-    path: tuple[int, ...]
-    attempts: int
+    path: tuple[int, ...]  # the ids of its ancestors, from the question, 0, on
+    attempts: int  # validations
     clues: int
     rebuilt: bool
 
@@ -79,10 +76,7 @@ class HypothesisTree:
 
 
 def trees_of(run: Run) -> dict[str, HypothesisTree]:
-    """Return the trees by question id.
-
-    Empty for methods without hypotheses and runs without traces.
-    """
+    """Return the trees by question id; {} without hypotheses or traces."""
     if not any(fold_traces(run, (Planned,), _states_hypotheses).values()):
         return {}
     return fold_traces(run, _EVENTS, _tree)
@@ -222,10 +216,7 @@ def plain_name(name: str) -> str:
 
 @lru_cache(1 << 16)
 def sides(fact: str) -> tuple[str, str]:
-    """Return the plain names of a fact's subject and value.
-
-    A fact is written "SUBJECT | RELATION | VALUE (QUALIFIERS)".
-    """
+    """Return the plain names of both sides of "SUBJECT | RELATION | VALUE (…)"."""
     parts = fact.split(" | ")
     return plain_name(parts[0]), plain_name(parts[-1])
 

@@ -1,7 +1,4 @@
-"""Tables about methods that search where they are uncertain (MIND).
-
-Triggers, filters, memory, and draws of demonstrations.
-"""
+"""Tables about methods that search where they are uncertain (MIND)."""
 
 from __future__ import annotations
 
@@ -65,10 +62,7 @@ class LookUps:
 
 
 def look_ups_of(run: Run) -> dict[str, LookUps]:
-    """Return the look-ups by question id.
-
-    Empty for methods that do not search by uncertainty, and for runs without traces.
-    """
+    """Return the look-ups by question id; {} for other methods or without traces."""
     look_ups = measures.fold_traces(run, (Decision, ReplyParsed), _look_ups)
     return look_ups if any(question.judged for question in look_ups.values()) else {}
 
@@ -151,10 +145,7 @@ def draws_table(group: DataGroup) -> Table | None:
 
 
 def bridge_titles(row: Row) -> tuple[str, ...]:
-    """Return the supporting titles that the question does not name.
-
-    Brackets at the end of a title are ignored.
-    """
+    """Return the supporting titles that the question does not name."""
     return tuple(title for title in row.gold_titles if not named([title], [row.question]))
 
 
@@ -175,10 +166,7 @@ def _count_bridges(run: Run, look_ups: Mapping[str, LookUps]) -> Counter[str]:
 
 
 def _passed(title: str, filtering: Filtering) -> dict[str, bool]:
-    """Return whether each filter that a title reached kept it, under any name.
-
-    Empty if no candidate is a name of the title.
-    """
+    """Return which filters kept a title; {} if no candidate is a name of it."""
     names = [name for name in filtering.names if named([title], [name.name])]
     if not names:
         return {}

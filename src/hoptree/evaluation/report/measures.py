@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
 
-from hoptree.core.errors import InputError
+from hoptree.core.errors import InputError, file_errors
 from hoptree.core.files import unsealed
 from hoptree.core.values import Usage
 from hoptree.engine.events import Event, Finished, parse_event
@@ -23,22 +22,18 @@ from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow, coun
 from hoptree.evaluation.run_folder import RUN, TRACES, Row, by_question, read_rows, read_run
 from hoptree.evaluation.statistics import SIGNIFICANCE, compare, holm, interval, unseen
 
-_USAGE = tuple(field.name for field in fields(Usage))
+_USAGE = {field.name for field in fields(Usage)}
 _ON = " on "
-_RUN_AGAIN = "Run it again into another folder."
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run and its outcomes so far.
-
-    `label` is its name in tables, `about` the content of its `run.json`.
-    """
+    """A run and its outcomes so far."""
 
     folder: Path
     id: str
-    label: str
-    about: Mapping[str, Any]
+    label: str  # its name in tables
+    about: Mapping[str, Any]  # the content of its `run.json`
     rows: tuple[Row, ...]
     total: int
 
@@ -95,10 +90,7 @@ def run_table(
 
 
 def kinds_table(title: str, counts: Iterable[tuple[Run, Mapping[str, int] | None]], *notes: str) -> Table | None:
-    """Return a table of counts, with a row for each run and a column for each kind.
-
-    Counts that are None are unknown.
-    """
+    """Return a table of counts, with a column for each kind; None is unknown."""
     counts = list(counts)
     kinds = sorted({kind for _, known in counts for kind in known or ()})
     rows = [
@@ -131,16 +123,11 @@ def read_groups(paths: Iterable[Path]) -> list[DataGroup]:
     by_data: dict[tuple[str, str], list[Run]] = {}
     for folder in find_runs(paths):
         about = read_run(folder)
-        questions = about.get("questions")
-        texts = [about.get("id"), about.get("name"), *(questions if isinstance(questions, list) else [None])]
-        if not all(isinstance(text, str) for text in texts):
-            raise InputError(f"The run in {folder} is damaged: {RUN} lacks its id, name or questions.", _RUN_AGAIN)
-        if not isinstance(about.get("experiment"), dict):
-            raise InputError(f"The run in {folder} is damaged: {RUN} does not say its experiment.", _RUN_AGAIN)
-        try:
-            rows = tuple(_check_row(row, folder) for row in read_rows(folder))
-        except OSError as error:
-            raise InputError(f"The run in {folder} cannot be read: {error.strerror}.", "Make it readable.") from error
+        with file_errors(f"The run in {folder}", "read", "Make it readable."):
+            rows = tuple(read_rows(folder))
+        if not all(row.usage.keys() >= _USAGE for row in rows):
+            cause = f"The run in {folder} does not record the costs of all its questions."
+            raise InputError(cause, "Run it again into another folder.")
         run = Run(folder, about["id"], about["name"], about, rows, len(about["questions"]))
         rests_on = about["rests_on"]
         by_data.setdefault((str(rests_on.get("data")), str(rests_on.get("questions"))), []).append(run)
@@ -150,30 +137,8 @@ def read_groups(paths: Iterable[Path]) -> list[DataGroup]:
     return [replace(group, name=name) for group, name in zip(groups, names, strict=True)]
 
 
-def _check_row(row: Row, folder: Path) -> Row:
-    texts = (row.id, row.question, row.answer, row.type, row.error, row.error_message, row.stopped_by, row.trace)
-    valid = (
-        all(isinstance(text, str) for text in (*texts, *row.answers, *row.gold, *row.gold_titles))
-        and isinstance(row.hops, int)
-        and all(isinstance(counts, dict) for counts in (row.scores, row.usage, row.sources))
-        and all(value is None or _is_number(value) for value in row.scores.values())
-        and all(_is_number(row.usage.get(name)) for name in _USAGE)
-        and all(map(_is_number, row.sources.values()))
-    )
-    if not valid:
-        raise InputError(f"The run in {folder} is damaged: the result of question {row.id!r} is not valid.", _RUN_AGAIN)
-    return row
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
 def _group(runs: Sequence[Run]) -> DataGroup:
-    """Return runs over the same questions as a group, and label them.
-
-    If all names are "METHOD on DATA" with one DATA, that names the group, and the rest the runs.
-    """
+    """Return runs as a group; names "METHOD on DATA" are split if DATA is the same."""
     ends = {run.label.rpartition(_ON)[2] if _ON in run.label else "" for run in runs}
     if len(ends) == 1 and (name := ends.pop()):
         labels = [run.label.rpartition(_ON)[0] for run in runs]
@@ -255,10 +220,7 @@ def exact_ids(run: Run) -> set[str]:
 
 
 def mean_score(run: Run, metric: str, among: Collection[str] | None = None) -> Number | None:
-    """Return the mean of a score in points, with its interval; None without scores.
-
-    `among` limits it to these questions.
-    """
+    """Return the mean of a score in points, over all or `among` these questions."""
     scores = [value for key, value in scores_of(run, metric).items() if among is None or key in among]
     values = [value for value in scores if value is not None]
     if not values:
@@ -363,12 +325,10 @@ def _read_types(path: Path, types: Iterable[type[Event]]) -> Iterator[Event]:
     kinds = "|".join(sorted({kind.event for kind in types}))
     wanted = re.compile(rf'"event":\s*"(?:{kinds})"'.encode())
     try:
-        with path.open("rb") as lines:
+        with file_errors(f"The trace {path}", "read", "Make it readable."), path.open("rb") as lines:
             for line in filter(wanted.search, lines):
                 text = unsealed(line)
                 with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
                     yield parse_event(json.loads(text))
     except ValueError as error:
         raise InputError(f"A line of {path} is not what was written.", "Take it out: hoptree show names it.") from error
-    except OSError as error:
-        raise InputError(f"The trace {path} cannot be read: {error.strerror}.", "Make it readable.") from error

@@ -14,7 +14,7 @@ from string import Template
 from typing import Any
 
 from hoptree import __version__
-from hoptree.core.errors import InputError
+from hoptree.core.errors import file_errors
 from hoptree.core.files import atomic_write
 from hoptree.evaluation.report import trace_view
 from hoptree.evaluation.report.contents import group_tables, overall_tables, runs_table
@@ -84,16 +84,13 @@ def browser_data(
 
 @dataclass(slots=True)
 class _Question:
-    """A question of a data set, with the indices of the runs that asked it.
-
-    Failures have the lowest `priority`, which comes first.
-    """
+    """A question of a data set, for the page."""
 
     set: int
     id: str
-    runs: Sequence[int]
+    runs: Sequence[int]  # indices of the runs that asked it
     data: dict[str, Any]
-    priority: int
+    priority: int  # lowest first: failures, then wrong answers
 
 
 def _questions(place: int, group: DataGroup) -> Iterator[_Question]:
@@ -140,10 +137,7 @@ def _outcome(row: Row, scores: Sequence[float | None]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _TraceStore:
-    """The passages of the page, each once, and the room left for traces.
-
-    It closes at the first question whose traces do not fit.
-    """
+    """The passages of the page; it closes at the first traces that do not fit."""
 
     room: int
     passages: dict[PassageText, int] = field(default_factory=dict)
@@ -202,13 +196,10 @@ _MAX_RUNS_IN_CAPTION = 12  # a longer list of runs is collapsed
 
 def write_text(path: Path, text: str) -> None:
     """Write a file atomically."""
-    try:
+    with file_errors(path, "written", "Choose another file."):
         if path.is_dir():
             raise IsADirectoryError(None, "It is a folder")
         atomic_write(path, [text])
-    except (OSError, ValueError) as error:
-        cause = getattr(error, "strerror", None) or error
-        raise InputError(f"{path} cannot be written: {cause}.", "Choose another file.") from error
 
 
 def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -216,7 +215,7 @@ def _read(run: Run, data: str) -> Awareness:
         content = without_sum(json.loads(path.read_text(encoding="utf-8")))
         by_name = {name: _number(content.get(name)) for name in (*_COUNTS, *_SHARES, *_MISTAKES, *_OTHER_SHARES)}
         probability = content.get("probability") or {}
-        curve = [(_number(at["coverage"]), _number(at["precision"])) for at in probability.get("curve") or ()]
+        curve = [(float(at["coverage"]), float(at["precision"])) for at in probability.get("curve") or ()]
         flips = [
             {name: str(flip[name]) for name in _FLIP_TEXTS}
             | {name: bool(flip[name]) for name in ("direct_correct", "confident_correct")}
@@ -229,17 +228,11 @@ def _read(run: Run, data: str) -> Awareness:
         raise invalid from error
     if by_name["direct_f1"] is None and by_name["questions"] != 0:
         raise invalid
-    known = tuple((x, y) for x, y in curve if x is not None and y is not None)
-    usable = content.get("usable")
-    return Awareness(run, data, by_name, ece, known, tuple(flips), usable if isinstance(usable, bool) else None)
+    return Awareness(run, data, by_name, ece, tuple(curve), tuple(flips), content.get("usable"))
 
 
-def _number(value: object) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        raise TypeError("not a number")
-    return value
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def measured_on_all(known: Sequence[Awareness]) -> dict[str, list[Awareness]]:
