@@ -58,8 +58,8 @@ def test_variables_arguments_and_fields_are_looked_at() -> None:
 
 # Packages whose docstrings all begin with a short line; others are on their way.
 SHORT_DOCSTRINGS = (
-    *("cli/", "core/", "corpus/", "engine/", "evaluation/", "extraction/", "graph/", "methods/steps/", "models/"),
-    *("retrieval/", "text/", "training/"),
+    *("cli/", "core/", "corpus/", "engine/", "evaluation/", "extraction/", "graph/", "integrations/", "mcp/responses"),
+    *("mcp/transport", "methods/steps/", "models/", "retrieval/", "text/", "training/"),
 )
 MAX_SUMMARY_CHARS = 80
 
@@ -68,7 +68,7 @@ def test_docstrings_begin_with_a_short_line() -> None:
     places = []
     for path in sorted(SOURCE.rglob("*.py")):
         file = path.relative_to(SOURCE).as_posix()
-        if not file.startswith(SHORT_DOCSTRINGS) or file.startswith("evaluation/report/"):
+        if not file.startswith(SHORT_DOCSTRINGS):
             continue
         _, summaries = look_at(path)
         places += [f"{file}: {summary}" for summary in summaries if len(summary) > MAX_SUMMARY_CHARS]

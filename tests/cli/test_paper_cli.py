@@ -117,7 +117,7 @@ def test_a_table_and_the_claims_are_printed_from_stored_runs(tmp_path: Path) -> 
     assert refused.returncode == 2 and "There is no run of TAIKC, Table 2 in all/taikc/table2" in refused.stderr
     shutil.copytree(tmp_path / "all" / "one", tmp_path / "all" / "two")
     twice = paper(tmp_path, "taikc", "table8", "--runs", "all")
-    assert twice.returncode == 2 and "are runs of the same. Give --runs a folder with one of them." in twice.stderr
+    assert twice.returncode == 2 and "hold the same run. Give --runs a folder with only one of them." in twice.stderr
 
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_answers_that_no_document_says_are_filtered_out() -> None:
     )
     data = DataSet(examples, digest_of(examples), "triviaqa", "triviaqa")
     shelf = Shelf("She lives at the skaw.", "It is called SKAGEN!")
-    filtered, left_out, untouched = asyncio.run(filter_answers(data, shelf))
+    filtered, left_out, untouched = asyncio.run(filter_answers(data, shelf, k=1000))
     assert [e.answers for e in filtered.examples] == [("Skagen", "The Skaw"), ("Nobody", "No one")]
     assert (left_out, untouched, shelf.asked) == (3, ["b"], [1000, 1000])
     assert filtered.digest == digest_of(filtered.examples) != data.digest

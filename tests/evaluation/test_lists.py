@@ -26,7 +26,7 @@ from hoptree.engine.registry import list_methods, method
 from hoptree.evaluation.datasets.examples import Example, digest_of
 from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.experiment import Experiment, failed_row
-from hoptree.evaluation.metrics import candidate_recall, considered, said_names, score_list
+from hoptree.evaluation.metrics import candidate_recall, considered, names_in_answer, score_list
 from hoptree.evaluation.report.contents import group_tables
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import summarise
@@ -85,7 +85,7 @@ RAT_PACK = (("Frank Sinatra",), ("Dean Martin",), ("Sammy Davis, Jr.", "Sammy Da
     ],
 )
 def test_names_in_an_answer(answer: str, names: list[int | str]) -> None:
-    assert said_names(answer, RAT_PACK) == names
+    assert names_in_answer(answer, RAT_PACK) == names
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_names_in_an_answer(answer: str, names: list[int | str]) -> None:
 def test_names_that_hold_what_separates_names(
     answer: str, wanted: tuple[tuple[str, ...], ...], names: list[int | str]
 ) -> None:
-    assert said_names(answer, wanted) == names
+    assert names_in_answer(answer, wanted) == names
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_any_answer_can_be_scored(answer: str, names: list[str]) -> None:
 def test_a_list_of_the_wanted_names_is_right_in_any_order(names: list[str]) -> None:
     wanted = [(name,) for name in sorted(names)]
     for joined in (", ".join(names), "\n".join(f"{n}. {name}" for n, name in enumerate(names, 1)), "; ".join(names)):
-        assert set(said_names(joined, wanted)) == set(range(len(wanted)))
+        assert set(names_in_answer(joined, wanted)) == set(range(len(wanted)))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_list_of_the_wanted_names_is_right_in_any_order(names: list[str]) -> N
 )
 def test_a_hostile_answer_is_read_in_time(text: str) -> None:
     with patience(5):
-        said_names(text, RAT_PACK)
+        names_in_answer(text, RAT_PACK)
 
 
 def test_candidates_are_the_hypotheses_of_a_run() -> None:

@@ -275,7 +275,7 @@ def test_files_that_are_there_are_kept_unless_replaced(tmp_path: Path) -> None:
     folder = write(tmp_path / "download", RELEASES["hotpotqa", "dev"])
     first = made(tmp_path, "hotpotqa", sources=[folder])
     before = [Path(file).read_bytes() for file in first.files]
-    with pytest.raises(InputError, match=r"dev.jsonl is there already. Give --replace"):
+    with pytest.raises(InputError, match=r"dev.jsonl exists already. Give --replace"):
         made(tmp_path, "hotpotqa", sources=[folder])
     (folder / "hotpot_dev_distractor_v1.json").write_bytes(array(HOTPOT)[:-3])
     with pytest.raises(InputError):

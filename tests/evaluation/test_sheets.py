@@ -21,7 +21,7 @@ from hoptree.evaluation.annotation import (
     neutral,
     read_sheet,
     read_sheets,
-    undone,
+    restore,
     write_sheet,
 )
 
@@ -40,14 +40,14 @@ RISKY = re.compile(r"(?:\A|[,;\t\r\n\"])\s*[=+\-@＝＋－＠]")
 @example("\n=")
 @example(",\n=\"'-")
 @example("\t@x")
-def test_what_is_neutral_is_undone(text: str) -> None:
-    assert undone(neutral(text)) == text
+def test_what_is_neutral_is_restore(text: str) -> None:
+    assert restore(neutral(text)) == text
 
 
 @given(st.text(alphabet="=+-@'\", ;\t\n\r\x00a＝", max_size=12))
 def test_no_cell_begins_as_a_formula_wherever_it_is_cut(text: str) -> None:
     cell = neutral(text)
-    assert undone(cell) == text
+    assert restore(cell) == text
     assert not re.match(r"[=+\-@＝＋－＠\x00-\x1f\x7f]", cell.lstrip(" "))
     assert not re.search(r"[,;\t\r\n\"] *[=+\-@＝＋－＠]", cell)
 

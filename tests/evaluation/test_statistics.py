@@ -220,15 +220,6 @@ def test_the_order_of_questions_does_not_matter(pairs: Pairs, shuffler: random.R
     assert interval([a[key] for key in keys], samples=200) == interval(a.values(), samples=200)
 
 
-def test_the_seed_decides_the_draws() -> None:
-    draw = random.Random(4)
-    a, b = (named([draw.random() for _ in range(100)]) for _ in range(2))
-    assert compare_pair(a, b, seed=3) == compare_pair(a, b, seed=3)
-    other = compare_pair(a, b, seed=4)
-    assert other.interval != compare_pair(a, b, seed=3).interval
-    assert other.p_value == pytest.approx(compare_pair(a, b, seed=3).p_value, abs=0.03)
-
-
 # The paired test alone
 
 

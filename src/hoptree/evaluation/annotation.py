@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from hoptree.core.errors import InputError
+from hoptree.core.errors import InputError, file_errors
 from hoptree.core.files import atomic_write
 from hoptree.engine.events import Decision, Event, Finished, NodeStarted, TextQuarantined
 from hoptree.engine.prompts import MAX_WORDS
@@ -28,21 +28,21 @@ RELEVANT, IRRELEVANT = "relevant", "irrelevant"
 NOTHING_NEW = "(no new sub-question)"
 
 _EVENTS = (NodeStarted, Decision, Retrieved, TextQuarantined, ModelCalled, Finished)
-_MAX_CELL_CHARS = 30_000  # spreadsheets keep 32,767 characters in a cell, and silently cut off the rest
-_MAX_ACCEPTED = 5  # accepted answers that are shown; some questions have thousands
+_MAX_CELL_CHARS = 30_000  # spreadsheets silently truncate cells after 32,767 characters
+_MAX_ACCEPTED = 5  # accepted answers shown to raters; some questions have thousands
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class RatedDecision:
-    """One judgement or split to rate; equal decisions of one question have one `key`."""
+    """A decision to rate; equal decisions of a question share a `key`."""
 
     key: str
     data: str
     module: Module
     question: str
-    shown: str  # what a rater goes by: the passage, or the answer from memory, with the accepted answers
-    decided: str  # one of the words above, or the sub-questions
+    shown: str  # for the rater: the passage, or the answer from memory and the accepted answers
+    decided: str  # one of the constants above, or the sub-questions
 
 
 class Drawn(NamedTuple):
@@ -101,7 +101,7 @@ def draw_of_runs(folders: Sequence[Path], count: int, seed: int) -> list[Drawn]:
         data = decisions[0].data
         if data in drawn:
             cause = f"Two runs are over {data}: {drawn[data].folder} and {folder}."
-            raise InputError(cause, "Write a sheet for each: a mean over both would be neither's.")
+            raise InputError(cause, "Write a sheet for each: a mean over both would describe neither.")
         chosen = draw_decisions(by_id, count, seed)
         numbers = [Counter(decision.module for decision in part) for part in (chosen, decisions)]
         counts, totals = ({module: number[module] for module in MODULES} for number in numbers)
@@ -162,7 +162,7 @@ class _DecisionReader:
         return RatedDecision(key, _line(self._data), module, question, shown, decided)
 
     def _passage(self, node: int, name: str) -> str:
-        """Return a passage and its title as the module saw it."""
+        """Return a passage with its title as the module's prompt showed it."""
         title, text = (_line(part) for part in self._passages[node, name])
         for sentence in self._quarantined.get(name, ()):
             title, text = title.replace(sentence, " "), text.replace(sentence, " ")
@@ -171,7 +171,7 @@ class _DecisionReader:
 
 
 def _line(text: str) -> str:
-    """Put a text on one line, without characters that spreadsheets drop."""
+    """Return a text on one line, without control characters."""
     text = " ".join(_CONTROL.sub(" ", text).split())
     return text if len(text) <= _MAX_CELL_CHARS else f"{text[: _MAX_CELL_CHARS - 1]}…"
 
@@ -184,7 +184,7 @@ CRITERIA: dict[Module, str] = {
 
 _GIVEN = ("data", "module", "question", "shown", "decided")
 _COLUMNS = ("item", *_GIVEN, "criterion", "rating", "note", "check")
-_SEPARATORS = (",", ";", "\t")  # what spreadsheets save with, by their language
+_SEPARATORS = (",", ";", "\t")  # spreadsheets use one of these, depending on their language
 _RATINGS = {
     **dict.fromkeys(("yes", "y", "1", "1.0", "true"), True),
     **dict.fromkeys(("no", "n", "0", "0.0", "false"), False),
@@ -198,7 +198,7 @@ _INSIDE_NEUTRAL = re.compile(rf"(?<=[,;\t\r\n\"])'('*)(?=[ \u00a0]*[{_FORMULA}])
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One annotator's sheet; unrated decisions are in `decisions` alone."""
+    """One annotator's sheet; decisions without a rating are in `decisions` only."""
 
     name: str
     decisions: Mapping[str, RatedDecision]
@@ -207,21 +207,21 @@ class Sheet:
 
 
 def neutral(text: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula."""
+    """Return a cell that no spreadsheet reads as a formula."""
     start = "'" if _RISKY.match(text) else ""
     return _INSIDE.sub(r"'\1", start + text)
 
 
-def undone(cell: str) -> str:
-    """Return the text of a neutral cell."""
+def restore(cell: str) -> str:
+    """Return the original text of a cell that `neutral` wrote."""
     text = _INSIDE_NEUTRAL.sub(r"\1", cell)
     return text[1:] if text.startswith("'") and _RISKY.match(text) else text
 
 
 def write_sheet(path: Path, decisions: Iterable[RatedDecision]) -> None:
-    """Write a sheet to fill in; never overwrite an existing file."""
+    """Write a sheet to fill in; an existing file is an error."""
     if path.exists():
-        raise InputError(f"{path} is there already, and may hold ratings.", "Choose another --out.")
+        raise InputError(f"{path} exists already, and may hold ratings.", "Choose another --out.")
     text = io.StringIO(newline="")
     rows = csv.writer(text, quoting=csv.QUOTE_ALL)
     rows.writerow(_COLUMNS)
@@ -229,15 +229,12 @@ def write_sheet(path: Path, decisions: Iterable[RatedDecision]) -> None:
         texts = [neutral(getattr(decision, column)) for column in _GIVEN]
         check = f"x{'-'.join(_digests(decision))}"
         rows.writerow([decision.key, *texts, CRITERIA[decision.module], "", "", check])
-    try:
-        atomic_write(path, ["\ufeff", text.getvalue()])  # without the mark Excel does not read it as UTF-8
-    except OSError as error:
-        cause = f"The sheet cannot be written to {path}: {error.strerror or error}."
-        raise InputError(cause, "Choose another --out.") from error
+    with file_errors(path, "written", "Choose another --out."):
+        atomic_write(path, ["\ufeff", text.getvalue()])  # Excel needs the mark to read UTF-8
 
 
 def read_sheets(paths: Sequence[Path]) -> list[Sheet]:
-    """Read the sheets of several annotators, named by file or path."""
+    """Read the sheets of several annotators, named by their file or path."""
     if len({path.resolve() for path in paths}) < len(paths):
         raise InputError("A sheet was given twice.", "Name each annotator's sheet once.")
     stems = [path.stem for path in paths]
@@ -245,7 +242,7 @@ def read_sheets(paths: Sequence[Path]) -> list[Sheet]:
 
 
 def read_sheet(path: Path, name: str) -> Sheet:
-    """Read a sheet by its first row's separator; report wrong cells by place."""
+    """Read a sheet; its first row shows the separator. Errors name the cells."""
     try:
         data = path.read_bytes()
         text = data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
@@ -269,7 +266,7 @@ def read_sheet(path: Path, name: str) -> Sheet:
 
 @dataclass(slots=True)
 class _SheetReader:
-    """A sheet while its rows are read."""
+    """Collects the rows of a sheet, and the problems in them."""
 
     path: Path
     header: Sequence[str]
@@ -299,7 +296,7 @@ class _SheetReader:
                 self._report(row, place, f"'{_cut(cell)}' stands in no column")
         cells = {column: record[place] if place < len(record) else "" for column, place in self.columns.items()}
         decision = self._decision(row, cells)
-        rating, note = (undone(cells[column]).strip() for column in ("rating", "note"))
+        rating, note = (restore(cells[column]).strip() for column in ("rating", "note"))
         if rating and rating.casefold() not in _RATINGS:
             self._report(row, self.columns["rating"], f"'{_cut(cells['rating'])}' is neither yes nor no")
         elif not rating and note.casefold() in _RATINGS:
@@ -316,8 +313,8 @@ class _SheetReader:
             self.notes[decision.key] = note
 
     def _decision(self, row: int, cells: Mapping[str, str]) -> RatedDecision | None:
-        """Return the decision of a row, or report what was changed."""
-        texts = {column: undone(cells[column]).replace("\r\n", "\n") for column in _GIVEN}
+        """Return the decision of a row; report changed cells instead, if any."""
+        texts = {column: restore(cells[column]).replace("\r\n", "\n") for column in _GIVEN}
         key, check, name = cells["item"].strip(), cells["check"].strip(), texts["module"].strip()
         module = next((known for known in MODULES if known == name and key.startswith(f"{known}-")), None)
         expected = check.removeprefix("x").split("-")
@@ -346,21 +343,21 @@ class _SheetReader:
             listed = "; ".join(self.problems[:_MAX_PROBLEMS]) + (f"; and {more:,} more" if more > 0 else "")
             raise InputError(
                 f"{self.path} cannot be used as it is. {listed}.",
-                "Mend these cells and save it as CSV in UTF-8: only rating (yes, no, or empty) and note are filled in.",
+                "Mend these cells and save it as CSV in UTF-8: fill in only rating (yes, no, or empty) and note.",
             )
         if not self.decisions:
             raise InputError(f"{self.path} holds no decisions.", "Give what hoptree eval annotate wrote.")
 
 
 def _digests(decision: RatedDecision) -> list[str]:
-    """Return a short digest of each text of a row, to detect which was changed."""
+    """Return a short digest of each text of a row, to detect changes."""
     texts = {column: " ".join(getattr(decision, column).split()) for column in _GIVEN}
     contents = [f"{decision.key}\0{column}\0{text}" for column, text in texts.items()]
     return [hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:4] for content in contents]
 
 
 def _letters(place: int) -> str:
-    """Return a column's letters as spreadsheets count: A to Z, AA and so on."""
+    """Return a column's letters as in spreadsheets: A to Z, AA and so on."""
     place, letter = divmod(place, 26)
     return (_letters(place - 1) if place else "") + chr(ord("A") + letter)
 

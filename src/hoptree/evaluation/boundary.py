@@ -1,6 +1,6 @@
 """Measure knowledge-boundary awareness (TAIKC, appendices C and D).
 
-FOLDER/DATA/…                the run of one data set, as of `hoptree run`
+FOLDER/DATA/…                the run of one data set, as `hoptree run` makes it
 FOLDER/DATA/…/boundary.json  its measures
 """
 
@@ -37,25 +37,25 @@ from hoptree.evaluation.running import Progress, RunOptions, run_experiment
 from hoptree.models import open_model
 from hoptree.models.model import Model
 
-_MIN_QUESTIONS = 10  # questions that a model must have been sure of, and refused, for a verdict
-LEAST_RIGHT = 0.5  # the share of what a model is sure of that must be right
+_MIN_QUESTIONS = 10  # sure answers, and refusals, that a verdict needs
+LEAST_RIGHT = 0.5  # share of sure answers that must be correct
 LEAST_GAP = 0.15  # F1 by which confident knowledge must exceed the knowledge gap
 
 _NONE_USABLE = "this model shows no usable boundary; use source=external."
 
 
 def _reached(value: float, around: float, least: float) -> bool | None:
-    """Return whether a figure reaches its goal; None where its 95 % interval holds it."""
+    """Return whether a figure reaches its goal; None if the interval includes it."""
     return None if abs(value - least) < around else value >= least
 
 
 def judge_boundary(
     direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]
 ) -> tuple[bool | None, str, float | None]:
-    """Return whether it is usable, TAIKC's best `source`, and half the gap's interval.
+    """Return whether the boundary is usable, why, and half the gap's interval.
 
-    It is usable where surely (by the 95 % intervals) at least half of what the model was sure of is right, and at least
-    15 points of F1 lie between that and what it refused; None where that is unclear.
+    It is usable if, by the 95 % intervals, at least half of the sure answers are correct and their F1 is at least 15
+    points above that of the refused questions. None means that the intervals do not decide this.
     """
     sure = [attempt for attempt in confident.values() if attempt is not None]
     refused = [direct[name].f1 for name, attempt in confident.items() if attempt is None]
@@ -89,12 +89,12 @@ def judge_boundary(
 
 
 BOUNDARY = "boundary.json"
-_ANSWERED_ABOVE = 0.5  # least token probability of a kept answer, as `taikc` has it with source=probability
+_ANSWERED_ABOVE = 0.5  # least token probability of a kept answer, as in `taikc` with source=probability
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A question with both answers: `confident` is None where the model refused."""
+    """A question with both answers; `confident` is None if the model refused."""
 
     id: str
     question: str
@@ -102,10 +102,10 @@ class Pair:
     direct: str
     confident: str | None
     confidence: float | None = None
-    failed: bool = False  # wrong in Direct QA, and neither sure nor refused in Confident QA
+    failed: bool = False  # counts as wrong in Direct QA, and not at all in Confident QA
 
 
-Judgement = Mapping[str, JudgeReport]  # verdicts on "direct" and "confident" answers, and whether both mean the "same"
+Judgement = Mapping[str, JudgeReport]  # by "direct" and "confident" answers, and whether both mean the "same"
 
 
 def read_pairs(folder: Path) -> list[Pair]:
@@ -137,7 +137,7 @@ async def judge_pairs(pairs: Sequence[Pair], model: Model, calls: Calls) -> Judg
     for pair in pairs:
         if pair.confident is not None and not pair.failed:
             confident.append(JudgeItem(pair.id, pair.question, pair.confident, pair.golds))
-            # Nothing means the same as a blank answer: such a pair is a No without asking.
+            # No answer means the same as a blank one: that is a No without a call.
             compared = pair.confident if pair.direct.strip() else ""
             same.append(JudgeItem(pair.id, pair.question, compared, (pair.direct,)))
     kinds = {"direct": direct, "confident": confident, "same": same}
@@ -153,7 +153,7 @@ def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str,
     calibration = calibrate(memory_decisions(direct, confident))
     usable, verdict, gap_around = judge_boundary(direct, confident)
     probability = None
-    if any(pair.confidence is not None for pair in asked):  # of the least likely token of the direct answer
+    if any(pair.confidence is not None for pair in asked):  # the least token probability of the direct answer
         decisions = [
             MemoryDecision((pair.confidence or 0.0) >= _ANSWERED_ABOVE, direct[pair.id].correct, pair.confidence)
             for pair in asked
@@ -183,7 +183,7 @@ def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str,
 def measure_several(
     sets: Mapping[str, Sequence[Pair]], judged: Mapping[str, Judgement] | None = None
 ) -> tuple[dict[str, Any], dict[str, float | None]]:
-    """Measure several data sets pooled, and the mean over the data sets."""
+    """Return the measures of several data sets pooled, and their means."""
     parts = [_awareness(pairs, judged[name] if judged else None) for name, pairs in sets.items()]
     pooled = [replace(pair, id=f"{name}/{pair.id}") for name, pairs in sets.items() for pair in pairs]
     merged: dict[str, JudgeReport] = {}
@@ -199,7 +199,7 @@ def _verdicts(judged: Judgement | None, kind: str) -> dict[str, bool]:
 
 
 def _awareness(pairs: Sequence[Pair], judged: Judgement | None) -> BoundaryAwareness:
-    """Compare both settings of what was asked, beside Direct QA of everything."""
+    """Compare both settings; failed questions count in Direct QA only."""
     same = _verdicts(judged, "same") if judged else None
     awareness = boundary(*_attempts([pair for pair in pairs if not pair.failed], judged), same)
     direct, _ = _attempts(pairs, judged)
@@ -220,7 +220,7 @@ Listener = Callable[[Planned, Progress], None]
 
 
 def planned_for(files: Sequence[Path], experiment: BoundaryExperiment) -> list[Planned]:
-    """Plan the runs of one model over several files of questions, named by data set."""
+    """Return the runs of one model over several files of questions."""
     short = [replace(experiment, data=path).read_data().name for path in files]
     names = [
         name if short.count(name) == 1 else f"{path.resolve().parent.name} {path.name.partition('.')[0]}"
@@ -241,7 +241,7 @@ async def measure_all(
     *,
     on_progress: Listener = lambda planned, progress: None,
 ) -> list[dict[str, Any]]:
-    """Measure each model on every data set, pooled, and on average."""
+    """Measure each model on every data set, on all pooled, and on average."""
     by_model: dict[str, dict[str, Planned]] = {}
     for run in planned:
         if not isinstance(run.experiment, BoundaryExperiment):
@@ -275,12 +275,12 @@ async def measure_all(
 async def _ask(
     runs: Mapping[str, Planned], out: Path, options: RunOptions, on_progress: Listener
 ) -> dict[str, list[str]]:
-    """Run what has no outcome yet; return warnings by data set."""
+    """Finish the runs of one model; return their warnings by data set."""
     first = next(iter(runs.values())).experiment
     warnings = {}
     async with aclosing(open_model(first.model, base_url=first.base_url)) as model:
         for name, run in runs.items():
-            # Both answers are judged together, in the end: the run itself has no judge.
+            # Both answers are judged together at the end: the run itself needs no judge.
             experiment = replace(run.experiment, judge="", judge_base_url="")
             summary = await run_experiment(
                 experiment, out / run.folder, options, model=model, on_progress=partial(on_progress, run)

@@ -1,4 +1,4 @@
-"""Compare what a run claims of its answers with whether they are right."""
+"""Calibration: how well stated confidence agrees with correctness."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MemoryDecision:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """What answering from memory at this confidence and above would have come to."""
+    """Coverage and precision of answering from memory at this confidence and above."""
 
     threshold: float
     answered: int
@@ -54,14 +54,14 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How good the decisions were."""
+    """Quality of the decisions to answer from memory."""
 
     questions: int
     from_memory: int
-    coverage: float | None  # the share answered from memory
-    precision: float | None  # the share of those that were right
-    overconfident: int  # answered from a wrong memory
-    underconfident: int  # looked up although memory was right
+    coverage: float | None  # share answered from memory
+    precision: float | None  # share of those that is correct
+    overconfident: int  # answered from memory, wrongly
+    underconfident: int  # looked up although memory was correct
     without_confidence: int  # in no bin, and below every threshold
     ece: float | None  # the expected calibration error over ten bins
     bins: tuple[Bin, ...]
@@ -111,19 +111,19 @@ class Attempt:
 
     @property
     def correct(self) -> bool:
-        """Right by the letter or in the judge's eyes."""
+        """Whether it is an exact match, or the judge accepts it."""
         return self.em or self.judged is True
 
 
 def score_attempt(answer: str, golds: Sequence[str], *, judged: bool | None = None) -> Attempt:
-    """Score an answer against the accepted ones."""
+    """Score an answer against the accepted answers."""
     scores = score_answer(answer, golds)
     return Attempt(answer, scores["em"] == 1, scores["f1"] or 0.0, judged)
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The mean scores of some questions; None where missing."""
+    """Mean scores of a group of questions; None if a score is missing."""
 
     questions: int
     f1: float | None
@@ -134,7 +134,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A question that got two different answers, at most one of them right."""
+    """A question with two different answers, at most one of them correct."""
 
     id: str
     direct: str
@@ -147,19 +147,19 @@ class Flip:
 class BoundaryAwareness:
     """TAIKC's measures of boundary awareness (appendix C)."""
 
-    direct: Domain  # every question in Direct QA
-    confident: Domain  # those answered in Confident QA
-    kept: Domain  # the same with their Direct QA answers
-    gap: Domain  # those refused, with their Direct QA answers (knowledge gap)
-    consistency_f1: float | None  # how far the two answers agree where there are two
+    direct: Domain  # all questions, with their Direct QA answers
+    confident: Domain  # questions answered in Confident QA
+    kept: Domain  # the same questions, with their Direct QA answers
+    gap: Domain  # questions refused in Confident QA, with their Direct QA answers (knowledge gap)
+    consistency_f1: float | None  # agreement of the two answers, over questions with two
     consistency_judged: float | None
     flips: tuple[Flip, ...]  # the questions of Figure 7
 
     def figures(self) -> dict[str, float | None]:
         """Return every measure by name.
 
-        `gain_…` is confident knowledge less all of Direct QA, `gap_…` confident knowledge less the knowledge gap: the
-        paper's reliability hypotheses want both large. Its accuracy in Figures 5, 9 and 10 is F1.
+        `gain_…` is confident knowledge minus all of Direct QA, `gap_…` confident knowledge minus the knowledge gap: by
+        the paper's reliability hypotheses both should be large. "Accuracy" in its Figures 5, 9 and 10 is F1.
         """
         figures = {"consistency_f1": self.consistency_f1, "consistency_judged": self.consistency_judged}
         domains = {"direct": self.direct, "confident": self.confident, "kept": self.kept, "knowledge_gap": self.gap}
@@ -206,7 +206,7 @@ def average(parts: Iterable[BoundaryAwareness]) -> dict[str, float | None]:
 
 
 def memory_decisions(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> list[MemoryDecision]:
-    """Turn the comparison into decisions: refusing is looking up."""
+    """Return the decision of each question: answered from memory, or refused."""
     return [
         MemoryDecision(attempt is not None, (direct[name] if attempt is None else attempt).correct)
         for name, attempt in confident.items()
@@ -220,12 +220,12 @@ def _domain(attempts: Iterable[Attempt]) -> Domain:
 
 
 NO_ANSWER = "no answer"
-_RIGHT_FROM = 0.5  # of F1
+_MIN_CORRECT_F1 = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Worded:
-    """Answers of one word: how many, the share that is right, and the mean F1."""
+class SupportLevel:
+    """Answers with one word of support: their number, share correct, and mean F1."""
 
     word: str
     answers: int
@@ -236,16 +236,16 @@ class Worded:
         return asdict(self)
 
 
-def measure_support(runs: Sequence[Path]) -> list[Worded]:
-    """Return how right answers of runs are, by the word about their support.
+def measure_support(runs: Sequence[Path]) -> list[SupportLevel]:
+    """Return how often answers are correct, by the word for their support.
 
-    The words are computed again from the traces, by the current rules. An answer is right from an F1 of 0.5 on.
+    The words are computed anew from the traces, by the current rules. An answer is correct if its F1 is at least 0.5.
     """
     by_word: dict[str, list[tuple[float, float]]] = {word: [] for word in (*get_args(Level), NO_ANSWER)}
     for run in runs:
         for row, word in _words(run):
             f1 = row.scores.get("f1") or 0.0
-            by_word[word].append((float(f1 >= _RIGHT_FROM), f1))
+            by_word[word].append((float(f1 >= _MIN_CORRECT_F1), f1))
     return [_measure(word, scores) for word, scores in by_word.items()]
 
 
@@ -263,6 +263,8 @@ def _words(run: Path) -> Iterator[tuple[Row, str]]:
         yield row, result.confidence.level if result.confidence else NO_ANSWER
 
 
-def _measure(word: str, scores: Iterable[tuple[float, float]]) -> Worded:
-    right, f1 = ([*column] for column in zip(*scores, strict=True)) if (scores := [*scores]) else ([], [])
-    return Worded(word, len(right), interval(right) if right else None, interval(f1) if f1 else None)
+def _measure(word: str, scores: Sequence[tuple[float, float]]) -> SupportLevel:
+    if not scores:
+        return SupportLevel(word, 0, None, None)
+    correct, f1 = zip(*scores, strict=True)
+    return SupportLevel(word, len(scores), interval(correct), interval(f1))

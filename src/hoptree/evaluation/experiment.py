@@ -1,4 +1,4 @@
-"""An experiment: what is asked, how, and how it is scored."""
+"""An experiment: its questions, its engine, and the scores of its answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hoptree.engine.schedule import together
 from hoptree.engine.trace import Listener, Retrieved
 from hoptree.evaluation import metrics
 from hoptree.evaluation.datasets.examples import DataSet, Example
-from hoptree.evaluation.datasets.reading import HALVES, draw_types, filter_answers, read_examples
+from hoptree.evaluation.datasets.reading import check_half, draw_types, filter_answers, read_examples
 from hoptree.evaluation.datasets.releases import paper_sample
 from hoptree.evaluation.run_folder import Row
 from hoptree.methods.steps.answer import confident_answer, direct_answer
@@ -46,7 +46,7 @@ _OF_THE_ENGINE = ("method", "corpus", "graph", "retriever", "rerank", "options",
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """Everything that decides what a run's numbers mean."""
+    """All settings that the results of a run depend on."""
 
     data: Path
     method: str = DEFAULT_METHOD
@@ -55,24 +55,24 @@ class Experiment:
     graph: str | None = None
     retriever: str = DEFAULT_RETRIEVER
     rerank: str = ""
-    prompts: str | None = None  # a folder of prompts that stand in for ours
+    prompts: str | None = None  # a folder of prompts that replace the packaged ones
     options: Mapping[str, Any] = field(default_factory=dict)
-    roles: Mapping[str, str] = field(default_factory=dict)  # models of their own for parts of the method
+    roles: Mapping[str, str] = field(default_factory=dict)  # other models for parts of the method
     base_url: str = ""
     limit: int | None = None  # the first questions of the file, or as many drawn by the seed
     seed: int | None = None
     ids: Path | None = None  # a file of ids
-    sample: str = ""  # a paper whose numbers of each type are drawn, or as many as there are
-    half: str = ""  # first or second: the questions of one half of the file
-    budget: Budget = field(default_factory=Budget)  # of each question
+    sample: str = ""  # a paper: draw as many questions of each type as it does, if there are as many
+    half: str = ""  # first or second: only the questions of that half of the file
+    budget: Budget = field(default_factory=Budget)  # for each question
     prices: Prices | None = None
-    filter_answers: int | None = None  # leave out answers that are not in so many passages (RA-ISF, for TriviaQA)
+    filter_answers: int | None = None  # drop answers that are not in the first N passages (RA-ISF, for TriviaQA)
     judge: str = ""
     judge_base_url: str = ""
     name: str = ""
 
     def read_data(self) -> DataSet:
-        """Return the questions in order."""
+        """Return the chosen questions in the order they are asked."""
         if not self.sample or self.ids is not None:
             return read_examples(self.data, limit=self.limit, seed=self.seed, ids=self.ids, of_half=self.half)
         data = read_examples(self.data, of_half=self.half)
@@ -83,8 +83,8 @@ class Experiment:
         passages = self.filter_answers
         if passages is not None and (type(passages) is not int or passages < 1):
             raise ConfigError(f"Answers cannot be looked for in {passages!r} passages.", "Write filter_answers: 1000.")
-        if self.half not in ("", *HALVES):
-            raise ConfigError(f"{self.half!r} is no half of a data set.", f"Write half: {' or half: '.join(HALVES)}.")
+        if self.half:
+            check_half(self.half)
         if not isinstance(self.roles, Mapping) or not all(isinstance(spec, str) for spec in self.roles.values()):
             raise ConfigError(f"{self.roles!r} are no roles with models.", "Write roles: {decompose: openai/NAME}.")
         if not isinstance(self.prompts, str | None):
@@ -93,7 +93,7 @@ class Experiment:
             raise ConfigError(f"{self.judge!r} names no judge.", "Write judge: openai/NAME, or another model.")
 
     async def drop_unfound_answers(self, data: DataSet) -> tuple[DataSet, dict[str, Any]]:
-        """Drop answers that BM25 does not find, the same ones for all runs over a corpus."""
+        """Drop answers that BM25 does not find: the same for all runs over a corpus."""
         if self.filter_answers is None:
             return data, {}
         if self.corpus is None:
@@ -105,12 +105,12 @@ class Experiment:
         return kept, {"looked_in": looked_in, "left_out": left_out, "untouched": len(untouched)}
 
     def open_judge(self) -> Model:
-        """Open the judge, at the run's own endpoint if it has no address of its own."""
+        """Open the judge, by default at the run's endpoint."""
         at_endpoint = self.judge.startswith("openai/")
         return open_model(self.judge, base_url=self.judge_base_url or (self.base_url if at_endpoint else ""))
 
     def open_models(self, opened: dict[tuple[str, str], Model]) -> dict[str, Model]:
-        """Return the models by role, opening those that are missing."""
+        """Return the models by role; open those that are not in `opened` yet."""
         models = {}
         for role, spec in {"": self.model, **self.roles}.items():
             key = (spec, self.base_url if not role or spec.startswith("openai/") else "")
@@ -128,7 +128,7 @@ class Experiment:
         model: Model | None = None,
         roles: Mapping[str, Model] | None = None,
     ) -> Engine:
-        """Open the engine; models that are passed in open stay open."""
+        """Open the engine; it leaves models open that are passed in."""
         return Engine(
             model=model or self.model,
             roles={**self.roles, **(roles or {})},
@@ -177,7 +177,7 @@ def describe_run(
 
 
 def _addresses(experiment: Experiment) -> dict[str, str]:
-    """Return what may be an address, without its password: runs are shown and shared."""
+    """Return all addresses without their passwords: runs are shown and shared."""
     values = {name: getattr(experiment, name) for name in _ADDRESSES}
     return {name: without_password(value) for name, value in values.items() if value}
 
@@ -210,8 +210,9 @@ def _environment() -> dict[str, Any]:
     }
 
 
-BOUNDARY_METHOD = "boundary"  # in runs and experiment files; it answers no questions, so it is not registered
-LINKING_METHOD = "linking"  # the same of `hoptree eval linking`, whose options it takes
+# Methods in runs and experiment files that answer no questions, and so are not registered.
+BOUNDARY_METHOD = "boundary"
+LINKING_METHOD = "linking"  # takes the options of `hoptree eval linking`
 _STEPS_OF = "taikc"
 
 
@@ -223,8 +224,7 @@ class BoundaryExperiment(Experiment):
 
     def open_engine(self, **how: Any) -> Engine:
         engine = Experiment.open_engine(replace(self, method=_STEPS_OF, corpus=None, options={}), **how)
-        prompt = prompt_for(_STEPS_OF, "confident")
-        template = f"{prompt.name}@{prompt.digest}"
+        template = prompt_for(_STEPS_OF, "confident").template
         options = (Option("strict", bool, True), Option("prompt", Literal[template], template))
         # Under TAIKC's name, so that the two steps find its prompts.
         roles = ("know", "answer")
@@ -234,7 +234,7 @@ class BoundaryExperiment(Experiment):
 
 
 async def _ask_twice(question: Question, ctx: Context, *, strict: bool = True, prompt: str = "") -> Answer:
-    """Ask in both settings at once; `strict` as in the paper."""
+    """Ask in both settings at once; `strict` reads replies as the paper does."""
     logprobs = "logprobs" in ctx.model_for("answer").capabilities
     direct, confident = await together(
         (direct_answer(ctx, question.text, logprobs=logprobs), confident_answer(ctx, question.text, strict=strict))
@@ -249,19 +249,19 @@ async def _ask_twice(question: Question, ctx: Context, *, strict: bool = True, p
     return direct
 
 
-_MAX_AT_ONCE = 512  # questions under way together: more would only wait for the model, and fill the memory
-_QUESTIONS_PER_SLOT = 4  # questions under way for each slot of the model, so that none is idle until the end of a run
+_MAX_AT_ONCE = 512  # concurrent questions: more would only wait for the model, and fill the memory
+_QUESTIONS_PER_SLOT = 4  # concurrent questions for each slot of the model, so that no slot idles
 
 
 class Asked(NamedTuple):
-    """A question's outcome; `stops_run` is an error every other would meet."""
+    """The outcome of a question; `stops_run` is an error that all would meet."""
 
     row: Row
     stops_run: HoptreeError | None = None
 
 
 class Asker(Protocol):
-    """Puts questions to a method, `at_once` of them together."""
+    """Asks a method questions, `at_once` of them concurrently."""
 
     @property
     def at_once(self) -> int: ...
@@ -280,31 +280,31 @@ class EngineAsker:
         events: list[Event] = []
         try:
             question = check_question(example.as_question())
-        except InputError as error:  # it says nothing of the other questions
+        except InputError as error:  # the other questions may be valid
             return Asked(failed_row(example, error, searchable=searches(self._engine)))
         result = await self._engine.ask(question, listeners=(events.append,))
         failure = result.failure
         row = _row(example, result, events, searchable=searches(self._engine))
-        # A request that is too long says nothing of the other questions.
+        # Another question's request may be short enough.
         meets_all = failure is not None and failure.exit_code == 2 and not isinstance(failure, RequestTooLong)
         return Asked(row, failure if meets_all else None)
 
 
 def searches(engine: Engine) -> bool:
-    """Return whether the method retrieves, so that it can be scored."""
+    """Return whether the method searches, so that retrieval can be scored."""
     return engine.retriever is not None and "corpus" in engine.method.needs
 
 
 def at_once(slots: int, *, timed: bool = False) -> int:
-    """Return how many questions keep a model with so many slots busy.
+    """Return the number of concurrent questions that keep a model's slots busy.
 
-    With a budget of seconds (`timed`) each question has a slot: one that waits for others would be stopped for it.
+    With a budget of seconds (`timed`) each question has a slot: waiting for others would spend its time.
     """
     return max(1, min(_MAX_AT_ONCE, slots if timed else _QUESTIONS_PER_SLOT * slots))
 
 
 def _row(example: Example, result: Result, events: Sequence[Event], *, searchable: bool) -> Row:
-    if read := decisions_of("read", events):  # a method that says which passages it read
+    if read := decisions_of("read", events):  # the method records which passages it read
         searches = [read[-1].value]
     else:
         results = [event.passages for event in events if isinstance(event, Retrieved)]
@@ -312,11 +312,11 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
     gold = {*example.supporting_ids, *(name for names in example.hop_ids for name in names)}
 
     def named(passages: Iterable[str]) -> tuple[str, ...]:
-        """Call a chunk of a gold passage (p#2) by that passage's id."""
+        """Replace the id of a gold passage's chunk (p#2) by the passage's id."""
         parents = ((name, name.rpartition("#")[0]) for name in passages)
         return tuple(dict.fromkeys(parent if parent in gold else name for name, parent in parents))
 
-    sources: Counter[str] = Counter()  # of the answers of the last plan's nodes
+    sources: Counter[str] = Counter()  # of the answers in the last plan
     for event in events:
         if isinstance(event, Planned) and event.under is None:
             sources.clear()

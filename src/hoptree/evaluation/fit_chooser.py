@@ -20,19 +20,19 @@ from hoptree.evaluation.run_folder import TRACES, read_rows, read_run
 from hoptree.methods.hop.chooser import EFFORTS, Chooser, Effort, Features, Logistic, Outlook, Weights, is_unfit
 from hoptree.methods.hop.method import Standings
 
-PENALTY = 1.0  # what a weight of 1 costs, in units of one question's log-loss
-SHARE_OF_CALLS = {"low": 0.4, "medium": 0.6}  # of every move, that an effort may take on average
-_RIGHT = 0.5  # least F1 of a right answer, where only right and wrong count
+PENALTY = 1.0  # penalty of a weight of 1, in units of one question's log-loss
+SHARE_OF_CALLS = {"low": 0.4, "medium": 0.6}  # calls of an effort, as a share of the calls of all moves
+_RIGHT = 0.5  # least F1 of an answer that counts as correct
 _ROUNDS = 100
 _SETTLED = 1e-10
-_MIN_PENALTY = 1e-6  # without any, features that always occur together have no single best weights
-_WORTH = tuple(number / 400 for number in range(-16, 41))  # least gains for 1,000 tokens that are tried
+_MIN_PENALTY = 1e-6  # without a penalty, features that always occur together have no unique weights
+_WORTH = tuple(number / 400 for number in range(-16, 41))  # thresholds to try: least gain for 1,000 tokens
 _UNKNOWN_TO_OTHERS = ("confidence",)  # features that need log-probabilities
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """An answer after a move: features, moves and F1."""
+    """An answer after a move: its features, the moves that gave it, and its F1."""
 
     features: Features
     ways: tuple[str, ...]
@@ -41,7 +41,7 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A move: answers after it, features of the next, and cost."""
+    """A move: the answers and the state after it, and its cost."""
 
     move: str
     answers: tuple[Stated, ...]
@@ -55,8 +55,8 @@ class Moment:
         return (likeliest.f1, right(likeliest.features)) if likeliest else (0.0, 0.0)
 
     def likeliest(self, right: Logistic) -> Stated | None:
-        """Return the answer that hop would put first."""
-        # What is no answer by its form stands behind the others.
+        """Return the answer that hop would rank first."""
+        # Answers of an unfit form rank behind the others.
         return max(
             self.answers, key=lambda answer: (not is_unfit(answer.features), right(answer.features)), default=None
         )
@@ -64,7 +64,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Course:
-    """One question of a run that made every move, by data set and model."""
+    """One question of a run that made every move, with its data set and model."""
 
     id: str
     data: str
@@ -73,7 +73,7 @@ class Course:
 
     @cached_property
     def guess(self) -> Moment | None:
-        """The forced reading alone, for those who stop before the parts."""
+        """The forced reading without the answers of other moves."""
         for moment in self.moments[1:]:
             if moment.move == "guess":
                 alone = tuple(answer for answer in moment.answers if "guess" in answer.ways)
@@ -82,7 +82,7 @@ class Course:
 
 
 def read_courses(folder: Path) -> list[Course]:
-    """Return the questions of one run with what every move brought."""
+    """Return the questions of a run, with the answers after every move."""
     run = read_run(folder)
     if run["experiment"].get("method") != "hop":
         raise InputError(f"The run in {folder} is not of hop.", "Give runs of --method hop.")
@@ -99,7 +99,7 @@ def read_courses(folder: Path) -> list[Course]:
         if row.answers
     ]
     if not any(course.moments for course in courses):
-        raise InputError(f"No question of {folder} tells how its answers stood.", "Run it with this version of hop.")
+        raise InputError(f"No question of {folder} records how its answers stood.", "Run it with this version of hop.")
     return [course for course in courses if course.moments]
 
 
@@ -118,7 +118,7 @@ def _moments(golds: Sequence[str], events: Iterable[Event]) -> Iterable[Moment]:
 
 
 def fit_logistic(examples: Sequence[tuple[Features, float, float]], *, penalty: float) -> Logistic:
-    """Fit weights to features, target and share by penalised likelihood (Newton)."""
+    """Fit a logistic regression to features, target and sample weight (Newton)."""
     np = import_optional("numpy", "Fitting weights", "eval")
     rows = [features for features, _, _ in examples]
     names = sorted({name for row in rows for name in row})
@@ -142,7 +142,7 @@ def fit_logistic(examples: Sequence[tuple[Features, float, float]], *, penalty: 
 
 
 def fit_weights(courses: Sequence[Course], *, logprobs: bool) -> Weights:
-    """Fit the weights of answers and moves; data sets count equally."""
+    """Fit the weights of answers and moves; all data sets count equally."""
     hidden = () if logprobs else _UNKNOWN_TO_OTHERS
     sizes = Counter(course.data for course in courses)
     equal = {data: len(courses) / len(sizes) / size for data, size in sizes.items()}
@@ -152,7 +152,7 @@ def fit_weights(courses: Sequence[Course], *, logprobs: bool) -> Weights:
         share = equal[course.data] / (len(stood) or 1)
         rows += ((_without(answer.features, hidden), answer.f1, share) for answer in stood)
     right = fit_logistic(rows, penalty=PENALTY)
-    if right.weights.get("agreement", 0.0) < 0:  # chance: what several moves came to is no less likely
+    if right.weights.get("agreement", 0.0) < 0:  # by chance: an answer of several moves is not less likely
         rows = [({**features, "agreement": 0.0}, f1, share) for features, f1, share in rows]
         right = fit_logistic(rows, penalty=PENALTY)
     after: dict[str, Outlook] = {}
@@ -172,7 +172,7 @@ def _without(features: Features, hidden: Sequence[str]) -> dict[str, float]:
 
 
 def _state(moment: Moment, right: Logistic, hidden: Sequence[str] = ()) -> dict[str, float]:
-    """Return what the worth of a move is told from, with the odds of these weights."""
+    """Return the features that a move's worth is predicted from, with these odds."""
     question = _without(moment.state, ("odds",))
     if (likeliest := moment.likeliest(right)) is None:
         return question
@@ -182,7 +182,7 @@ def _state(moment: Moment, right: Logistic, hidden: Sequence[str] = ()) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What one question comes to under a policy."""
+    """The outcome of one question under a policy."""
 
     f1: float
     probability: float
@@ -213,26 +213,26 @@ def replay(course: Course, weights: Weights, effort: Effort, without: Sequence[s
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What weights come to on one data set, between bounds; `model` is empty for all."""
+    """The results of weights on one data set; `model` is "" for all models."""
 
     data: str
     questions: int
     one_reading: float
     every_move: float
-    oracle: float  # the F1 of the best answer that any move brought
+    oracle: float  # F1 of the best answer of any move
     every_calls: float
     f1: float
     calls: float
     tokens: float
     split: float
-    error: float  # the calibration error of the given answers
-    kept: float  # the share of answers that are given when abstaining below one half
-    lift: float  # by how much that multiplies the share of right ones
+    error: float  # calibration error of the answers
+    kept: float  # share of answers with a probability of at least one half
+    lift: float  # share of correct answers among those, relative to all
     model: str = ""
 
 
 def judge(courses: Sequence[Course], weights: Weights, effort: Effort = "medium") -> Judged:
-    """Replay one data set's questions by an effort."""
+    """Replay one data set's questions under an effort."""
     chosen = [replay(course, weights, effort) for course in courses]
     every = [replay(course, weights, "high") for course in courses]
     calibration = calibrate([MemoryDecision(True, outcome.f1 >= _RIGHT, outcome.probability) for outcome in chosen])
@@ -257,7 +257,7 @@ def judge(courses: Sequence[Course], weights: Weights, effort: Effort = "medium"
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A chooser, and its results on left-out data sets by effort."""
+    """A chooser, and its results on left-out data sets, by effort."""
 
     chooser: Chooser
     left_out: Mapping[str, tuple[Judged, ...]]
@@ -274,10 +274,10 @@ class Fitted:
 
 
 def fit_chooser(courses: Sequence[Course], *, made_from: Mapping[str, Any]) -> Fitted:
-    """Fit both sets of weights; judge them and choose efforts on left-out data.
+    """Fit both sets of weights; judge them and choose the efforts on left-out data.
 
-    Each effort is the one that loses least against every move on the data set where it loses most, within its share of
-    the calls.
+    Each effort has the threshold with the smallest worst loss over the data sets, compared with making every move,
+    within the effort's share of calls.
     """
     by_data: dict[str, list[Course]] = defaultdict(list)
     for course in courses:
@@ -314,7 +314,7 @@ def fit_chooser(courses: Sequence[Course], *, made_from: Mapping[str, Any]) -> F
 
 
 def _choose_worth(by_data: Mapping[str, Sequence[Course]], folds: Mapping[str, Weights]) -> dict[str, float]:
-    """Return the least gain for which each effort makes a move."""
+    """Return the least gain at which each effort makes a move."""
     tried: list[tuple[float, float, float]] = []
     for least in _WORTH:
         judged = [judge(by_data[data], replace(folds[data], worth={"medium": least})) for data in by_data]

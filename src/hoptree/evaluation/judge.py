@@ -23,7 +23,7 @@ from hoptree.models.model import Model, Request
 if TYPE_CHECKING:
     from hoptree.evaluation.run_folder import Row
 
-SHOWN = 20  # accepted answers the judge sees, of maybe thousands: the main one and the nearest
+SHOWN = 20  # accepted answers that the judge sees, of possibly thousands: the main one and the most similar
 JUDGEMENTS = "judgements.jsonl"
 _MAX_TOKENS = 8
 _WORD = re.compile(r"[^\W\d_]+")
@@ -31,7 +31,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class JudgeItem:
-    """A prediction and the accepted answers, the main one first."""
+    """A prediction to judge, and the accepted answers, the main one first."""
 
     id: str
     question: str
@@ -55,7 +55,7 @@ class YesNoReply:
 async def ask_yes_no(
     prompt: Filled, model: Model, calls: Calls, *, step: str, failures: list[ModelError]
 ) -> tuple[bool | None, dict[str, Any]]:
-    """Ask for Yes or No; None if the reply is neither or failed."""
+    """Ask for Yes or No; return None if the reply is neither, or the call failed."""
     request = Request(prompt.messages, max_tokens=_MAX_TOKENS)
     try:
         call = await calls.generate(model, request, step=step, on_retry=lambda error, wait: None)
@@ -110,7 +110,7 @@ class JudgeReport:
 
     @property
     def clear_verdicts(self) -> dict[str, bool]:
-        """The verdicts that could be read, by the item's id."""
+        """The readable verdicts by item id."""
         return {verdict.id: verdict.correct for verdict in self.verdicts if verdict.clear}
 
     def as_dict(self) -> dict[str, Any]:
@@ -137,13 +137,12 @@ class Agreement:
 
     questions: int
     rate: float | None
-    kappa: float | None  # 0 is what their numbers of Yes give by chance, 1 always; None if chance gives always
+    kappa: float | None  # 0: agreement by chance, 1: full agreement; None if chance alone would agree fully
 
 
 def template() -> str:
     """Return the name and digest of the judge's prompt."""
-    prompt = prompt_for("evaluation", "judge")
-    return f"{prompt.name}@{prompt.digest}"
+    return prompt_for("evaluation", "judge").template
 
 
 async def judge_all(
@@ -174,7 +173,7 @@ def read_verdict(reply: str) -> bool | None:
 
 
 def agreement(mine: Mapping[str, bool], theirs: Mapping[str, bool]) -> Agreement:
-    """Compare two judges by what both called right or not, by the item's id."""
+    """Return the agreement of two judges over the items that both judged."""
     pairs = [(verdict, theirs[name]) for name, verdict in mine.items() if name in theirs]
     if not pairs:
         return Agreement(0, None, None)
@@ -188,7 +187,7 @@ async def _judge(item: JudgeItem, model: Model, calls: Calls, failures: list[Mod
     em = exact_match(item.prediction, item.golds)
     if not item.prediction.strip():
         return Verdict(item.id, False, em, asked=False)
-    # On one line each, so that none can pass for another line of the prompt.
+    # Each text is put on one line, so that it cannot imitate another line of the prompt.
     filled = prompt_for("evaluation", "judge").fill(
         question=spaced(item.question), prediction=spaced(item.prediction), answer=_accepted(item)
     )
@@ -197,7 +196,7 @@ async def _judge(item: JudgeItem, model: Model, calls: Calls, failures: list[Mod
 
 
 def _accepted(item: JudgeItem) -> str:
-    """Return the main answer and the others that differ in more than form."""
+    """Return the main answer and the most similar others, without equal forms."""
     by_form = {normalise(gold): spaced(gold) for gold in reversed(item.golds)}
     by_form = {normal: by_form[normal] for normal in map(normalise, item.golds) if normal}
     if not by_form:
@@ -209,7 +208,7 @@ def _accepted(item: JudgeItem) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Who judges: a model by its name and identity, and the prompt it is given."""
+    """A judge: the model's name and identity, and its prompt."""
 
     name: str
     identity: str
@@ -222,18 +221,18 @@ class Judge:
 
 @dataclass(slots=True)
 class Judgements:
-    """The verdicts of one judge on a run, with text digests."""
+    """The verdicts of one judge on a run, each with a digest of what it judged."""
 
     judge: Judge
     verdicts: dict[str, tuple[str, Verdict]] = field(default_factory=dict)
 
     def on(self, row: Row) -> Verdict | None:
-        """Return the verdict on an answer; None if it was not judged as it is now."""
+        """Return the verdict on a row; None if the row has none or has changed since."""
         digest, verdict = self.verdicts.get(row.id, ("", None))
         return verdict if verdict is not None and digest == _digest_of(row) else None
 
     def report(self, rows: Iterable[Row]) -> JudgeReport:
-        """Return the verdicts on those of the answers that were judged."""
+        """Return the verdicts on the rows that were judged."""
         verdicts = tuple(verdict for row in rows if (verdict := self.on(row)) is not None)
         return JudgeReport(self.judge.name, self.judge.template, verdicts)
 
@@ -245,7 +244,7 @@ def _digest_of(row: Row) -> str:
 
 
 def read_judgements(folder: Path) -> list[Judgements]:
-    """Return all judges of a run with their verdicts, the latest last."""
+    """Return the verdicts of all judges of a run, the latest judge last."""
     judges: dict[str, Judgements] = {}
     path = folder / JUDGEMENTS
     known = {part.name for part in fields(Verdict)}
@@ -276,7 +275,7 @@ class JudgementsFile:
         self.close = self._file.close
 
     async def name(self) -> None:
-        """Write who judges from here on."""
+        """Write a line that names the judge of the lines after it."""
         if not self._named:
             self._named = True
             await self._write({"identity": self._judge.identity, "template": self._judge.template})

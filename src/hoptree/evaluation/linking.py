@@ -43,7 +43,7 @@ _REVERSED = re.compile(r"R(?=[1-9]\d*\Z)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class LinkingQuestion:
-    """A question with its entity and relation, as ids or names."""
+    """A question with its gold entity and relation, as ids or names."""
 
     id: str
     text: str
@@ -53,7 +53,7 @@ class LinkingQuestion:
 
     @property
     def by_name(self) -> bool:
-        """Whether the entity is known by its name alone."""
+        """Whether the gold entity is a name, not an id."""
         return _ID.fullmatch(self.entity) is None
 
     def is_entity(self, entity: Entity) -> bool:
@@ -62,20 +62,20 @@ class LinkingQuestion:
         return fold(self.entity) in {fold(name) for name in (entity.label, *entity.aliases)}
 
     def is_relation(self, relation: Relation) -> bool:
-        """Compare ids, or names across sources."""
+        """Return whether a relation is the gold one, by id or by name."""
         names = {name_words(name) for name in (self.relation_name, self.relation) if name}
         return relation.id == self.relation or name_words(relation.label) in names
 
 
 class LinkingSet(NamedTuple):
-    """The questions of a file whose entity is known."""
+    """The questions whose entity is known, and the number of the others."""
 
     questions: tuple[LinkingQuestion, ...]
     without_entity: int = 0
 
 
 def read_linking_questions(path: Path, *, half: str = "", limit: int | None = None) -> LinkingSet:
-    """Read the first `limit` questions with a known entity, of a file or one half."""
+    """Read the first `limit` questions with a known entity, of a file or its half."""
     if half:
         check_half(half)
     questions = []
@@ -85,7 +85,7 @@ def read_linking_questions(path: Path, *, half: str = "", limit: int | None = No
         subject, relation = (str(part) for part in triples[0][:2]) if triples else ("", "")
         key, text = given.text("id", "_id") or str(number), given.question("question")
         entity = (given.text("subject_qid", "subject") or subject).removeprefix(WIKIDATA)
-        # SimpleQuestions on Wikidata: R19 is P19 the other way round.
+        # In SimpleQuestions on Wikidata, R19 is the inverse of P19.
         relation = _REVERSED.sub("P", given.text("property", "relation") or relation)
         questions.append(LinkingQuestion(key, text, entity, relation, given.text("property_label")))
     inside = [question for question in questions if not half or half_of(question.id) == half]
@@ -97,8 +97,8 @@ def read_linking_questions(path: Path, *, half: str = "", limit: int | None = No
     return LinkingSet(tuple(usable[:limit]), len(inside) - len(usable))
 
 
-ENTITY_KS, RELATION_KS = (1, 3, 5), (1, 3, 6)  # the depths of Figures 4 and 5
-Among = Literal["entity", "graph"]  # whose relations are ranked: the question's own entity's, or all
+ENTITY_KS, RELATION_KS = (1, 3, 5), (1, 3, 6)  # the depths in Figures 4 and 5
+Among = Literal["entity", "graph"]  # the relations to rank: those of the gold entity, or all of the graph
 _STEPS_OF = "treeqa"
 _WITH_MODEL = ("linker", "model", "union", "kept")
 _MAX_SHOWN = 10
@@ -107,7 +107,7 @@ _RANKINGS = ("words", "dense", "llm")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is measured: graph, candidates, model and rankings."""
+    """The parts to measure: graph, linkers, model and rankings."""
 
     graph: KnowledgeGraph
     candidates: Candidates
@@ -123,7 +123,7 @@ class Linked:
     """The rank of the right entity and relation by each linker."""
 
     question: LinkingQuestion
-    in_graph: bool = False  # whether the entity could be found at all
+    in_graph: bool = False  # whether the graph has the entity
     relation_in_graph: bool = False
     ranked: int = 0  # the number of relations
     entity_ranks: Mapping[str, int | None] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class LinkingRun:
         return sum(bool(question.error) for question in self.linked)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return recall over all questions, and over those in the graph."""
+        """Return recall over all questions, and over those that the graph covers."""
         with_entity = [question for question in self.linked if question.in_graph]
         with_relation = [question for question in self.linked if question.relation_in_graph]
         ranked = [question.ranked for question in self.linked if question.ranked]
@@ -186,7 +186,7 @@ def _recall(ranks: Sequence[Mapping[str, int | None]], ks: Sequence[int]) -> dic
         for k in ks:
             scores = [float((rank := question.get(linker)) is not None and rank <= k) for question in ranks]
             mean = interval(scores)
-            # Where all or none are found, resampling would call this certain.
+            # If all or none are found, resampling would give an interval without width.
             low = 1 - unseen(len(scores)) if min(scores) == 1 else mean.low
             high = unseen(len(scores)) if max(scores) == 0 else mean.high
             by_linker.setdefault(linker, {})[f"recall@{k}"] = {"recall": mean.mean, "low": low, "high": high}
@@ -196,8 +196,8 @@ def _recall(ranks: Sequence[Mapping[str, int | None]], ks: Sequence[int]) -> dic
 async def evaluate_linking(
     asked: LinkingSet, parts: Parts, *, on_done: Callable[[], None] = lambda: None
 ) -> LinkingRun:
-    """Link every question; a failed one has found nothing."""
-    import_optional("numpy", "Measuring linking", "eval")  # before the work, not after it
+    """Link every question; a failed one counts as not linked."""
+    import_optional("numpy", "Measuring linking", "eval")  # a missing one is an error before the work
     linker = _Linker(parts, await parts.graph.properties())
     limit = asyncio.Semaphore(at_once(parts.model.slots) if parts.model else 2)
 
@@ -212,7 +212,7 @@ async def evaluate_linking(
 
 
 class _Linker:
-    """Links single questions with parts that all of them share."""
+    """Links one question at a time with the shared parts."""
 
     def __init__(self, parts: Parts, properties: Sequence[Property]) -> None:
         self._parts = parts
@@ -258,7 +258,7 @@ class _Linker:
         )
 
     async def _entities(self, question: LinkingQuestion, ranks: dict[str, int | None]) -> EntityCandidates:
-        """Fill in the ranks as far as they are known when something fails."""
+        """Return the candidates; fill in `ranks` one by one, in case a later one fails."""
         text = question.text
         linker = self._parts.linker or self._parts.candidates
         if linker is not self._parts.candidates:
@@ -271,7 +271,7 @@ class _Linker:
         ctx = self._context()
         candidates = await find_entities(ctx, linker, text)
         ranks["model"] = _rank(map(question.is_entity, candidates.model))
-        # Both lists to the same depth, as the figure has it: up to twice as many candidates.
+        # The figure takes both lists to the same depth: up to twice as many candidates.
         ranks["union"] = min((rank for rank in (ranks["linker"], ranks["model"]) if rank), default=None)
         kept = await keep_entities(ctx, text, candidates.union, keep=max(ENTITY_KS))
         ranks["kept"] = _rank(map(question.is_entity, kept))
@@ -295,7 +295,7 @@ class _Linker:
 
 @dataclass(frozen=True, slots=True)
 class LinkingOptions:
-    """What is measured, by name."""
+    """The options of a measurement."""
 
     graph: str
     model: str = ""
@@ -326,7 +326,7 @@ class LinkingOptions:
         return cls(graph=experiment.graph or "", model=model, relations=ranked, **options)
 
     def rests_on(self, asked: LinkingSet) -> dict[str, Any]:
-        """Return what the figures rest on, as JSON has it."""
+        """Return what the figures rest on, as JSON values."""
         digest = hashlib.sha256(repr(asked.questions).encode("utf-8", "replace")).hexdigest()[:16]
         return {"questions": digest, "version": __version__, **asdict(self), "relations": list(self.relations)}
 
@@ -335,7 +335,7 @@ LINKED = "linking.json"  # the figures of a planned run, in its folder
 
 
 def is_linked(folder: Path, asked: LinkingSet, options: LinkingOptions, *, retry_failed: bool) -> bool:
-    """Return whether a folder has these figures; refuse others."""
+    """Return whether a folder has these figures; other figures are an error."""
     known, rests_on = read_linked(folder), options.rests_on(asked)
     if known and known.get("rests_on") != rests_on:
         raise other_run(folder, known.get("rests_on", {}), rests_on, (known["questions"], len(asked.questions)))
@@ -351,7 +351,7 @@ def write_linked(folder: Path, options: LinkingOptions, run: LinkingRun) -> None
 
 
 def read_linked(folder: Path) -> dict[str, Any]:
-    """Return the figures that a run left in its folder; nothing where there are none."""
+    """Return the figures in a run's folder; {} without any."""
     try:
         figures = without_sum(json.loads((folder / LINKED).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -362,14 +362,14 @@ def read_linked(folder: Path) -> dict[str, Any]:
 
 
 def coverage(figures: Mapping[str, Any]) -> str:
-    """Say how many questions can be right at all."""
+    """Return a sentence on how many questions the graph covers."""
     relations = f", and the relation of {figures['relation_in_graph']:,}" if figures["relations"] else ""
     entities = f"the entity of {figures['entity_in_graph']:,} of the {figures['questions']:,} questions"
     return f"The graph has {entities}{relations}."
 
 
 def recall_number(figures: Mapping[str, Any], measure: str, linker: str) -> Number | None:
-    """Return a recall in points, of the only linker where none is named."""
+    """Return a recall in points; `linker` "" is the first one."""
     kind, _, depth = measure.partition(":")
     by_linker = figures[kind]
     recalls = by_linker.get(linker) if linker else next(iter(by_linker.values()), None)
@@ -378,7 +378,7 @@ def recall_number(figures: Mapping[str, Any], measure: str, linker: str) -> Numb
 
 
 def _message(error: HoptreeError) -> str:
-    """Return the message of a failure; raise one that every question would meet."""
+    """Return the message of an error; raise an error that all questions would meet."""
     if error.exit_code == InputError.exit_code:
         raise error
     return str(error)

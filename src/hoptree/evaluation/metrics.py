@@ -9,9 +9,10 @@ from collections import Counter, deque
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import Any
 
 from hoptree.core.errors import InputError
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, NodeSettled, Planned
 from hoptree.text.names import name_spans
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -21,7 +22,7 @@ _CLOSED = frozenset({"yes", "no", "noanswer"})
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How far the words of a prediction and of a gold answer are the same."""
+    """Word overlap of a prediction with a gold answer."""
 
     f1: float = 0.0
     precision: float = 0.0
@@ -32,8 +33,8 @@ class Overlap:
 def normalise(text: str) -> str:
     """Return SQuAD's normal form of a text.
 
-    A text of nothing else ("The The", "A+", "!!!") keeps its articles, or else its punctuation: only a blank text has
-    an empty form.
+    Articles and punctuation are removed, unless nothing else is left ("The The", "A+", "!!!"): only a blank text has an
+    empty form.
     """
     lower = text.lower()
     bare = lower.translate(_PUNCTUATION)
@@ -48,7 +49,7 @@ def exact_match(prediction: str, golds: Sequence[str]) -> bool:
 
 
 def contains(prediction: str, golds: Sequence[str]) -> bool:
-    """Tell whether an accepted answer occurs in the prediction as whole words."""
+    """Return whether the prediction contains an accepted answer as whole words."""
     text = f" {normalise(prediction)} "
     return any(f" {normal} " in text for gold in golds if (normal := normalise(gold)))
 
@@ -77,7 +78,7 @@ def best_overlap(prediction: str, golds: Sequence[str]) -> Overlap:
 
 
 def yes_no(prediction: str, golds: Sequence[str]) -> float | None:
-    """Return whether the first word is the right yes or no, or None."""
+    """Return whether the first word is the right yes or no; None for other questions."""
     wanted = normalise(golds[0]) if golds else ""
     if wanted not in ("yes", "no"):
         return None
@@ -87,9 +88,9 @@ def yes_no(prediction: str, golds: Sequence[str]) -> float | None:
 def score_answer(prediction: str, golds: Sequence[str]) -> dict[str, float | None]:
     """Return every answer metric, the highest over accepted answers.
 
-    `em_first` and `f1_first` look at the first gold alone. `hits@1` is TreeQA's name for containment, of whole words
-    here, so that gold "no" is not found in "north". A question without an answer is refused: leaving it out would
-    change what the mean is of.
+    `em_first` and `f1_first` compare with the first gold alone. `hits@1` is TreeQA's name for containment; here it
+    compares whole words, so that "north" does not contain "no". A question without an accepted answer is an error:
+    leaving it out would change the questions of the mean.
     """
     if not any(gold.strip() for gold in golds):
         raise InputError("A question without an accepted answer cannot be scored.", "Give each question its answers.")
@@ -110,12 +111,12 @@ def score_answer(prediction: str, golds: Sequence[str]) -> dict[str, float | Non
 
 
 def score_none(abstained: bool) -> dict[str, float | None]:
-    """Score a question without an answer: abstaining is right."""
+    """Return the scores of an unanswerable question: abstaining is right."""
     right = float(abstained)
     return {name: None if name == "yes_no" else right for name in score_answer("", ("x",))}
 
 
-DEPTH = 10  # places that count for `mrr` and `ndcg@10`: the fewest passages a retriever has to be asked for
+DEPTH = 10  # ranks that `mrr` and `ndcg@10` look at: a retriever must return at least this many passages
 _CUTOFFS = (2, 5, 10)
 _ALL_AT = 5
 
@@ -139,12 +140,12 @@ def score_ranking(gold: Collection[str], ranking: Sequence[str], *, k: int = DEP
     }
 
 
-Sentence = tuple[str, int]  # a title and the place of a sentence under it, as HotpotQA names supporting facts
+Sentence = tuple[str, int]  # a page's title and the number of a sentence on it, as HotpotQA names supporting facts
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How well a set was met: `em` is 1 if nothing is missing and nothing is too much."""
+    """Agreement of a predicted set with the gold set; `em` is 1 if they are equal."""
 
     em: float
     f1: float
@@ -176,7 +177,7 @@ def score_support(
     cited: Collection[Sentence] | None,
     gold_sentences: Collection[Sentence] | None,
 ) -> dict[str, float | None]:
-    """Return `support_…` and `joint_…` em, f1, precision and recall of one question."""
+    """Return the `support_…` and `joint_…` scores of one question."""
     facts = support(cited, gold_sentences)
     joint_scores = joint(exact_match(prediction, golds), best_overlap(prediction, golds), facts)
     return {**_named("support", facts), **_named("joint", joint_scores)}
@@ -185,8 +186,8 @@ def score_support(
 def score_citations(cited: Collection[str], gold: Collection[str], *, failed: bool = False) -> dict[str, float | None]:
     """Return citation precision and recall, and MuSiQue's support F1, by passage ids.
 
-    Citing nothing has a support F1 of 0. Precision is None where nothing is cited, unless the question failed: failing
-    must not raise a method's precision.
+    Without citations, support F1 is 0 and precision is None. A failed question has a precision of 0: failing must not
+    raise a method's mean.
     """
     scores = support(cited, gold)
     precision = scores.precision if scores and (cited or failed) else None
@@ -198,7 +199,7 @@ def score_citations(cited: Collection[str], gold: Collection[str], *, failed: bo
 
 
 def recall(retrieved: Iterable[str], gold: Collection[str]) -> float | None:
-    """Return the share of gold passages that were found; None without any."""
+    """Return the share of gold passages that were retrieved; None without gold."""
     wanted = set(gold)
     return len(wanted & set(retrieved)) / len(wanted) if wanted else None
 
@@ -217,21 +218,21 @@ SENTENCES = frozenset({*_named("support", None), *_named("joint", None)})  # sco
 CANDIDATES = "candidate_recall"
 LIST_SCORES = ("list_em", "list_f1", "list_precision", "list_recall")
 
+# Text in quotes or round brackets, which is not split.
 _ATOMIC = r'"[^"\n]*"|“[^“”\n]*”|«[^«»\n]*»|„[^„“”\n]*[“”]|\([^()\n]*\)'
-"""What is one piece: quoted, or in round brackets."""
 _SEPARATOR = r"\s*(?:(?<!\d),|,(?!\d)|[;\n]|(?<=\s)&(?=\s)|(?<=\s)/(?=\s)|(?i:\band\b|\bor\b|\bas well as\b))\s*"
 _SPLIT = re.compile(rf"{_ATOMIC}|(?P<separator>{_SEPARATOR})")
 _INTRODUCTION = re.compile(r"(?m)^[^\n]*:[ \t*_]*\n|\A[^\n:]*\b(?i:is|are|was|were|following|includes?)\s*:\s*")
-"""A line that ends in a colon, or words such as "they are:" in front."""
-_SAYING = re.compile(r"\b(?:is|are|was|were|includes?|included|including|namely)[ \t]+")
-"""What stands before the first name of a list."""
-_WHERE = re.compile(rf"\A(?:In|Of|Among|According to|Based on|For|From)\b[^,\n]*,\s*(?=[^,\n]*{_SAYING.pattern})")
+"""A first line that ends in a colon, or opening words such as "they are:"."""
+_BEFORE_NAMES = re.compile(r"\b(?:is|are|was|were|includes?|included|including|namely)[ \t]+")
+"""Words before the first name of a list."""
+_WHERE = re.compile(rf"\A(?:In|Of|Among|According to|Based on|For|From)\b[^,\n]*,\s*(?=[^,\n]*{_BEFORE_NAMES.pattern})")
 _OF = re.compile(r"\bof(?: the)?\s*\Z")
 _DENIED = re.compile(r"(?i:\b(?:not|cannot|neither|nor|never|except|without)\b|n['’]t\b)|\b(?:no|none)\b")
 _OPENING = re.compile(
     r"(?i)\s*(?:yes|no)\W*\Z|\s*(?:(?:all|also|an?|and|both|here|i|it|only|that|the|their|there|these|they|this|those)\s+)+"
 )
-"""Words that begin a sentence with a capital and are no name."""
+"""Capitalised words at the start of a sentence that are not names."""
 _NUMBERED = re.compile(r"\s*\(?\d{1,2}[.)]\s+")
 _INLINE = re.compile(r"(?<=\S)[ \t]+(?=\(?\d{1,2}[.)]\s+\S)")
 _MARK = re.compile(r"^\s*(?:(?:\(?\d{1,2}[.)]|[-*•–—+])\s+)?(?:(?i:and|both)\s+)?")
@@ -239,27 +240,27 @@ _ASIDE = re.compile(r"(?:\s*[(\[][^()\[\]]*[)\]])+\s*[.,;]*\s*$")
 _WHOLE = re.compile(r'\s*(?:"([^"]*)"|“([^”]*)”|\(([^()]*)\)|\[([^\[\]]*)\])\s*\.?\s*')
 _QUOTES = str.maketrans("", "", "“”„«»‘’")
 _BLANKS = re.compile(r"\s+")
-_MAX_PIECES = 6  # pieces that one name may have been split into
-_MAX_NAME_CHARS = 200  # length up to which the end of a sentence is taken for a name
+_MAX_PIECES = 6  # pieces that one name may be split into
+_MAX_NAME_CHARS = 200  # longest end of a sentence that is tried as a name
 
 
 def score_list(answer: str, wanted: Sequence[Sequence[str]]) -> dict[str, float | None]:
     """Return the list scores; {} if no list is wanted."""
-    scores = support(said_names(answer, wanted), range(len(wanted)))
+    scores = support(names_in_answer(answer, wanted), range(len(wanted)))
     return {} if scores is None else {name: getattr(scores, name.removeprefix("list_")) for name in LIST_SCORES}
 
 
-def said_names(answer: str, wanted: Sequence[Sequence[str]]) -> list[int | str]:
-    """Return the names in an answer: wanted ones by place, others as text.
+def names_in_answer(answer: str, wanted: Sequence[Sequence[str]]) -> list[int | str]:
+    """Return the names in an answer: wanted ones by their index, others as text.
 
-    Names are separated by commas, semicolons, "and", "or", "&", "/", "as well as", new lines and numbering. What is in
-    quotes or round brackets is not split. Pieces that are a wanted name together ("Sammy Davis, Jr.") are joined first,
-    as many as fit. Names are compared in normal form, with and without what follows in brackets.
+    Names are separated by commas, semicolons, "and", "or", "&", "/", "as well as", new lines and numbering. Text in
+    quotes or round brackets is not split. Pieces that form a wanted name together ("Sammy Davis, Jr.") are joined
+    first, the longest match first. Names are compared in normal form, with and without brackets at their end.
 
-    A sentence round a wanted name ("The actors are A and B.") is no name, unless it denies something, and neither are
-    words without capitals, where both the answer and the wanted names are written with them.
+    The sentence around a wanted name ("The actors are A and B.") does not count as a name unless it denies something.
+    Words without capitals do not count either if both the answer and the wanted names use capitals.
     """
-    # The place of each wanted name by its normal forms.
+    # The index of each wanted name, by its normal forms.
     places = {_form(name): place for place, called in reversed(list(enumerate(wanted))) for name in called}
     text = _list_text(answer, places)
     cased = text != text.lower() and all(name != name.lower() for called in wanted for name in called[:1])
@@ -285,21 +286,22 @@ def said_names(answer: str, wanted: Sequence[Sequence[str]]) -> list[int | str]:
 
 def candidate_recall(hypotheses: Sequence[str], wanted: Sequence[Sequence[str]]) -> float | None:
     """Return the share of wanted names among hypotheses."""
-    matched = {place for place, called in enumerate(wanted) if any(contains(text, called) for text in hypotheses)}
-    return recall(map(str, matched), [str(place) for place in range(len(wanted))])
+    matched = sum(any(contains(text, called) for text in hypotheses) for called in wanted)
+    return matched / len(wanted) if wanted else None
 
 
 def considered(events: Iterable[Event]) -> list[str] | None:
-    """Return the hypotheses of a run, or None."""
-    hypotheses: list[str] = []
-    known = False
-    for event in (event.as_dict() for event in events):
-        for node in (*event.get("nodes", ()), event) if event["event"] in ("plan", "node") else ():
-            if "hypothesis" in node:
-                known = True
-                stated = (node["hypothesis"], node.get("hypothesis_before"))
-                hypotheses += [text for text in stated if isinstance(text, str)]
-    return hypotheses if known else None
+    """Return the hypotheses of a question's nodes; None if its method states none."""
+    nodes: list[dict[str, Any]] = []
+    for event in events:
+        if isinstance(event, Planned):
+            nodes += event.nodes
+        elif isinstance(event, NodeSettled):
+            nodes.append(event.as_dict())
+    stated = [
+        text for node in nodes if "hypothesis" in node for text in (node["hypothesis"], node.get("hypothesis_before"))
+    ]
+    return [text for text in stated if isinstance(text, str)] if stated else None
 
 
 def _forms(piece: str) -> list[str]:
@@ -314,27 +316,27 @@ def _form(text: str) -> str:
 
 
 def _starts(text: str, start: int, end: int) -> Iterator[int]:
-    """Yield where a name may begin in a piece."""
+    """Yield the positions at which a name may begin in a piece."""
     yield start
     if _DENIED.search(text, start, end):
         return
-    yield from (match.end() for match in _SAYING.finditer(text, start, end))
+    yield from (match.end() for match in _BEFORE_NAMES.finditer(text, start, end))
     yield from (start + first for first, _ in _named_in_piece(text[start:end]))
 
 
 def _named_in_piece(piece: str) -> Iterator[tuple[int, int]]:
-    """Yield the names in a piece that are not mere genitives."""
+    """Yield the spans of names in a piece, except those after "of"."""
     return (span for span in name_spans(piece) if not _OF.search(piece, max(0, span[0] - 8), span[0]))
 
 
 def _names_in(piece: str, places: Mapping[str, int], cased: bool) -> list[int | str]:
-    """Return the wanted names in a sentence, else the other name."""
+    """Return the wanted names in a sentence, or else the sentence as a name."""
     texts = [piece]
     if not _DENIED.search(piece):
         forms = [_form(piece[slice(*span)]) for span in _named_in_piece(piece)]
         if wanted := [places[form] for form in forms if form in places]:
             return [*wanted]
-        if leading := deque(_SAYING.finditer(piece), maxlen=1):
+        if leading := deque(_BEFORE_NAMES.finditer(piece), maxlen=1):
             texts.insert(0, piece[leading[0].end() :])
     name = next((text for text in texts if _is_name(text, cased)), "")
     return [_forms(name)[-1]] if name else []
@@ -358,7 +360,7 @@ def _list_text(answer: str, places: Mapping[str, int]) -> str:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where each piece begins and ends."""
+    """Yield the start and end of each piece."""
     start = 0
     for match in _SPLIT.finditer(text):
         if match["separator"] is not None:

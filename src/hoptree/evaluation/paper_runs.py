@@ -1,4 +1,4 @@
-"""Find the runs of the papers' tables, and judge the papers' claims by them."""
+"""Find the runs of a paper's tables, and judge the paper's claims by them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ from hoptree.evaluation.plan import NO_MODEL, Planned, plain_name
 from hoptree.evaluation.report.measures import COSTS, TITLES, Run, read_groups, scores_of
 from hoptree.evaluation.report.tables import Number, Table, TableRow, count
 from hoptree.evaluation.run_folder import RUN, half_width, read_run
-from hoptree.evaluation.statistics import Interval, PairedComparison, compare_pair, holm, interval
+from hoptree.evaluation.statistics import SIGNIFICANCE, Interval, PairedComparison, compare_pair, holm, interval
 
 if TYPE_CHECKING:
     from hoptree.evaluation.paper_tables import Paper, PaperPart
 
 HOLDS, FAILS, INCONCLUSIVE = "holds", "does not hold", "cannot be told"
-DRAW = ", draw "
-"""What a draw of a run has after its name."""
-_SIGNIFICANCE = 0.05
+DRAW = ", draw "  # follows the name of a run that is made several times
 _BOUNDARY = {
     "sure": "F1 where the model is sure",
     "agreement": "F1 of its sure against its direct answers",
@@ -42,7 +40,7 @@ _CLAIM_NOTES = (
 
 @dataclass(frozen=True, slots=True)
 class RunLocation:
-    """The folder of a run, with its model, run and data set as a table names them."""
+    """The folder of a run, with the table's names of its model, run and data set."""
 
     folder: Path
     spec: str
@@ -58,7 +56,7 @@ def planned_locations(part: PaperPart, planned: Sequence[Planned], out: Path) ->
 
 
 def stored_locations(part: PaperPart, root: Path) -> list[RunLocation]:
-    """Find the runs of a table in PAPER/FILE below `root`; refuse two of the same."""
+    """Find the runs of a table in PAPER/FILE below `root`; duplicates are an error."""
     assert part.file is not None
     below = f"{part.paper}/{part.file.stem}/**/"
     locations: dict[tuple[str, str, str], RunLocation] = {}
@@ -68,14 +66,14 @@ def stored_locations(part: PaperPart, root: Path) -> list[RunLocation]:
             other = locations.setdefault((location.model, location.run, location.data), location)
             if other is not location:
                 raise InputError(
-                    f"{other.folder} and {location.folder} are runs of the same.",
-                    "Give --runs a folder with one of them.",
+                    f"{other.folder} and {location.folder} hold the same run.",
+                    "Give --runs a folder with only one of them.",
                 )
     return list(locations.values())
 
 
 def _locate(part: PaperPart, folder: Path, spec: str) -> RunLocation | None:
-    """Name a run by its folder, DATA/RUN; None for one that the file does not have."""
+    """Name a run by its folder, DATA/RUN; None if the file has no such run."""
     plan = part.plan()
     runs, models = list(plan.get("runs", {})), plan.get("models", {})
     names = {str(each.get("model") if isinstance(each, dict) else each): name for name, each in models.items()}
@@ -86,11 +84,11 @@ def _locate(part: PaperPart, folder: Path, spec: str) -> RunLocation | None:
     return RunLocation(folder, spec, model, run, data) if run and data else None
 
 
-Runs = Mapping[tuple[str, str, str], Sequence[Run]]  # by model, run and data set; draws of one run together
+Runs = Mapping[tuple[str, str, str], Sequence[Run]]  # by model, run and data set, with all draws of the run
 
 
 def read_runs_at(locations: Sequence[RunLocation]) -> dict[tuple[str, str, str], list[Run]]:
-    """Read the runs that there are."""
+    """Read the runs whose folders exist, by model, run and data set."""
     folders = {location.folder.resolve(): location for location in locations if (location.folder / RUN).exists()}
     runs: dict[tuple[str, str, str], list[Run]] = {}
     for group in read_groups(list(folders)) if folders else ():
@@ -102,7 +100,7 @@ def read_runs_at(locations: Sequence[RunLocation]) -> dict[tuple[str, str, str],
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a paper says, and what decides it (form: experiments/taikc/paper.toml)."""
+    """A claim of a paper, and how to test it (form: experiments/taikc/paper.toml)."""
 
     says: str
     table: str = ""
@@ -120,13 +118,13 @@ class Claim:
 
     @property
     def title(self) -> str:
-        """The metric as people read it."""
+        """The metric's name for people."""
         cost = COSTS.get(self.metric)
         return cost.title if cost else _BOUNDARY.get(self.metric) or TITLES.get(self.metric, self.metric.capitalize())
 
     @property
     def rule(self) -> str:
-        """What must be so for it to hold."""
+        """The condition under which it holds."""
         if self.undecided_because:
             return f"no run here: {self.undecided_because}"
         bounds = ((self.least, "at least"), (self.most, "at most"))
@@ -145,7 +143,7 @@ def read_claims(paper: Paper) -> list[Claim]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a claim stands: the deciding comparison, its figure, and p."""
+    """The outcome of a claim: the deciding comparison, its figure, and p."""
 
     verdict: str
     decided_by: str = ""
@@ -206,7 +204,7 @@ def judge_claim(claim: Claim, runs: Runs, model: str) -> Verdict:
 
 
 def _compare_all(claim: Claim, runs: Runs, model: str) -> tuple[dict[str, PairedComparison], list[str]]:
-    """Return each comparison of a claim by its name, and the runs that are missing."""
+    """Return the comparisons of a claim by name, and the names of missing runs."""
     compared: dict[str, PairedComparison] = {}
     missing: dict[str, None] = {}
     for above, below in product(claim.above, claim.below):
@@ -229,11 +227,11 @@ def _verdict(claim: Claim, figure: Interval, p_value: float = 0.0) -> str:
         return HOLDS if low >= claim.least else FAILS if high < claim.least else INCONCLUSIVE
     if claim.most is not None:
         return HOLDS if high <= claim.most else FAILS if low > claim.most else INCONCLUSIVE
-    return INCONCLUSIVE if p_value >= _SIGNIFICANCE else HOLDS if figure.mean > 0 else FAILS
+    return INCONCLUSIVE if p_value >= SIGNIFICANCE else HOLDS if figure.mean > 0 else FAILS
 
 
 def _scores(claim: Claim, runs: Runs, model: str, name: str) -> dict[str, dict[str, float]]:
-    """Return the metric by data set and question; the mean over draws."""
+    """Return the metric by data set and question, as a mean over draws."""
     cost = COSTS.get(claim.metric)
     by_data: dict[str, dict[str, float]] = {}
     for (of, run_name, data), several in runs.items():
@@ -249,7 +247,7 @@ def _scores(claim: Claim, runs: Runs, model: str, name: str) -> dict[str, dict[s
 
 
 def _judge_boundary(claim: Claim, runs: Sequence[Run]) -> Verdict:
-    """Judge what a model was sure of and what it refused, over all data sets."""
+    """Judge a claim about sure and refused answers, over all data sets."""
     pairs = [pair for run in runs for pair in read_pairs(run.folder) if not pair.failed]
     sure = [(pair, pair.confident) for pair in pairs if pair.confident is not None]
     refused = [score_attempt(pair.direct, pair.golds).f1 for pair in pairs if pair.confident is None]

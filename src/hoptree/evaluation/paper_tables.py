@@ -37,14 +37,14 @@ from hoptree.evaluation.report.measures import (
 from hoptree.evaluation.report.run_tables import read_boundary
 from hoptree.evaluation.report.tables import Number, Table, TableRow, count, percent, points
 
-PAPERS = {"taikc": "TAIKC", "ra-isf": "RA-ISF", "treeqa": "TreeQA", "mind": "MIND"}  # by folders of experiments
+PAPERS = {"taikc": "TAIKC", "ra-isf": "RA-ISF", "treeqa": "TreeQA", "mind": "MIND"}  # by folder of experiments
 _AXES = ("run", "part", "data", "measure", "model")
 _DIFFERS = "What differs from the paper"
 _BOUNDARY_COUNTS = {"direct": "questions", "confident": "answered", "knowledge_gap": "refused"}
 _COUNT_MEASURES = ("boundary:number",)  # measures that an average leaves out
 _HERE, _PAPER = "here", "paper"  # the ids of rows: ours, and the paper's own
 
-Key = tuple[str, ...]  # A value for each of `_AXES`; "" where a table does not have it
+Key = tuple[str, ...]  # a value for each of `_AXES`; "" if the table lacks the axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class PaperPart:
 
     @property
     def judges(self) -> int:
-        """How many judges it needs at least."""
+        """The number of judges it needs at least."""
         measures = self.measures.values()
         return 2 if "agreement" in measures else int(any(name.endswith(("judge", "judged")) for name in measures))
 
@@ -93,7 +93,7 @@ class PaperPart:
         return "here" if self.file or self.counts else "another command" if self.command else "not here"
 
     def plan(self) -> Mapping[str, Any]:
-        """Return the experiment file as it is written."""
+        """Return the content of the experiment file."""
         import yaml
 
         plan = yaml.safe_load(self.file.read_text(encoding="utf-8")) if self.file else {}
@@ -115,7 +115,7 @@ class Paper:
 
 @cache
 def read_paper(name: str) -> Paper:
-    """Return a paper by its folder's name, or name the closest."""
+    """Return a paper by its folder's name; the error names the closest one."""
     if name not in PAPERS:
         meant = did_you_mean(name.casefold().replace("_", "-"), PAPERS)
         raise ConfigError(f"There is no paper '{name}'.", meant)
@@ -146,7 +146,7 @@ def find_part(paper: str, name: str) -> PaperPart:
 
 
 def differences(part: PaperPart) -> list[str]:
-    """Return how the experiment file differs from the paper."""
+    """Return the differences from the paper that the experiment file lists."""
     _, _, text = str(part.plan().get("about", "")).partition(_DIFFERS)
     lines: list[str] = []
     for line in text.lstrip(": \n").splitlines():
@@ -176,7 +176,7 @@ def data_needed(part: PaperPart) -> list[str]:
 
 
 def check_data(part: PaperPart, planned: Sequence[Planned], data: Path) -> None:
-    """Refuse to begin while a file is missing, and say what brings it."""
+    """Raise an error if a file is missing, with the command that fetches it."""
     paths = dict.fromkeys(path for run in planned for path in (run.experiment.data, *run.corpora))
     missing = [
         (path.relative_to(data) if path.is_relative_to(data) else path).as_posix()
@@ -281,7 +281,7 @@ def _lines(figures: Mapping[str, Any], depth: int) -> Iterator[tuple[Key, Sequen
 
 
 class _Ours:
-    """The figures of the runs that there are, by their place in the table."""
+    """The figures of existing runs, by their place in the table."""
 
     def __init__(self, part: PaperPart, locations: Sequence[RunLocation]) -> None:
         self.cells: dict[Key, Number | None] = {}
@@ -299,14 +299,14 @@ class _Ours:
             self._place(part, of, partial(_over_draws, runs))
 
     def _place(self, part: PaperPart, of: tuple[str, str, str], figure: Callable[[str, str], Number | None]) -> None:
-        """Put the figures of one model, run and data set into their cells."""
+        """Enter the figures of one model, run and data set into their cells."""
         for (label, part_id), (title, measure) in product((part.parts or {"": ""}).items(), part.measures.items()):
             place = {**dict(zip(("model", "run", "data"), of, strict=True)), "part": label, "measure": title}
             key = tuple(place[axis] if axis in (*part.rows, *part.columns) else "" for axis in _AXES)
             self.cells[key] = figure(measure, part_id)
 
     def progress(self, keys: Sequence[Key]) -> str:
-        """Return a mark for a row of which a run is not finished."""
+        """Return a mark for a row with an unfinished run, or ""."""
         places = [dict(zip(_AXES, key, strict=True)) for key in keys if key in self.cells]
         for (model, name, data), runs in self.runs.items():
             named = {"model": model, "run": name, "data": data}
@@ -317,7 +317,7 @@ class _Ours:
 
 
 def _over_draws(runs: Sequence[Run], measure: str, part: str) -> Number | None:
-    """Return a run's figure, or the mean and deviation of draws."""
+    """Return a run's figure, or the mean and standard deviation of its draws."""
     figures = [_figure(run, measure, part) for run in runs]
     known = [figure for figure in figures if figure is not None]
     if len(figures) == 1 or len(known) < len(figures):
@@ -358,12 +358,12 @@ def _figure(run: Run, measure: str, part: str) -> Number | None:
 
 
 def _search(settings: Mapping[str, Any]) -> str:
-    """Return the retriever and reranker of a run or of all runs."""
+    """Return the retriever and reranker of an experiment."""
     return " + ".join(str(settings[name]) for name in ("retriever", "rerank") if settings.get(name))
 
 
 def _notes(part: PaperPart, ours: _Ours, judges: Sequence[str]) -> Iterator[str]:
-    """Yield what differs from the paper, point by point."""
+    """Yield the notes of the table: models, data, and differences from the paper."""
     yield "Figures made here have 95 % intervals, and a question that failed counts as wrong."
     runs = [run for several in ours.runs.values() for run in several]
     yield f"Model: {', '.join(ours.models)}; the paper: {', '.join(part.plan()['models'])}."

@@ -1,4 +1,4 @@
-"""Experiment files: several runs over several data sets, written down once.
+"""Experiment files: several runs over several data sets in one file.
 
     name: TAIKC, Table 2
     data:
@@ -9,17 +9,17 @@
       direct: {method: direct}
       taikc external: {method: taikc, options: {source: external}}
 
-Every run is made with every data set, and with every model where there are `models`. Paths are relative to the folder
-of the data, or to that of the file where they begin with `./`. A corpus may be a list of files, which are searched as
-one, wikipedia, or the address of an engine. A data set may have a `limit`, a `half` (first or second) and `ids` of its
-own (a file beside the experiment, as the folder of a run's `prompts` is), and a knowledge `graph`: a folder, a URL, or
-wikidata. A run may be `only` on some data sets, and has no model with `model: none`. `method: boundary` measures
-boundary awareness (hoptree eval boundary), `method: linking` entity and relation linking (hoptree eval linking).
+Every run is made with every data set, and with every model if there are `models`. Paths are relative to the folder of
+the data, or to that of the file if they begin with `./`. A corpus may be a list of files (searched as one), wikipedia,
+or the address of an engine. A data set may have its own `limit`, `half` (first or second) and `ids` (a file beside the
+experiment, like the folder of a run's `prompts`), and a knowledge `graph`: a folder, a URL, or wikidata. A run may be
+`only` on some data sets; with `model: none` it has no model. `method: boundary` measures boundary awareness (hoptree
+eval boundary), `method: linking` entity and relation linking (hoptree eval linking).
 
-`index: {chunk: tokens:300, encoder: minilm, facts: on}`, of all runs or of one, says how files are indexed: how they
-are cut, by which encoder `dense` and `hybrid` search them, and whether the run's model extracts the facts that `hippo`
-goes by. A corpus on the network cannot be encoded: what its own search finds is ranked by that encoder instead.
-`options: {labels: FILE}` names labelled questions beside the data set's own, which hoptree align skr makes.
+`index: {chunk: tokens:300, encoder: minilm, facts: on}`, for all runs or one, sets how files are indexed: how they are
+chunked, the encoder of `dense` and `hybrid`, and whether the run's model extracts the facts that `hippo` needs. A
+corpus on the network cannot be encoded: the encoder ranks the results of its own search instead. `options: {labels:
+FILE}` is a file of labelled questions in the data set's folder, made by hoptree align skr.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _PARTS = ("name", "about", "data", "every", "models", "runs")
 _OF_THE_PLAN = ("index", "only")
 _SETTINGS = (*sorted({part.name for part in fields(Experiment)} - {"data", "corpus", "graph", "name"}), *_OF_THE_PLAN)
 NO_MODEL = "none"
-_BY_VECTORS = ("dense", "hybrid", "hippo")  # retrievers that need an encoder, or are better with one
-_BY_ENCODER = "embed/"  # what the name of a reranker that compares an encoder's vectors begins with
+_BY_VECTORS = ("dense", "hybrid", "hippo")  # retrievers that need an encoder, or profit from one
+_BY_ENCODER = "embed/"  # prefix of rerankers that compare an encoder's vectors
 _OF_ITS_QUESTIONS = ("limit", "half", "ids")
 _OF_A_DATA_SET = ("questions", "corpus", "graph", *_OF_ITS_QUESTIONS)
 _OF_A_MODEL = ("model", "base_url", "prices")
@@ -56,7 +56,7 @@ _TEXTS = ("base_url", "half", "judge", "judge_base_url", "method", "model", "rer
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """How files become an index: chunking, encoder and facts."""
+    """How files are indexed: chunking, encoder and facts."""
 
     chunk: str = "auto"
     encoder: str = ""
@@ -86,7 +86,7 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One run of an experiment file, with its index or corpus files."""
+    """One run of an experiment file, with its corpus files and index settings."""
 
     data_name: str
     run_name: str
@@ -96,7 +96,7 @@ class Planned:
 
     @property
     def folder(self) -> Path:
-        """The run's folder below that of all runs."""
+        """The run's folder, relative to that of all runs."""
         return Path(*(plain_name(name) for name in (self.data_name, self.run_name) if name))
 
 
@@ -107,10 +107,10 @@ def experiments_folder() -> Path:
 
 
 def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
-    """Read the runs of an experiment file; `overrides` hold for all.
+    """Read the runs of an experiment file; `overrides` apply to all.
 
-    A model, graph, corpus or encoder among the overrides replaces all that the file names, the encoder also that of
-    rerankers; `wikipedia=INDEX` replaces that corpus alone, and the reranker `none` takes the file's away.
+    A model, graph, corpus or encoder among the overrides replaces all of the file's, the encoder also that of
+    rerankers. `wikipedia=INDEX` replaces only that corpus; the reranker `none` removes the file's.
     """
     overrides = dict(overrides or {})
     graph, corpus, encoder = (overrides.pop(name, None) for name in ("graph", "corpus", "encoder"))
@@ -180,7 +180,7 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
 
 
 async def check_search(planned: Sequence[Planned]) -> None:
-    """Open encoders and rerankers once, so that a missing one is known early."""
+    """Open encoders and rerankers once, to find missing ones early."""
     encoders = dict.fromkeys(run.index.encoder for run in planned if run.index.encoder)
     rerankers = dict.fromkeys(run.experiment.rerank for run in planned if run.experiment.rerank)
     for spec in (*encoders, *rerankers):
@@ -199,7 +199,7 @@ def _index(settings: Mapping[str, Any], encoder: str | None, path: Path) -> Inde
 
 
 def chosen(planned: Sequence[Planned], names: Sequence[str]) -> list[Planned]:
-    """Return the runs of the given data sets and names; all where none are given."""
+    """Return the runs of the given data sets and names; all if none are given."""
     data, runs = {run.data_name for run in planned}, {run.run_name for run in planned}
     for name in names:
         if name not in data | runs:
@@ -211,7 +211,7 @@ def chosen(planned: Sequence[Planned], names: Sequence[str]) -> list[Planned]:
 
 
 def _corpora(places: Mapping[str, Any], path: Path) -> tuple[str, ...]:
-    """Return the corpora of a data set: one, or several that are searched as one."""
+    """Return the corpora of a data set, which are searched as one."""
     value = places.get("corpus") or []
     corpora = tuple(value) if isinstance(value, list) else (str(value),)
     if not all(isinstance(corpus, str) for corpus in corpora):
@@ -227,7 +227,7 @@ def _place(name: str, root: Path, path: Path) -> Path:
 
 
 def _in_place_of(sources: Sequence[str], corpus: str | None) -> str:
-    """Return the index given in place of these corpora, or ""."""
+    """Return the index that replaces these corpora, or ""."""
     name, sign, index = (corpus or "").partition("=")
     if not sign or not is_remote(name):
         return corpus or ""
@@ -251,7 +251,7 @@ def _named_runs(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Pat
             for name in {"options", "index"} & every.keys() & own.keys() - overrides.keys():
                 merged[name] = _mapping(every[name], name, path) | _mapping(own[name], name, path)
             _known(merged, _SETTINGS, path)
-            # What tells a run from the others: its name, its model's, or both.
+            # A run is named by what distinguishes it: its name, its model, or both.
             name = f"{run_name}, {model_name}" if len(models) > 1 and model_name else run_name
             named[model_name if model_name and len(runs) == 1 else name] = merged
     return named
@@ -308,7 +308,7 @@ def _converted(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def plain_name(name: str) -> str:
-    """Return a name that is safe as a folder's."""
+    """Return a name that is safe for a folder."""
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".-")
     if not plain:
         raise InputError(f"'{name}' cannot name a folder.", "Use letters and digits.")
@@ -323,7 +323,7 @@ def index_for(
     *,
     on_progress: Listener | None = None,
 ) -> Path:
-    """Return the index that the corpora share, building or updating it if needed."""
+    """Return the index of the corpora, building or updating it if needed."""
     how = how or IndexPlan()
     corpora = [corpus] if isinstance(corpus, Path) else list(corpus)
     if len(corpora) == 1 and (corpora[0] / MANIFEST).exists():
@@ -332,7 +332,7 @@ def index_for(
         if not source.exists():
             raise InputError(f"There is no corpus at {source}.", "Give the folder of the data with --data.")
         if (source / MANIFEST).exists():
-            raise InputError(f"{source} is an index, which others cannot be put together with.", "Name its documents.")
+            raise InputError(f"{source} is an index, and cannot be joined with other corpora.", "Name its documents.")
     places = [str(source.resolve()) for source in corpora]
     name = "-".join(part.split(".")[0] for part in corpora[0].resolve().parts[-2:])
     more = f"-and-{len(corpora) - 1}-more" if len(corpora) > 1 else ""

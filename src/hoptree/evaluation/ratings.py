@@ -1,4 +1,4 @@
-"""Rate RA-ISF's decisions by people and by a model, and compute agreement."""
+"""Ratings of RA-ISF's decisions by people and by a model, and their agreement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ModelRating(YesNoReply):
 
 @dataclass(frozen=True, slots=True)
 class ModelRatings:
-    """The ratings of a model, and the prompts it was given."""
+    """The ratings of a model, and the prompts that it got."""
 
     model: str
     templates: dict[Module, str]
@@ -48,7 +48,7 @@ async def rate_decisions(
     concurrency: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ModelRatings:
-    """Have a model rate every decision; `on_progress` gets the number and the total."""
+    """Have a model rate every decision; `on_progress` gets the count and the total."""
     failures: list[ModelError] = []
     done = 0
 
@@ -64,15 +64,14 @@ async def rate_decisions(
         ratings = await together(rate(decision) for decision in decisions)
     if failures and len(failures) == sum(rating.asked for rating in ratings):
         raise failures[0]
-    prompts = {module: prompt_for("evaluation", f"rate_{module}") for module in MODULES}
-    templates = {module: f"{prompt.name}@{prompt.digest}" for module, prompt in prompts.items()}
+    templates = {module: prompt_for("evaluation", f"rate_{module}").template for module in MODULES}
     return ModelRatings(model.name, templates, tuple(ratings))
 
 
 async def _rate(decision: RatedDecision, model: Model, calls: Calls, failures: list[ModelError]) -> ModelRating:
     if decision.decided == NOTHING_NEW:
         return ModelRating(decision.key, False, asked=False)
-    # Texts are on one line each, so that none can pass for another part.
+    # Each text is put on one line, so that it cannot imitate another part of the prompt.
     shown: dict[str, dict[str, Any]] = {
         "relevance": {"passage": " ".join(decision.shown.split())},
         "decompose": {"sub_questions": decision.decided},
@@ -92,8 +91,8 @@ _ALL = "all"
 def sum_up(sheets: Sequence[Sheet], model: ModelRatings | None = None) -> dict[str, Any]:
     """Return RA-ISF's Table 5: means by module and rater, and their agreement.
 
-    In the mean of all people every decision counts once, with the share of those who rated it. The model is compared
-    with the majority; a tie says nothing.
+    In the mean over people every decision counts once, by the share of raters who said yes. The model is compared with
+    the majority; ties are left out.
     """
     decisions = {key: decision for sheet in sheets for key, decision in sheet.decisions.items()}
     by_decision = {key: [sheet.ratings[key] for sheet in sheets if key in sheet.ratings] for key in decisions}
@@ -134,10 +133,10 @@ def sum_up(sheets: Sequence[Sheet], model: ModelRatings | None = None) -> dict[s
 
 
 def krippendorff_alpha(units: Iterable[Sequence[Hashable]]) -> float | None:
-    """Return Krippendorff's alpha for nominal data of any raters.
+    """Return Krippendorff's alpha for nominal ratings by any number of raters.
 
-    1 is agreement in everything, 0 what chance would give. None where nothing was rated twice, or all values are alike:
-    chance alone would agree then. (Krippendorff, Content Analysis, chapter on reliability; the coincidence form.)
+    1 is full agreement, 0 agreement by chance. None if nothing was rated twice or all values are equal: chance alone
+    would then agree. (Krippendorff, Content Analysis, chapter on reliability; the coincidence form.)
     """
     totals: Counter[Hashable] = Counter()
     unlike = 0.0
@@ -168,12 +167,12 @@ def _means(ratings: Mapping[str, float], decisions: Mapping[str, RatedDecision])
 
 
 def _mean(values: Sequence[float]) -> dict[str, float] | None:
-    """Return the mean with half of its 95 % interval; None where nothing was rated."""
+    """Return the mean with half of its 95 % interval; None without ratings."""
     if not values:
         return None
     return {"mean": statistics.fmean(values), "plus_minus": half_width(values), "decisions": len(values)}
 
 
 def _of_module(ratings: Mapping[str, bool], part: str, decisions: Mapping[str, RatedDecision]) -> dict[str, bool]:
-    """Return the ratings of one module's decisions, or of all."""
+    """Return the ratings of one module's decisions, or of all modules."""
     return {key: rating for key, rating in ratings.items() if part in (_ALL, decisions[key].module)}

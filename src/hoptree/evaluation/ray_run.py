@@ -1,8 +1,8 @@
-"""A run whose questions are answered by a Ray cluster.
+"""Answer the questions of a run on a Ray cluster.
 
-Only this process writes the run's folder: workers send back outcomes and lines of the trace. Replies of the model go
-through one store on this machine, so that no worker repeats a finished call. The questions of a lost worker are asked
-again by others, and find its finished calls in the store.
+Only this process writes the run's folder: workers send back outcomes and lines of the trace. Model replies go through
+one store on this machine, so that no worker repeats a finished call. If a worker is lost, others ask its questions
+again and find its finished calls in the store.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Replies:
-    """The shared replies as the engine of one worker sees them."""
+    """The shared replies as a store for the engine of one worker."""
 
     def __init__(self, shared: Any, worker: int) -> None:
         self._shared = shared
@@ -64,7 +64,7 @@ class Replies:
         self._shared.give_up.remote(key, self._worker)
 
     def close(self) -> None:
-        """Close the file where it is open."""
+        """Do nothing: the actor of the shared replies closes the file."""
 
 
 def _unusable(error: Exception) -> CacheError:
@@ -72,14 +72,14 @@ def _unusable(error: Exception) -> CacheError:
 
 
 class RayWorker:
-    """A worker as an actor; `ready` opens it, as Ray restarts actors by itself."""
+    """A worker as a Ray actor; `ready` opens its engine, also after Ray restarted it."""
 
     def __init__(self) -> None:
         self._worker = Worker()
 
     async def ready(self, number: int, experiment: Experiment, concurrency: int, folder: str, shared: Any) -> str:
-        """Return what the engine rests on here, or why it fails."""
-        if Path(folder).is_dir():  # so that relative paths mean the same here
+        """Open the engine; return its model and corpus, or the error."""
+        if Path(folder).is_dir():  # relative paths then mean the same here
             os.chdir(folder)
         cache = Replies(shared, number) if shared is not None else None
         return json.dumps(self._worker.open(experiment, concurrency, cache))
@@ -90,14 +90,13 @@ class RayWorker:
         return json.dumps(outcome), trace
 
 
-_WORKER_TIMEOUT_S = 120.0  # time without any worker before the run is given up
-_SLOTS_PER_WORKER = 16
-"""Requests at once that make a worker worth its process, where all workers share one endpoint."""
+_WORKER_TIMEOUT_S = 120.0  # time without any worker after which the run fails
+_SLOTS_PER_WORKER = 16  # concurrent requests for each worker process, if all workers share one endpoint
 
 
 @dataclass(slots=True)
 class _Seat:
-    """A place for a worker: if it is lost, Ray starts another one with another `pid`."""
+    """A place for a worker; if it is lost, Ray starts another with a new `pid`."""
 
     number: int
     actor: Any
@@ -108,7 +107,7 @@ class _Seat:
 
 
 class RayAsker:
-    """Puts each question to the worker with the fewest under way."""
+    """Gives each question to the worker with the fewest in progress."""
 
     def __init__(
         self,
@@ -148,7 +147,7 @@ class RayAsker:
         return Asked(failed_row(example, lost, searchable=searches(self._engine)))
 
     async def ready(self) -> None:
-        """Wait for all workers, and check that they agree with this one."""
+        """Wait for all workers, and check that they have the same model and index."""
         await asyncio.gather(*(self._check(seat) for seat in self.seats))
 
     async def _check(self, seat: _Seat) -> None:
@@ -187,7 +186,7 @@ class RayAsker:
             task.add_done_callback(self._reviving.discard)
 
     async def _revive(self, seat: _Seat) -> None:
-        """Use a place again once its worker can answer."""
+        """Wait until the place's new worker is ready, and use it again."""
         if self._shared is not None:
             try:
                 await self._shared.lost.remote(seat.number)
@@ -204,7 +203,7 @@ class RayAsker:
             except self._ray.exceptions.RayActorError:
                 await asyncio.sleep(0.5)
             except HoptreeError:
-                return  # a machine without the same model or index: the place stays empty
+                return  # the machine has another model or index: the place stays empty
             else:
                 seat.usable = True
                 self._usable.set()
@@ -214,7 +213,7 @@ class RayAsker:
         for task in self._reviving:
             task.cancel()
         if self._gone:
-            return  # there is nothing left to end
+            return  # the cluster is gone, with its actors
         for actor in (*(seat.actor for seat in self.seats), *([self._shared] if self._shared else [])):
             self._ray.kill(actor)
 
@@ -250,7 +249,7 @@ async def on_ray(
 
 
 def _share(ray: Any, cache: str | Path) -> Any:
-    """Start the shared reply store on this machine, where its file is."""
+    """Start the shared reply store on this machine, next to its file."""
     path = (default_cache_path() if cache == "default" else Path(cache)).absolute()
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
         ray.get_runtime_context().get_node_id(), soft=False
@@ -284,7 +283,7 @@ def _connect(address: str) -> tuple[Any, bool]:
 
 
 def _check_reachable(address: str) -> None:
-    """Check quickly whether the cluster answers: Ray itself tries for minutes."""
+    """Check quickly that the cluster answers: Ray itself tries for minutes."""
     host, separator, port = address.rpartition(":")
     if separator and port.isdigit():
         try:
@@ -301,7 +300,7 @@ def _no_cluster(address: str, error: Exception) -> InputError:
 
 
 def _places(ray: Any, experiment: Experiment, slots: int) -> tuple[int, dict[str, Any], int]:
-    """Decide on workers, their resources, and concurrent requests."""
+    """Return the number of workers, their resources, and concurrent requests."""
     resources = ray.cluster_resources()
     kind = experiment.model.partition("/")[0]
     if kind == "hf" and resources.get("GPU", 0) >= 1:

@@ -1,4 +1,4 @@
-"""Repeat a run, and compare answers and scores."""
+"""Repeat a run, and compare its answers and scores."""
 
 from __future__ import annotations
 
@@ -14,30 +14,28 @@ from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.experiment import BOUNDARY_METHOD, BoundaryExperiment, Experiment, experiment_of
 from hoptree.evaluation.run_folder import RUN, Row, read_rows, read_run
 from hoptree.evaluation.running import Progress, RunOptions, run_experiment
-from hoptree.evaluation.statistics import PairedComparison, compare_pair, holm
+from hoptree.evaluation.statistics import SIGNIFICANCE, PairedComparison, compare_pair, holm
 
 METRICS = ("em", "f1")
-TOLERANCE = 0.05  # the share of the answers of a model on this machine that may differ by rounding alone
-
-_SIGNIFICANCE = 0.05
+TOLERANCE = 0.05  # share of a local model's answers that may differ by rounding
 _HERE = ("local", "hf", "scripted")
 
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """A run beside its repetition."""
+    """A run compared with its repetition."""
 
     run: str
     name: str
     folder: Path
     again: Path
-    not_the_same: Mapping[str, tuple[Any, Any]]  # the old and the new value of all that changed
+    not_the_same: Mapping[str, tuple[Any, Any]]  # old and new value of every changed setting
     questions: int
-    unlike: tuple[str, ...]  # the questions with another answer
+    unlike: tuple[str, ...]  # ids of questions with another answer
     failed: tuple[int, int]
     failed_twice: int
-    compared: Mapping[str, PairedComparison]  # with the repetition as run b
-    tolerance: float | None  # the share of the answers that may differ; None for any
+    compared: Mapping[str, PairedComparison]  # run b is the repetition
+    tolerance: float | None  # share of answers that may differ; None for any
 
     @property
     def identical(self) -> int:
@@ -45,7 +43,7 @@ class Reproduction:
 
     @property
     def share(self) -> float:
-        """The share of answered questions with another answer."""
+        """The share of answers that differ."""
         return len(self.unlike) / (self.questions - self.failed_twice)
 
     @property
@@ -54,15 +52,15 @@ class Reproduction:
         if self.reasons:
             return False
         least = len(METRICS) * 2.0 ** (1 - len(self.unlike))
-        return None if self.share > TOLERANCE and least >= _SIGNIFICANCE else True
+        return None if self.share > TOLERANCE and least >= SIGNIFICANCE else True
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the run is not reproduced; empty if it is."""
+        """The reasons why the run is not reproduced; empty if it is."""
         reasons = [
             f"{name.upper()} differs by more than chance"
             for name, pair in self.compared.items()
-            if pair.adjusted_p < _SIGNIFICANCE
+            if pair.adjusted_p < SIGNIFICANCE
         ]
         if self.tolerance is not None and self.share > self.tolerance:
             reasons.append(f"{self.share:.1%} of the answers differ, and {self.tolerance:.1%} may")
@@ -109,10 +107,9 @@ async def reproduce(
 ) -> Reproduction:
     """Repeat a run without cached replies, and compare.
 
-    `moved` are settings with another value now, such as the place of the data. `on_begin` gets what has changed before
-    the first question. `tolerance` is the share of the answers that may differ:
-    by default 5 % for a model on this machine, any for one at an endpoint. `out` may hold an interrupted repetition of
-    this run, but no other run.
+    `moved` are settings with another value now, such as the path of the data. `on_begin` gets the changes before the
+    first question. `tolerance` is the share of answers that may differ: by default 5 % for a local model, any for one
+    at an endpoint. `out` may hold an interrupted repetition of this run, but no other run.
     """
     run, before = read_run(folder), read_rows(folder)
     if not before:
@@ -154,11 +151,11 @@ async def reproduce(
 
 
 def differences(run: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return what two runs do not both rest on, environment included, by name."""
+    """Return the settings and environment in which two runs differ, by name."""
     old, new = run["rests_on"], again["rests_on"]
     changed = {name: (old.get(name), new.get(name)) for name in {**old, **new} if old.get(name) != new.get(name)}
     if len(run["questions"]) != len(again["questions"]):
-        changed.pop("questions", None)  # an unfinished run is repeated as far as it came
+        changed.pop("questions", None)  # of an unfinished run only the answered questions are repeated
     was, now = (
         {name: known.get(name) for name in ("python", "platform")} | dict(known.get("packages") or {})
         for known in (either.get("environment") or {} for either in (run, again))
@@ -169,7 +166,7 @@ def differences(run: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, t
 
 
 def _folder_for(out: Path | None, folder: Path, run: str) -> Path:
-    """Return the folder of the repetition, new or interrupted."""
+    """Return the folder of a new or interrupted repetition."""
     if out is None:
         place = folder.resolve()
         names = (f"{place.name}-again{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
@@ -210,7 +207,7 @@ def _compared(
         for name in METRICS
     }
     adjusted = holm([pair.p_value for pair in pairs.values()])
-    # In either setting where there are two.
+    # Boundary runs have two answers to a question.
     two_settings = run["rests_on"].get("method") == BOUNDARY_METHOD
     was, now = ({pair.id: pair.confident for pair in read_pairs(of)} if two_settings else {} for of in (folder, out))
     unlike = tuple(

@@ -20,13 +20,13 @@ from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.retriever import Retriever
 
-WARM_UP = 5  # the first searches open files and fill caches: they are scored, but their times do not count
+WARM_UP = 5  # first searches, which open files and fill caches: they are scored, but not timed
 _LOOKUP_BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """The questions that can be scored, and how many others there were."""
+    """The questions that can be scored, and the number of the others."""
 
     questions: tuple[Example, ...]
     without_gold: int
@@ -43,7 +43,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalRun:
-    """All questions against one retriever, with the scores of each question."""
+    """The results of one retriever for all questions, with the scores of each."""
 
     corpus: str
     asked: QuestionSet
@@ -85,7 +85,7 @@ def read_questions(path: Path, *, half: str = "", limit: int | None = None) -> Q
 
 
 def missing_gold(folder: Path, asked: QuestionSet) -> list[str]:
-    """Return gold passages that the index does not hold."""
+    """Return the gold passages that are not in the index."""
     gold = sorted({name for question in asked.questions for name in question.supporting_ids})
     keys = [key_of(name) for name in gold]
     indexed: set[int] = set()
@@ -98,7 +98,7 @@ def missing_gold(folder: Path, asked: QuestionSet) -> list[str]:
 async def evaluate(
     retriever: Retriever, asked: QuestionSet, *, k: int, on_done: Callable[[], None] = lambda: None
 ) -> RetrievalRun:
-    """Search for every question, one at a time, and score the results."""
+    """Search for each question, one after another, and score the results."""
     results: list[SearchResult] = []
     for question in asked.questions:
         asked_well = False
@@ -123,5 +123,5 @@ async def evaluate(
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the smallest value that this share of all values does not exceed."""
+    """Return the smallest value that at least this share of values does not exceed."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

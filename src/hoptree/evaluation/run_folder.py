@@ -1,10 +1,10 @@
-"""The folder of a run, and the summary of what it holds.
+"""The folder of a run, and the summary of its results.
 
-FOLDER/run.json         the experiment, what it rests on (data, index, prompts, model), the environment
-FOLDER/results.jsonl    a line a question, on disk before the next one counts; the last line of an id counts
-FOLDER/traces.jsonl     every event of every question, also of those that were cut off
-FOLDER/judgements.jsonl the verdicts of judges, if there were any (see `judge.py`)
-FOLDER/metrics.json     the summary of the results: means with intervals, by type and hops, and costs
+FOLDER/run.json         the experiment, what it rests on (data, index, prompts, model), and the environment
+FOLDER/results.jsonl    a line for each question, synced to disk; if an id repeats, its last line counts
+FOLDER/traces.jsonl     every event of every question, interrupted ones included
+FOLDER/judgements.jsonl the verdicts of judges, if any (see `judge.py`)
+FOLDER/metrics.json     the summary: means with intervals, by type and hops, and costs
 """
 
 from __future__ import annotations
@@ -41,19 +41,18 @@ from hoptree.evaluation.statistics import unseen
 
 RUN, RESULTS, TRACES, METRICS = "run.json", "results.jsonl", "traces.jsonl", "metrics.json"
 FORMAT = 1
-_METHOD_SCORES = SENTENCES | {CANDIDATES}  # scores of what only some methods record
-_SEARCH_SCORES = ("retrieval_recall", "recall_hop_", "passage_support_f1", "citation_")
-"""Prefixes of the scores of searches."""
+_METHOD_SCORES = SENTENCES | {CANDIDATES}  # scores that need records which only some methods make
+_SEARCH_SCORES = ("retrieval_recall", "recall_hop_", "passage_support_f1", "citation_")  # prefixes
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """The outcome of one question.
 
-    `error` is the class of the failure; a failed question has scores of 0. `source` is where the method says that its
-    answer comes from, `retrieved` the passage ids of every search, `cited` those the answer rests on. `sources` counts
-    nodes of the tree by where their answers come from. `trace` names its events, `rests_on` is the id that the run had
-    when the question was asked.
+    `error` is the class of the failure; a failed question has scores of 0. `source` is the origin of the answer by the
+    method's own account, `retrieved` the passage ids of every search, `cited` those that the answer rests on. `sources`
+    counts the nodes of the tree by the origin of their answers. `trace` is the run id of its events, `rests_on` the id
+    that the evaluation run had when the question was asked.
     """
 
     id: str
@@ -78,12 +77,12 @@ class Row:
     rests_on: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as a line of the file has them."""
+        """Return the fields of a line of the file."""
         return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Row:
-        """Return the row of a line, without unknown fields."""
+        """Return the row of a line, ignoring unknown fields."""
         known = {part.name for part in fields(cls)}
         values = {name: value for name, value in data.items() if name in known}
         for name in ("answers", "gold", "gold_titles", "cited"):
@@ -93,10 +92,10 @@ class Row:
 
 
 def other_run(path: Path, old: Mapping[str, Any], new: Mapping[str, Any], questions: tuple[int, int]) -> OtherRun:
-    """Return the error that a folder rests on something else."""
+    """Return the error that a folder's run rests on something else."""
     changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
     differences = {name: f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in changed}
-    if "questions" in differences:  # whose digests say nothing
+    if "questions" in differences:  # numbers say more than digests
         before, now = questions
         differences["questions"] = f"it asks {before:,} questions, now {now:,} (--limit, --seed, --ids)"
     cause = f"The run in {path} rests on something else: {'; '.join(differences.values())}."
@@ -117,13 +116,13 @@ class RunFolder:
     def begin(self, wanted: dict[str, Any], *, anyway: bool = False) -> dict[str, Any]:
         """Start or resume a run in the folder; return its `run.json`.
 
-        `anyway` resumes although something changed: `changes` records what it was before, and each row what it was made
-        with.
+        `anyway` resumes although the run rests on something else now: `changes` records the earlier settings, and each
+        row the settings that it was made with.
         """
         try:
             self._created = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
             self.path.mkdir(parents=True, exist_ok=True)
-            leftovers = {FolderLock.NAME, f"{RUN}.new"}  # what a kill leaves before there is a run
+            leftovers = {FolderLock.NAME, f"{RUN}.new"}  # files of a start that was killed
             if not (self.path / RUN).exists() and any(entry.name not in leftovers for entry in self.path.iterdir()):
                 raise InputError(f"{self.path} holds something else than a run.", "Choose an empty or new --out.")
             self._lock.acquire()
@@ -146,7 +145,7 @@ class RunFolder:
         if old == new:
             return known
         if not read_rows(self.path):
-            return {**wanted, "nonce": _nonce(known)}  # nothing came of it yet that could be mixed
+            return {**wanted, "nonce": _nonce(known)}  # there are no outcomes that could be mixed
         if not anyway:
             error = other_run(self.path, old, new, (len(known["questions"]), len(wanted["questions"])))
             error.remedy = "Choose another --out, or go on with --anyway (both will be recorded)."
@@ -155,7 +154,7 @@ class RunFolder:
         return {**wanted, "nonce": _nonce(known), "changes": [*known.get("changes", []), earlier]}
 
     async def add(self, row: Row) -> None:
-        """Write a question's outcome durably."""
+        """Write the outcome of a question durably."""
         assert self._results is not None
         await self._results.add({**row.as_dict(), **self._stamp})
 
@@ -170,7 +169,7 @@ class RunFolder:
                 (self.path / name).unlink(missing_ok=True)
         self._lock.release()
         if empty:
-            with suppress(OSError):  # somebody else uses the folder
+            with suppress(OSError):  # another process uses the folder
                 (self.path / FolderLock.NAME).unlink(missing_ok=True)
                 for folder in self._created:
                     folder.rmdir()
@@ -193,11 +192,10 @@ def read_run(path: Path) -> dict[str, Any]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the outcomes in data order; the last of each counts.
+    """Return the outcomes in the order of the data; the last of each counts.
 
-    The score `judge` is the verdict of the judge that judged last, `judge:NAME` that of each judge. Where a method
-    cites sentences or names candidates for some questions, the others score 0. What older versions did not write is
-    filled in.
+    The score `judge` is the verdict of the latest judge, `judge:NAME` that of each judge. If a method cites sentences
+    or names candidates for some questions, the others score 0. Fields that older versions did not write are filled in.
     """
     run = read_run(path)
     read_warnings(path)
@@ -226,7 +224,7 @@ def _completed(row: Row, run: Mapping[str, Any]) -> Row:
     """Return the row with what it rests on, and its price."""
     rests_on = row.rests_on or ("unknown" if run.get("changes") else str(run.get("id", "")))
     usage = row.usage
-    with suppress(KeyError, TypeError, ValueError, AttributeError):  # damaged: whoever needs the figure reports it
+    with suppress(KeyError, TypeError, ValueError, AttributeError):  # damaged; reported where the figure is used
         if "price" not in usage:
             prices = Prices(**run["experiment"].get("prices") or {})
             price = prices.of(int(usage["prompt_tokens"]), 0, int(usage["completion_tokens"]))
@@ -237,8 +235,8 @@ def _completed(row: Row, run: Mapping[str, Any]) -> Row:
 def _rescored(row: Row, unsearched: bool, recorded: set[str], judges: Sequence[Judgements]) -> Row:
     """Return the row with scores that depend on the whole run.
 
-    An `unsearched` run has no scores of searches. Scores that the method `recorded` for other questions are 0 where it
-    recorded nothing. A judge that has not judged the row gives None.
+    An `unsearched` run has no search scores. A score that the method `recorded` for other questions is 0 if it is
+    missing here. A judge that has not judged the row gives None.
     """
     scores = {
         name: 0.0 if score is None and name in recorded else score
@@ -258,7 +256,7 @@ def trace_of(path: Path, row: Row) -> list[Event]:
 
 
 def by_question(events: Iterable[Event]) -> Iterator[list[Event]]:
-    """Yield the events of each question as soon as it is done."""
+    """Yield the events of each question as soon as it is finished."""
     unfinished: dict[str, list[Event]] = {}
     for event in events:
         unfinished.setdefault(event.run, []).append(event)
@@ -273,11 +271,11 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_warnings(path: Path) -> list[str]:
-    """Return what a run was warned of, by its summary; a damaged one is an error."""
+    """Return the warnings in a run's summary; a damaged summary is an error."""
     try:
         written = json.loads((path / METRICS).read_text(encoding="utf-8"))
         summary, nonce = without_sum(written), _nonce(read_run(path))
-        expected = {"metrics", "sum"} if "nonce" in written else {"metrics"}  # an earlier version wrote neither
+        expected = {"metrics", "sum"} if "nonce" in written else {"metrics"}  # older versions wrote neither
         if not expected <= written.keys() or summary.get("nonce", nonce) != nonce:
             raise ValueError("it is of another run")
     except FileNotFoundError:
@@ -298,18 +296,18 @@ def _nonce(run: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """How many questions have a kind of warning, and its message."""
+    """A kind of warning: the number of questions with it, and its message."""
 
     questions: int
     message: str
 
     def describe(self, kind: str, finished: int) -> str:
-        """Return one line for a summary of so many questions."""
+        """Return one line for a summary of `finished` questions."""
         return f"{self.questions:,} of {finished:,} with a warning ({kind}): {self.message}"
 
 
 def warned_of(events: Iterable[Event]) -> dict[str, Warned]:
-    """Return the warnings by kind; a question counts once a kind."""
+    """Return the warnings by kind; a question counts once for each kind."""
     messages: dict[str, dict[str, str]] = defaultdict(dict)
     for event in events:
         if isinstance(event, WarningEvent) and event.kind != "stopped":
@@ -322,7 +320,7 @@ def warned_of(events: Iterable[Event]) -> dict[str, Warned]:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A cost over all questions, with its 95th percentile."""
+    """Statistics of a cost over all questions."""
 
     total: float
     mean: float | None
@@ -331,7 +329,7 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Return total, mean and spread of values."""
+    """Return the total, mean, median and 95th percentile of values."""
     if not values:
         return Spread(0.0, None, None, None)
     total, ordered = math.fsum(values), sorted(values)
@@ -340,9 +338,9 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def summarise_usage(usages: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
-    """Return the spread of all usage figures, and of `tokens`.
+    """Return the statistics of every usage figure, and of `tokens`.
 
-    A usage that lacks a figure is refused: 0 would make the run look cheaper than it was.
+    A usage without one of the figures is an error: 0 would make the run look cheaper than it was.
     """
     names = [field.name for field in fields(Usage)]
     for usage in usages:
@@ -385,7 +383,7 @@ def summarise(folder: Path) -> dict[str, Any]:
 
 
 def money_spent(folder: Path) -> float:
-    """Return what a run has cost so far, interrupted and repeated questions included."""
+    """Return the cost of a run so far, with interrupted and repeated questions."""
     if not (folder / RUN).exists():
         return 0.0
     rows = read_rows(folder)
@@ -397,7 +395,7 @@ def money_spent(folder: Path) -> float:
 def half_width(values: Sequence[float]) -> float:
     """Return half of the 95 % interval of a mean, by the normal approximation.
 
-    Where all values from 0 to 1 are alike, the Clopper-Pearson bound is used.
+    If all values are equal (scores from 0 to 1), the Clopper-Pearson bound is used.
     """
     if len(set(values)) == 1:
         return unseen(len(values)) * max(values[0], 1 - values[0])
@@ -427,11 +425,11 @@ def _by(rows: Iterable[Row], group: Callable[[Row], str]) -> dict[str, Any]:
 
 
 def _traced(folder: Path, finished: set[str]) -> tuple[dict[str, float], dict[str, Warned]]:
-    """Return the cost of repeated questions, and others' warnings."""
+    """Return the cost of attempts without an outcome, and the others' warnings."""
     spent = {"calls": 0.0, "prompt_tokens": 0.0, "completion_tokens": 0.0, "cost": 0.0}
     warnings: list[Event] = []
     seen: set[str] = set()
-    finished = finished - {""}  # questions that could not be asked
+    finished = finished - {""}  # the trace of questions that could not be asked
 
     def wanted(kind: str, run: str) -> bool:
         seen.add(run)

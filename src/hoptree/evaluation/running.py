@@ -1,4 +1,4 @@
-"""Run an experiment, durable and resumable, and judge it."""
+"""Run an experiment durably and resumably, and judge its answers."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ from hoptree.evaluation.run_folder import (
 from hoptree.models.model import Model
 
 JUDGE_PROMPTS = "evaluation"
-_MIN_SUSPICIOUS_QUESTIONS = 5  # questions without any gold passage found that call for a warning
+_MIN_SUSPICIOUS_QUESTIONS = 5  # from this number on, a retrieval recall of 0 is warned of
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run is; `rows` are all outcomes so far, of which `asked` are new."""
+    """Progress of a run; `rows` are all outcomes so far, of which `asked` are new."""
 
     total: int
     rows: list[Row]
@@ -77,11 +77,11 @@ Listener = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How a run is carried out; none of it changes what its numbers mean.
+    """How a run is carried out; its results do not depend on this.
 
-    `anyway` resumes although something it rests on has changed, `retry_failed` asks failed questions again, `only` asks
-    that many and stops. `max_cost` limits what the run costs in all, with what other runs under the same limit have
-    `spent`. `workers` is how many processes of this machine answer, `ray` the address of a Ray cluster, or "local".
+    `anyway` resumes although something that the run rests on has changed, `retry_failed` asks failed questions again,
+    `only` asks that many and stops. `max_cost` limits the total cost, including what other runs under the same limit
+    have `spent`. `workers` is the number of processes on this machine, `ray` the address of a Ray cluster, or "local".
     `reproduces` is the id of the run that this one repeats.
     """
 
@@ -111,8 +111,8 @@ async def run_experiment(
 ) -> dict[str, Any]:
     """Ask every question without an outcome, judge, and summarise.
 
-    `on_begin` gets `run.json` before anything is asked. A trace that cannot be written is a warning, or an error for
-    boundary runs, whose outcomes are in it.
+    `on_begin` gets `run.json` before the first question. A trace that cannot be written is a warning; for boundary
+    runs, whose outcomes are in it, an error.
     """
     options = options or RunOptions()
     data, answer_filter = await experiment.drop_unfound_answers(data or experiment.read_data())
@@ -134,7 +134,7 @@ async def run_experiment(
         if writer is not None and writer.failure is not None and isinstance(experiment, BoundaryExperiment):
             raise writer.failure
 
-    judge = experiment.open_judge() if experiment.judge else None  # before the first question
+    judge = experiment.open_judge() if experiment.judge else None  # it may fail, so before the first question
     async with (
         aclosing(judge) if judge else nullcontext(),
         experiment.open_engine(
@@ -171,7 +171,7 @@ async def run_experiment(
 
 
 def _cautions(summary: Mapping[str, Any], options: RunOptions) -> Iterator[str]:
-    """Yield what a reader of the scores should know first."""
+    """Yield warnings about the scores of a run."""
     left = summary["questions"] - summary["finished"]
     if options.max_cost is not None and options.only is None and left:
         yield f"{left:,} questions were not asked: the limit of {options.max_cost:g} leaves no room."
@@ -193,7 +193,7 @@ async def _ask_missing(
     on_progress: Listener,
 ) -> None:
     rows = read_rows(folder.path)
-    # Stopped by its budget, a question of a boundary run has no outcome in both settings: it counts as failed there.
+    # A question of a boundary run that its budget stopped lacks one of the two answers: it counts as failed.
     is_boundary = isinstance(experiment, BoundaryExperiment)
     done = {
         row.id: row for row in rows if not (options.retry_failed and (row.error or (is_boundary and row.stopped_by)))
@@ -211,7 +211,7 @@ async def _ask_missing(
 async def _asker(
     engine: Engine, experiment: Experiment, options: RunOptions, on_trace: Callable[[bytes], None]
 ) -> AsyncIterator[Asker]:
-    """Yield what answers: this engine, processes, or a Ray cluster."""
+    """Yield an asker: this engine, worker processes, or a Ray cluster."""
     how: dict[str, Any] = {"cache": options.cache, "concurrency": options.concurrency, "on_trace": on_trace}
     if options.workers > 1 and not options.ray:
         from hoptree.evaluation.workers import in_processes
@@ -230,16 +230,17 @@ async def _asker(
 
 
 class _QuestionQueue:
-    """Hand out questions while the money lasts.
+    """Hands out questions while the cost limit allows it.
 
-    A question under way is taken to cost the mean price of those before it. Until a price is known, one goes alone.
+    Each question in progress is expected to cost the mean price so far. Until a price is known, questions are asked one
+    by one.
     """
 
     def __init__(self, examples: Sequence[Example], progress: Progress, limit: float | None) -> None:
         self._left = iter(examples)
         self._limit = limit
         self._progress = progress
-        prices = [price for row in progress.rows if (price := _price(row))]  # what failed at once has none
+        prices = [price for row in progress.rows if (price := _price(row))]  # immediate failures have no price
         self._prices, self._finished, self._under_way = math.fsum(prices), len(prices), 0
         self._changed = asyncio.Condition()
 
@@ -274,9 +275,9 @@ def _price(row: Row) -> float:
 
 
 class _OutcomeWriter:
-    """Writes outcomes; holds back failures until another succeeds.
+    """Writes outcomes; holds back failures until another question succeeds.
 
-    Before the first success it counts every error that the command must change for; later, only being shut out.
+    Before the first success, every error that requires another command counts; later, only a refusal by the endpoint.
     """
 
     def __init__(self, folder: RunFolder, progress: Progress, on_progress: Listener) -> None:
@@ -293,13 +294,13 @@ class _OutcomeWriter:
             self._held.append(asked)
             self._breaker.failure(asked.stops_run)
             return
-        self._breaker.success()  # now, and not when it is on disk: others end meanwhile
+        self._breaker.success()  # before writing, as others end meanwhile
         postponed, self._held = self._held, []
         for waiting in (*postponed, asked):
             await self._keep(waiting.row)
 
     async def end(self) -> None:
-        """Write waiting failures, or raise the first if all failed."""
+        """Write the failures held back, or raise the first if all failed."""
         for waiting in self._held:
             if waiting.stops_run is not None and not self._breaker.succeeded:
                 raise waiting.stops_run
@@ -339,7 +340,7 @@ async def _ask_all(
 
 @dataclass(slots=True)
 class JudgeProgress:
-    """Progress of a judge; `new` verdicts are of this call."""
+    """Progress of a judge; `new` counts the verdicts of this call."""
 
     total: int
     done: int = 0
@@ -361,9 +362,9 @@ async def judge_run(
     concurrency: int | None = None,
     on_progress: Callable[[JudgeProgress], None] = lambda progress: None,
 ) -> dict[str, Any]:
-    """Judge the answers this judge has not judged yet, and summarise.
+    """Judge the answers that this judge has not judged yet, and summarise.
 
-    Failed questions and blank answers are wrong without a call. A failed call counts as wrong until it is repeated.
+    Failed questions and blank answers are wrong without a call. A failed call counts as wrong until repeated.
     """
     run, rows = read_run(folder), read_rows(folder)
     if not rows:
@@ -418,7 +419,7 @@ async def _judge_missing(
     without_reply: list[Verdict] = []
 
     async def on_verdict(verdict: Verdict) -> None:
-        # Verdicts without a reply wait for the end: a judge that never answers leaves none behind.
+        # Verdicts without a reply are written last: a judge that never answers writes none.
         if verdict.error or not verdict.asked:
             without_reply.append(verdict)
         else:

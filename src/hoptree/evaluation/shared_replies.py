@@ -1,4 +1,4 @@
-"""The call cache of a run for its workers, at both ends of their pipes."""
+"""The call cache that the workers of a run share, at both ends of their pipes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class SharedReplies:
-    """The call cache of a run for all workers, in the process that holds the run.
+    """The call cache of a run for all workers, in the main process.
 
-    Workers wait for a call that another one has under way. The claims of a lost worker are released.
+    A worker waits for a call that another worker is making. The claims of a lost worker are released.
     """
 
     def __init__(self, path: str) -> None:
@@ -25,9 +25,9 @@ class SharedReplies:
         self._claims: dict[bytes, tuple[int, asyncio.Future[None]]] = {}
 
     def claimed(self, key: bytes, worker: int) -> tuple[bool, str | None]:
-        """Claim a call unless another worker has it.
+        """Claim a call unless another worker holds it.
 
-        Return whether that worked, and the cached reply.
+        Return whether the worker can go on, and the cached reply, if any.
         """
         if (text := self._cache.text(key)) is not None:
             return True, text
@@ -37,7 +37,7 @@ class SharedReplies:
         return True, None
 
     async def claim(self, key: bytes, worker: int) -> str | None:
-        """Return the cached reply; None makes the caller responsible for it."""
+        """Return the cached reply; None means that this worker makes the call."""
         while True:
             done, text = self.claimed(key, worker)
             if done:
@@ -45,9 +45,9 @@ class SharedReplies:
             await asyncio.shield(self._claims[key][1])
 
     def put_soon(self, key: bytes, text: str, worker: int) -> asyncio.Future[None]:
-        """Return what is done once a reply is stored durably, or failed.
+        """Store a reply durably; return a future of that.
 
-        Its claim is released then.
+        The claim is released when the future is done.
         """
         stored = self._cache.put_soon(key, text)
         stored.add_done_callback(lambda _: self.release(key, worker))
@@ -84,10 +84,7 @@ class WorkerPipe:
         self._numbers = 0
 
     def tell(self, *, trace: bytes = b"", **message: Any) -> None:
-        """Send a message at once.
-
-        Once the process that holds the run is gone, end without a word.
-        """
+        """Send a message at once; end this process if the main process is gone."""
         self._unsent.append(json.dumps(message).encode() + b"\n" + trace)
         self._flush()
 
@@ -105,7 +102,7 @@ class WorkerPipe:
             os._exit(1)
 
     def heard(self, number: int, text: str | None, failure: str = "") -> None:
-        """Pass a reply of the cache, or its failure, to the call that waits."""
+        """Pass a reply of the cache, or its failure, to the waiting call."""
         waiting = self._waiting.pop(number, None)
         if waiting is None or waiting.done():
             return
@@ -140,4 +137,4 @@ class WorkerPipe:
         self._ask(b"give_up", key)
 
     def close(self) -> None:
-        """Leave the file to the process that holds the run."""
+        """Do nothing: the main process closes the file."""

@@ -15,6 +15,7 @@ from hoptree.core.errors import InputError
 from hoptree.core.lazy import import_optional
 
 _LEVEL = 0.95
+_SEED = 0
 _EXACT_OUTCOMES = 2**16
 _BATCH_CELLS = 1 << 18  # 2 MiB at a time
 
@@ -40,7 +41,7 @@ def unseen(count: int) -> float:
     return float(1 - ((1 - _LEVEL) / 2) ** (1 / count))
 
 
-def bootstrap(values: Sequence[float], samples: int, seed: int) -> Interval:
+def _bootstrap(values: Sequence[float], samples: int) -> Interval:
     """Return the percentile interval of a mean."""
     if len(set(values)) == 1:
         return Interval(values[0], values[0], values[0], _LEVEL)
@@ -53,16 +54,16 @@ def bootstrap(values: Sequence[float], samples: int, seed: int) -> Interval:
         batch=batch,
         confidence_level=_LEVEL,
         method="percentile",
-        rng=seed,
+        rng=_SEED,
     ).confidence_interval
     return Interval(math.fsum(values) / len(values), float(low), float(high), _LEVEL)
 
 
-def sign_flip_test(differences: Sequence[float], samples: int, seed: int) -> tuple[float, bool]:
-    """Return the p-value of the paired permutation test.
+def _sign_flip_test(differences: Sequence[float], samples: int) -> tuple[float, bool]:
+    """Return the p-value of the paired permutation test, and whether it is exact.
 
-    Differences of one size are flipped together, so that thousands of questions that are right or wrong have an exact
-    test. Differences of 0 do not matter.
+    Differences of one size are flipped together: thousands of right-or-wrong questions still have an exact test.
+    Differences of 0 do not matter.
     """
     sizes = Counter(sorted(abs(difference) for difference in differences if difference))
     if not sizes:
@@ -80,13 +81,13 @@ def sign_flip_test(differences: Sequence[float], samples: int, seed: int) -> tup
         n_resamples=samples,
         batch=max(1, _BATCH_CELLS // len(values)),
         alternative="greater",
-        rng=seed,
+        rng=_SEED,
     )
     return (int(result.null_distribution.sum()) + 1) / (samples + 1), False
 
 
 def _exact_p_value(sizes: Mapping[float, int], least: float) -> float:
-    """Go through every number of positive signs for every size."""
+    """Return the p-value over all numbers of positive signs of each size."""
     numpy, binom = import_optional("numpy", "Comparing runs", "eval"), _scipy_stats().binom
     sums, weights = numpy.zeros(1), numpy.ones(1)
     for size, count in sizes.items():
@@ -94,7 +95,7 @@ def _exact_p_value(sizes: Mapping[float, int], least: float) -> float:
         sums = (sums[:, None] + size * (2 * positive - count)).ravel()
         weights = (weights[:, None] * binom.pmf(positive, count, 0.5)).ravel()
     share = float(weights[abs(sums) >= least].sum() / weights.sum())
-    return max(share, sys.float_info.min)  # some chances are below what a float can hold, but none is nothing
+    return max(share, sys.float_info.min)  # a float may be too coarse for the share, but no p-value is 0
 
 
 def _scipy_stats() -> Any:
@@ -102,11 +103,11 @@ def _scipy_stats() -> Any:
 
 
 Scores = Mapping[str, float | None]  # a metric of a run by question id; None where it does not apply
+SIGNIFICANCE = 0.05
 SAMPLES = 10_000  # the number of resamples or permutations drawn
-_SIGNIFICANCE = 0.05
 _POWER = 0.8
 _MAX_CHANGES = 20
-_DECIMALS = 12  # of a difference: what is beyond comes from rounding
+_DECIMALS = 12  # decimals of a difference; further ones come from rounding
 _MAX_SCORE = 1e15
 _UNGROUPED = "none"
 _Key = TypeVar("_Key")
@@ -123,7 +124,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What changed between two runs over the same questions."""
+    """A paired comparison of scores, without intervals."""
 
     difference: float
     p_value: float  # the chance of a mean difference at least as large if scores were assigned to the runs at random
@@ -158,11 +159,11 @@ class PairedComparison:
 
     @property
     def detectable(self) -> float | None:
-        """The smallest true difference found with 80 % power, or None."""
+        """The smallest true difference that is detected with 80 % power, or None."""
         return detectable_difference(self.deviation, self.questions) if self.deviation else None
 
     def power_note(self, *, scale: float = 1.0, unit: str = "") -> str:
-        """The sentence for people; `scale=100, unit=" points"` for scores from 0 to 1."""
+        """Return what the sample can detect, in a sentence with this scale and unit."""
         if self.deviation is None:
             return "One question is too few to say what difference this sample can detect."
         if self.detectable is None:
@@ -172,7 +173,7 @@ class PairedComparison:
         difference = f"{least:,.0f}" if least >= 1000 else f"{least:.3g}"
         return (
             f"This sample can detect a difference of {difference}{unit} "
-            f"({self.questions:,} paired questions, two-sided at {100 * _SIGNIFICANCE:g} %, power {100 * _POWER:g} %)."
+            f"({self.questions:,} paired questions, two-sided at {100 * SIGNIFICANCE:g} %, power {100 * _POWER:g} %)."
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -188,14 +189,12 @@ def interval(scores: Iterable[float], *, samples: int = SAMPLES) -> Interval:
     values = sorted(_number(score, "A score") for score in scores)
     if not values:
         raise InputError("There is no score to take the mean of.", "Give the score of one question or more.")
-    return bootstrap(values, samples, seed=0)
+    return _bootstrap(values, samples)
 
 
-def compare_pair(
-    a: Scores, b: Scores, *, common_only: bool = False, samples: int = SAMPLES, seed: int = 0
-) -> PairedComparison:
+def compare_pair(a: Scores, b: Scores, *, common_only: bool = False, samples: int = SAMPLES) -> PairedComparison:
     """Compare two runs over the questions they share."""
-    return _compare(a, b, _align((a, b), common_only), samples, seed)
+    return _compare(a, b, _align((a, b), common_only), samples)
 
 
 def compare_groups(
@@ -211,12 +210,10 @@ def compare_groups(
     return _corrected({name: _compare(a, b, part) for name, part in parts.items() if part.shared})
 
 
-def compare_runs(
-    runs: Mapping[str, Scores], *, common_only: bool = False, samples: int = SAMPLES
-) -> dict[tuple[str, str], PairedComparison]:
+def compare_runs(runs: Mapping[str, Scores], *, common_only: bool = False) -> dict[tuple[str, str], PairedComparison]:
     """Compare each run with each later one over the questions that all have."""
     aligned = _align(tuple(runs.values()), common_only)
-    return _corrected({(a, b): _compare(runs[a], runs[b], aligned, samples) for a, b in combinations(runs, 2)})
+    return _corrected({(a, b): _compare(runs[a], runs[b], aligned) for a, b in combinations(runs, 2)})
 
 
 def compare(ours: Sequence[float], theirs: Sequence[float]) -> Comparison:
@@ -225,7 +222,7 @@ def compare(ours: Sequence[float], theirs: Sequence[float]) -> Comparison:
     better, worse = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     return Comparison(
         difference=math.fsum(differences) / max(1, len(differences)),
-        p_value=sign_flip_test(differences, SAMPLES, seed=0)[0],
+        p_value=_sign_flip_test(differences, SAMPLES)[0],
         better=better,
         worse=worse,
         same=len(differences) - better - worse,
@@ -245,7 +242,7 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 def detectable_difference(deviation: float, questions: int) -> float:
     """Return the smallest true difference found with 80 % power at 5 %, two-sided."""
     normal = NormalDist()
-    return (normal.inv_cdf(1 - _SIGNIFICANCE / 2) + normal.inv_cdf(_POWER)) * deviation / math.sqrt(questions)
+    return (normal.inv_cdf(1 - SIGNIFICANCE / 2) + normal.inv_cdf(_POWER)) * deviation / math.sqrt(questions)
 
 
 class _Aligned(NamedTuple):
@@ -273,13 +270,13 @@ def _align(runs: Sequence[Scores], common_only: bool) -> _Aligned:
     return _Aligned(shared, left_out, empty)
 
 
-def _compare(a: Scores, b: Scores, aligned: _Aligned, samples: int = SAMPLES, seed: int = 0) -> PairedComparison:
+def _compare(a: Scores, b: Scores, aligned: _Aligned, samples: int = SAMPLES) -> PairedComparison:
     pairs = [
         Change(key, *(_number(run[key], f"The score of question {key}") for run in (a, b))) for key in aligned.shared
     ]
     differences = [_difference(pair.b, pair.a) for pair in pairs]
-    spread = bootstrap(differences, samples, seed)
-    p_value, exact = sign_flip_test(differences, samples, seed)
+    spread = _bootstrap(differences, samples)
+    p_value, exact = _sign_flip_test(differences, samples)
     wins, losses = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     flips = all(score in (0, 1) for pair in pairs for score in (pair.a, pair.b))
     changes = [pair for pair, d in zip(pairs, differences, strict=True) if d]

@@ -1,4 +1,4 @@
-"""Trials of a tuning: their values, scores and costs, and what may be concluded."""
+"""Trials of a tuning: their values, scores, costs, and the conclusion."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hoptree.evaluation.datasets.reading import read_examples, sample
 from hoptree.evaluation.experiment import Experiment, failed_row
 from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.run_folder import half_width
-from hoptree.evaluation.statistics import PairedComparison, Scores
+from hoptree.evaluation.statistics import SIGNIFICANCE, PairedComparison, Scores
 from hoptree.retrieval.encoder import check_encoder
 from hoptree.text.names import open_tagger
 
@@ -35,13 +35,13 @@ _MAX_TRIALS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A combination: the values of the options that are varied."""
+    """A combination of values for the varied options."""
 
     values: Mapping[str, Any]
 
     @property
     def settings(self) -> list[str]:
-        """The values as --set takes them."""
+        """The values in the form of --set."""
         return [f"{name}={as_text(value)}" for name, value in self.values.items()]
 
     @property
@@ -50,7 +50,7 @@ class Trial:
 
 
 def as_text(value: Any) -> str:
-    """Format a value as --set takes it."""
+    """Format a value for --set."""
     if value is None:
         return "none"
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
@@ -59,7 +59,7 @@ def as_text(value: Any) -> str:
 def read_trials(
     method: Method, varied: Sequence[str], fixed: Mapping[str, Any], *, max_trials: int | None = None, seed: int = 0
 ) -> tuple[Trial, ...]:
-    """Return the defaults first, then all combinations, or `max_trials` of them drawn."""
+    """Return the defaults, then all combinations or a draw of `max_trials`."""
     values = _values(method, varied)
     given = read_options(method, fixed)
     for name in values.keys() & given.keys():
@@ -80,7 +80,7 @@ def read_trials(
 
 
 def _values(method: Method, varied: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """Return the values of each varied option, checked against the method's signature."""
+    """Return the values of each varied option, checked against the signature."""
     if not varied:
         raise InputError("Nothing is varied.", _HOW)
     options = {option.name: option for option in method.options}
@@ -91,7 +91,7 @@ def _values(method: Method, varied: Sequence[str]) -> dict[str, tuple[Any, ...]]
         if not sign or not key:
             raise InputError(f"--vary {variation} is not possible.", _HOW)
         if key not in options:
-            read_options(method, {key: texts})  # which raises an error with the known options
+            read_options(method, {key: texts})  # raises an error that lists the options
         if key in values:
             raise InputError(f"{key} is varied twice.", f"Write all its values at once: --vary {key}=VALUE,VALUE")
         parts = [part.strip() for part in texts.split(",")]
@@ -131,7 +131,7 @@ TUNED_ON, OTHERS, TUNE = "tuned-on.txt", "others.txt", "tune.json"
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The trials, defaults first, with their questions."""
+    """The trials of a tuning, defaults first, and its questions."""
 
     experiment: Experiment
     trials: tuple[Trial, ...]
@@ -150,7 +150,7 @@ class Tuning:
         metric: str = "f1",
         search: Search = "grid",
     ) -> Tuning:
-        """Choose the questions, and refuse what cannot be tuned before anything is asked.
+        """Choose the questions, and check everything before the first is asked.
 
         The questions are those that the experiment chooses, or `rows` of its file ("251-350", counted from 1). Halving
         shuffles them, as a file may be sorted.
@@ -167,7 +167,7 @@ class Tuning:
         known = sorted({name for row in failed for name in row.scores})
         if metric not in known:
             raise ConfigError(f"There is no score '{metric}' for these questions.", f"There are {', '.join(known)}.")
-        for trial in trials:  # each would fail when its turn comes
+        for trial in trials:
             try:
                 check_options(method, {**experiment.options, **trial.values})
             except HoptreeError as error:
@@ -180,7 +180,7 @@ class Tuning:
         return tuple(example.id for example in self.data.examples)
 
     def planned(self, trial: Trial, out: Path) -> tuple[Experiment, Path]:
-        """Return a trial as a run, and its folder."""
+        """Return the experiment of a trial, and its folder."""
         experiment = replace(
             self.experiment,
             options={**self.experiment.options, **trial.values},
@@ -194,7 +194,7 @@ class Tuning:
 
 
 def _rows(data: DataSet, rows: str, experiment: Experiment) -> DataSet:
-    """Select questions by their places in the file."""
+    """Select questions by their position in the file."""
     if experiment.limit is not None or experiment.ids is not None:
         raise ConfigError(f"--questions {rows} is a choice already.", "Leave it out, or --limit and --ids.")
     match = re.fullmatch(r"(\d{1,12})-(\d{1,12})", rows.strip(), re.ASCII)
@@ -208,7 +208,7 @@ def _rows(data: DataSet, rows: str, experiment: Experiment) -> DataSet:
 
 
 def check_options(chosen: Method, given: Mapping[str, Any]) -> None:
-    """Refuse unknown options, invalid values and combinations that do not go together."""
+    """Raise an error for unknown options, invalid values or combinations."""
     values = {option.name: option.default for option in chosen.options} | read_options(chosen, given)
     if "tagger" in values:
         open_tagger(values["tagger"])
@@ -217,19 +217,16 @@ def check_options(chosen: Method, given: Mapping[str, Any]) -> None:
     chosen.check(**values)
 
 
-_SIGNIFICANCE = 0.05
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A trial with the scores of its questions by id, and their mean `usage`."""
+    """A trial with its scores by question id, and the mean `usage`."""
 
     trial: Trial
     folder: Path
     scores: Scores
     failed: int
     usage: Mapping[str, float]
-    against: PairedComparison | None = None  # the defaults; None for these, and for trials that halving dropped
+    against: PairedComparison | None = None  # with the defaults; None for those, and for trials that halving dropped
 
     @property
     def applicable(self) -> list[float]:
@@ -245,7 +242,7 @@ class Outcome:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Sort key: questions asked, then score, then cost."""
+        """The sort key: questions asked, then score, then cost."""
         return (-len(self.scores), -self.score, self.usage["tokens"])
 
     def as_dict(self) -> dict[str, Any]:
@@ -267,7 +264,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """All trials beside the defaults."""
+    """The outcomes of all trials and of the defaults."""
 
     tuning: Tuning
     folder: Path
@@ -287,9 +284,9 @@ class Tuned:
 
     @property
     def better(self) -> bool:
-        """Whether the best beats the defaults beyond chance, corrected for all trials."""
+        """Whether the best trial beats the defaults beyond chance (Holm)."""
         pair = self.best.against
-        return pair is not None and pair.interval.low > 0 and pair.adjusted_p < _SIGNIFICANCE
+        return pair is not None and pair.interval.low > 0 and pair.adjusted_p < SIGNIFICANCE
 
     @property
     def remark(self) -> str:
@@ -308,7 +305,7 @@ class Tuned:
 
     @property
     def warning(self) -> str:
-        """Why the best trial's score is no result yet."""
+        """The warning that the best trial's score is not a result yet."""
         where = (
             f"the {len(self.tuning.others):,} other questions of the file" if self.tuning.others else "other questions"
         )
@@ -319,7 +316,7 @@ class Tuned:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The commands that measure the best and the defaults on other questions."""
+        """The commands that compare best and defaults on other questions."""
         if self.best.against is None:
             return ()
         out = str(self.folder).rstrip("/")
@@ -332,7 +329,7 @@ class Tuned:
 
     @property
     def setting(self) -> str:
-        """The best values as an experiment file takes them."""
+        """The best values as a line of an experiment file."""
         chosen = {**self.tuning.experiment.options, **self.best.trial.values}
         return f"options: {json.dumps(chosen, ensure_ascii=False)}"
 

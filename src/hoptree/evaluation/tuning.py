@@ -1,7 +1,7 @@
 """Tune options on some questions, and test the best for chance.
 
-FOLDER/tuned-on.txt   the ids of the questions it was tuned on
-FOLDER/others.txt     those of the other questions of the file, for measuring the result
+FOLDER/tuned-on.txt   the ids of the questions that the options were tuned on
+FOLDER/others.txt     the ids of the file's other questions, for measuring the result
 FOLDER/NAME/          a trial, which is an ordinary run
 FOLDER/tune.json      the result
 """
@@ -22,12 +22,12 @@ from hoptree.evaluation.statistics import compare_pair, holm
 from hoptree.evaluation.tuned import OTHERS, TUNE, TUNED_ON, Outcome, Search, Trial, Tuned, Tuning
 from hoptree.models.model import Model
 
-_MIN_QUESTIONS = 10  # questions that halving drops trials by, at least
+_MIN_QUESTIONS = 10  # least number of questions by which halving drops trials
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A trial in the `number`-th of `total` steps."""
+    """Step `number` of `total`: a trial and the number of its questions."""
 
     number: int
     total: int
@@ -36,7 +36,7 @@ class Step:
 
 
 def rungs(trials: int, questions: int, search: Search) -> tuple[tuple[int, int], ...]:
-    """Return trials and questions by step: halving drops trials, doubles questions."""
+    """Return trials and questions by round; halving doubles the questions."""
     doublings = 0
     if search == "halving" and trials > 2 and questions >= 2 * _MIN_QUESTIONS:
         doublings = min(math.ceil(math.log2(trials)) - 1, int(math.log2(questions / _MIN_QUESTIONS)))
@@ -53,7 +53,7 @@ async def tune(
     on_progress: Callable[[Step, Progress], None] = lambda step, progress: None,
     on_outcome: Callable[[Step, Outcome], None] = lambda step, outcome: None,
 ) -> Tuned:
-    """Ask what has no outcome yet, and compare each trial with the defaults."""
+    """Finish all trials, and compare each with the defaults."""
     options = options or RunOptions()
     defaults, *left = tuning.trials
     steps = rungs(len(left), len(tuning.data.examples), tuning.search)
@@ -87,7 +87,7 @@ async def _run_trial(
     models: Mapping[str, Model],
     on_progress: Callable[[Step, Progress], None],
 ) -> Outcome:
-    """Run a trial on the first questions, as many as the step wants."""
+    """Run a trial on the step's questions; finished ones are not asked again."""
     experiment, folder = tuning.planned(step.trial, out)
     ids = tuning.ids[: step.questions]
     known = {row.id for row in _rows_of(folder) if not (options.retry_failed and row.error)}
@@ -106,7 +106,7 @@ async def _run_trial(
         )
     except HoptreeError as error:
         error.cause = f"{step.trial.name}: {error.cause}"
-        if isinstance(error, OtherRun):  # trials that rest on different things cannot be compared
+        if isinstance(error, OtherRun):  # trials that rest on different data, models or prompts cannot be compared
             error.remedy = "Choose another --out."
         raise
     rows = {row.id: row for row in _rows_of(folder)}
@@ -126,9 +126,9 @@ async def _run_trial(
 
 
 def _compared(tuning: Tuning, outcomes: Sequence[Outcome], out: Path) -> Tuned:
-    """Compare each trial that was asked everything with the defaults.
+    """Compare each trial that was asked all questions with the defaults.
 
-    Trials that were dropped could have won by chance as well: Holm's correction counts them with p = 1.
+    Dropped trials could also have won by chance: Holm's correction counts them with p = 1.
     """
     defaults, *others = outcomes
     complete = [trial for trial in others if len(trial.scores) == len(tuning.ids)]
@@ -146,7 +146,7 @@ def _rows_of(folder: Path) -> list[Row]:
 
 @asynccontextmanager
 async def _taken(tuning: Tuning, out: Path) -> AsyncIterator[None]:
-    """Create the tuning's folder; remove it if refused."""
+    """Create the tuning's folder; remove it if an input error leaves it empty."""
     created = [folder for folder in (out, *out.parents) if not folder.exists()]
     with file_errors(out, "written", "Choose another --out."):
         out.mkdir(parents=True, exist_ok=True)
@@ -166,7 +166,7 @@ async def _taken(tuning: Tuning, out: Path) -> AsyncIterator[None]:
         if not any(out.glob(f"*/{RUN}")):
             for name in (TUNED_ON, OTHERS):
                 (out / name).unlink(missing_ok=True)
-            with suppress(OSError):  # somebody else uses the folder
+            with suppress(OSError):  # another process uses the folder
                 for folder in created:
                     folder.rmdir()
         raise

@@ -1,11 +1,12 @@
-"""A run whose questions are answered by several processes of this machine.
+"""Worker processes that answer the questions of a run on this machine.
 
-Only the process that holds the run writes its folder and the call cache: workers send it outcomes, lines of the trace
-and replies, and ask it before they send a request. The questions of a worker that dies are asked again by another one,
-which finds its finished calls in the cache. Messages are JSON, one a line, over the worker's standard input and output;
-an outcome is followed by as many bytes of the trace as its message says, which are written as they are. Those about the
-cache, two a request, are plain words with the reply's own JSON at their end, and share a write with others of one turn
-of the event loop.
+Only the main process writes the run's folder and the call cache. Workers send it outcomes, lines of the trace and
+replies, and ask it before they send a request. If a worker dies, another one asks its questions again and finds the
+finished calls in the cache.
+
+Messages are lines over the worker's standard input and output. Most are JSON; an outcome says how many bytes of trace
+follow it. Messages about the cache, two a request, are words with the reply's JSON at their end, for speed: all of one
+turn of the event loop share a write.
 """
 
 from __future__ import annotations
@@ -46,19 +47,19 @@ T = TypeVar("T")
 Message = dict[str, Any]
 
 MAX_ATTEMPTS = 5
-"""Workers that may be lost over one question before it counts as failed: it may be what kills them."""
-_MAX_LINE = 2**30  # bytes of a message: the events of a question hold all that it read
+"""Workers that may die over one question before it counts as failed: the question may be what kills them."""
+_MAX_LINE_BYTES = 2**30
 
 
 class Worker:
-    """An engine in its own process for concurrent questions."""
+    """An engine in a process of its own, for concurrent questions."""
 
     def __init__(self) -> None:
         self._lines: dict[str, list[bytes]] = {}
         self._engine: Engine | None = None
 
     def open(self, experiment: Experiment, concurrency: int, cache: Any) -> Message:
-        """Open the engine once; return what it rests on, or the error."""
+        """Open the engine once; return its model and corpus, or the error."""
         try:
             if self._engine is None:
                 self._engine = experiment.open_engine(listeners=(self._on_event,), cache=cache, concurrency=concurrency)
@@ -75,7 +76,7 @@ class Worker:
         assert self._engine is not None
         try:
             asked = await EngineAsker(self._engine).ask(_example(question))
-        except Exception as error:  # the process that holds the run waits for an outcome
+        except Exception as error:  # the main process waits for an outcome
             return {"failure": write_error(error if isinstance(error, HoptreeError) else InternalError(error))}, b""
         stops_run = write_error(asked.stops_run) if asked.stops_run else None
         return {"row": asked.row.as_dict(), "stops_run": stops_run}, b"".join(self._lines.pop(asked.row.trace, ()))
@@ -108,12 +109,12 @@ def read_error(data: Message) -> HoptreeError:
 
 
 class WorkerLost(HoptreeError):
-    """The workers that were to answer are gone."""
+    """All workers that could answer have died."""
 
 
 @dataclass(slots=True)
 class _Process:
-    """A worker process with its questions under way."""
+    """A worker process, its questions in progress, and messages not sent yet."""
 
     number: int
     process: asyncio.subprocess.Process
@@ -128,7 +129,7 @@ class _Process:
     def tell_reply(self, number: int, text: str | None) -> None:
         """Answer a message about the cache with the text under its key.
 
-        The text holds no line end unless it is damaged.
+        Only a damaged text contains a line end.
         """
         held = b"" if text is None else b" " + text.encode("utf-8", "surrogatepass").replace(b"\n", b" ")
         self._send(b"%d" % number + held)
@@ -146,7 +147,7 @@ class _Process:
 
 
 class WorkerPool:
-    """Gives questions to the least busy worker; replaces dead ones."""
+    """Gives each question to the least busy worker, and replaces dead workers."""
 
     def __init__(
         self, opening: Message, shared: SharedReplies | None, on_trace: Callable[[bytes], None], at_once: int
@@ -163,11 +164,11 @@ class WorkerPool:
 
     @property
     def pids(self) -> list[int]:
-        """The ids of the processes that answer."""
+        """The ids of the worker processes."""
         return [worker.process.pid for worker in self._usable.values()]
 
     async def start(self, count: int) -> None:
-        """Start so many workers, and wait until each has opened its engine."""
+        """Start `count` workers, and wait until each has opened its engine."""
         await asyncio.gather(*(self._add() for _ in range(count)))
 
     async def ask(self, example: Example) -> Asked:
@@ -189,7 +190,7 @@ class WorkerPool:
         return min(self._usable.values(), key=lambda worker: len(worker.under_way))
 
     async def _send(self, worker: _Process, **message: Any) -> Message | None:
-        """Return the worker's outcome, or None if it died over it."""
+        """Send a message; return the worker's outcome, or None if the worker dies."""
         self._numbers += 1
         outcome: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
         worker.under_way[self._numbers] = outcome
@@ -202,7 +203,7 @@ class WorkerPool:
             *(sys.executable, "-m", "hoptree.evaluation.workers"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            limit=_MAX_LINE,
+            limit=_MAX_LINE_BYTES,
         )
         worker = _Process(self._numbers, process)
         self._started.append(worker)
@@ -218,9 +219,9 @@ class WorkerPool:
         self._changed.set()
 
     async def _hear(self, worker: _Process) -> None:
-        """Handle a worker's messages; replace it when it ends.
+        """Handle a worker's messages, and replace the worker when it ends.
 
-        What goes wrong in handling them ends the run.
+        An error in handling a message ends the run.
         """
         try:
             await self._handle_messages(worker)
@@ -242,18 +243,18 @@ class WorkerPool:
             _end(outcome, None)
 
     def _fail(self, error: Exception) -> None:
-        """Raise the error for questions once no worker is left."""
+        """Make `ask` raise the error once no worker is left."""
         self._failure = error if isinstance(error, HoptreeError) else InternalError(error)
         self._changed.set()
 
     async def _handle_messages(self, worker: _Process) -> None:
         assert worker.process.stdout is not None
         async for line in worker.process.stdout:
+            if line[-1:] != b"\n":  # the worker died while writing
+                return
             if not line.startswith(b"{"):
                 self._serve(worker, line)
                 continue
-            if line[-1:] != b"\n":  # it died while it wrote
-                return
             message = json.loads(line)
             trace = await _read_trace(worker.process.stdout, message)
             if trace is None:
@@ -262,9 +263,7 @@ class WorkerPool:
             _end(worker.under_way.pop(message["id"]), outcome)
 
     def _serve(self, worker: _Process, line: bytes) -> None:
-        """Do what a worker wants of the cache; only a claim may have to wait."""
-        if line[-1:] != b"\n":  # it died while it wrote
-            return
+        """Carry out a worker's message about the cache; only a claim may have to wait."""
         do, written, *rest = line[:-1].split(b" ", 3)
         number, shared = int(written), self._shared
         assert shared is not None
@@ -291,7 +290,7 @@ class WorkerPool:
             waiting.add_done_callback(lambda _: worker.cache_tasks.pop(number, None))
 
     async def _claim(self, worker: _Process, number: int, key: bytes) -> None:
-        """Answer a claim once the worker that has the call is done with it."""
+        """Answer a claim once the worker that holds it is done."""
         assert self._shared is not None
         try:
             worker.tell_reply(number, await self._shared.claim(key, worker.number))
@@ -311,7 +310,7 @@ class WorkerPool:
 
 
 async def _read_trace(stdout: asyncio.StreamReader, message: Message) -> bytes | None:
-    """Return the trace that follows a message; None where the worker died over it."""
+    """Return the trace that follows a message; None if the worker died meanwhile."""
     try:
         return await stdout.readexactly(message.get("trace_bytes", 0))
     except asyncio.IncompleteReadError:
@@ -326,7 +325,7 @@ def _tell_stored(worker: _Process, number: int, stored: asyncio.Future[None]) ->
 
 
 def _cause(error: BaseException) -> str:
-    """Return the failure as a message to a worker; an empty one would be a reply."""
+    """Return an error's message, never empty: an empty one would be a reply."""
     return error.cause if isinstance(error, CacheError) else str(error) or type(error).__name__
 
 
@@ -345,7 +344,7 @@ async def in_processes(
     concurrency: int | None,
     on_trace: Callable[[bytes], None],
 ) -> AsyncIterator[WorkerPool]:
-    """Yield an asker backed by so many processes, which share the endpoint's slots."""
+    """Yield an asker backed by `count` processes, which share the endpoint's slots."""
     if experiment.model.partition("/")[0] in ("local", "hf"):
         raise ConfigError(
             f"{experiment.model} runs inside a process, and several would load it several times.",
@@ -373,8 +372,8 @@ async def in_processes(
 
 
 async def _serve_questions(out: BinaryIO) -> None:
-    """Answer the questions that come in, until there are no more."""
-    reader = asyncio.StreamReader(limit=_MAX_LINE)
+    """Answer questions from standard input until it ends."""
+    reader = asyncio.StreamReader(limit=_MAX_LINE_BYTES)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     pipe, worker = WorkerPipe(out), Worker()
     asking: set[asyncio.Task[None]] = set()
@@ -403,7 +402,7 @@ async def _serve_questions(out: BinaryIO) -> None:
 
 def main() -> None:
     """Run a worker; standard output carries messages only."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that holds the run ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends its workers
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     with rare_collections():

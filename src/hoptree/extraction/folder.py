@@ -1,11 +1,11 @@
 """The folder of an extraction.
 
     DIR/extraction.json   corpus, model and prompt
-    DIR/passages.jsonl    the log: one line a passage that was read, written first
-    DIR/facts.jsonl       the triples of all of them, as hoptree graph load reads them
-    DIR/failed.jsonl      the passages that failed the last time, if any did
+    DIR/passages.jsonl    the log: a line for each passage that was read
+    DIR/facts.jsonl       the triples of all passages, for hoptree graph load
+    DIR/failed.jsonl      the passages that failed in the last run, if any
 
-The triples are derived from the log: they are rewritten when a run begins, and grow with it.
+The log is written first. The triples are derived from it: rewritten at the start of a run, then appended.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from hoptree.core.files import FolderLock, JsonlLog, atomic_write, truncate_part
 from hoptree.graph.vocabulary import name_id
 from hoptree.methods.steps.fact_extraction import StatedFact
 
-# What a table of facts takes for an id and not for a name: a car called Q5 is not Wikidata's Q5.
+# Names that a table of facts would read as ids: a car called Q5 is not Wikidata's Q5.
 _LIKE_AN_ID = re.compile(r"[QP][1-9][0-9]*|<[^<>\s]+>")
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The usage of a passage: `price` if nothing were cached, `cost` what was paid."""
+    """The usage of a passage; `price` is the cost without a cache."""
 
     calls: int = 0
     cached: int = 0
@@ -44,8 +44,8 @@ class Spent:
 class Entry:
     """A passage that was read; `key` is a digest of its id, title and text.
 
-    `readable` is False if the reply was no list of facts. `shortened` passages were truncated in the prompt; from those
-    with `orders`, sentences that address a model were left out.
+    `readable` is False if the reply was not a list of facts. `shortened` passages were truncated in the prompt; in
+    those with `orders`, sentences that address a model were removed.
     """
 
     key: int
@@ -82,7 +82,7 @@ _COUNTED = ("without_facts", "unreadable_replies", "replies_cut_off", "shortened
 
 
 class Totals:
-    """Sums over entries; `counts` are as in the report."""
+    """Sums over entries; `counts` has the names of the report."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -121,12 +121,12 @@ def _text(value: Any) -> str:
 
 RESTS_ON, LOG, FACTS, FAILED = "extraction.json", "passages.jsonl", "facts.jsonl", "failed.jsonl"
 _FORMAT = 1
-_LEFTOVERS = (FolderLock.NAME, f"{RESTS_ON}.new")  # files of a run that was killed before it wrote what it rests on
+_LEFTOVERS = (FolderLock.NAME, f"{RESTS_ON}.new")  # files of a start that was killed
 _COMPARED = ("corpus", "model", "prompt")
 
 
 class ExtractionFolder:
-    """A folder that one process at a time adds passages to; `done` holds their keys."""
+    """The folder, open for one process; `done` holds the keys of its passages."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -139,12 +139,11 @@ class ExtractionFolder:
     def begin(
         self, rests_on: Mapping[str, str], *, anyway: bool = False, current: Callable[[], set[int]] = set
     ) -> None:
-        """Open or create the folder; refuse another one unless `anyway`.
+        """Open or create the folder; one with other settings is an error unless `anyway`.
 
-        `current` returns the keys of the corpus's passages: if the corpus changed, others are removed from the log.
+        `current` returns the keys of the corpus's passages: if the corpus changed, other entries are removed.
         """
         try:
-            # What a killed one leaves before it is an extraction does no harm.
             leftovers = self.path.is_dir() and all(path.name in _LEFTOVERS for path in self.path.iterdir())
             if self.path.exists() and not leftovers and not (self.path / RESTS_ON).exists():
                 raise InputError(f"{self.path} exists and holds no extraction.", "Choose a new folder for --out.")
@@ -155,7 +154,7 @@ class ExtractionFolder:
             if changed and not anyway:
                 raise InputError(
                     f"{self.path} holds the facts of another {' and another '.join(changed)}.",
-                    "Give another --out, or --anyway to go on: passages that are done and the same are not read again.",
+                    "Give another --out, or --anyway to go on: unchanged passages are not read again.",
                 )
             truncate_partial_line(self.path / LOG)
             if "corpus" in changed:
@@ -165,7 +164,7 @@ class ExtractionFolder:
             before = known.pop("before", [])
             content = {"format": _FORMAT, **rests_on, "before": [*before, known] if changed else before}
             atomic_write(self.path / RESTS_ON, [json.dumps(content, indent=1) + "\n"])
-            # A kill may have come between an entry of the log and its triples.
+            # The last run may have been killed before it wrote the triples of its last entry.
             atomic_write(self.path / FACTS, (self._count(entry) for entry in self._entries()))
             self._log = JsonlLog(self.path / LOG)
             self._facts = (self.path / FACTS).open("a", encoding="utf-8", errors="replace", newline="\n")
@@ -178,7 +177,7 @@ class ExtractionFolder:
             raise
 
     def _known(self) -> dict[str, Any]:
-        """Return what the folder rests on; {} if it is new."""
+        """Return the content of `extraction.json`; {} if the folder is new."""
         path = self.path / RESTS_ON
         if not path.exists():
             return {}
@@ -192,7 +191,7 @@ class ExtractionFolder:
         return known
 
     def _entries(self) -> Iterator[Entry]:
-        """Yield the passages of the log, each once; it may be larger than memory."""
+        """Yield the distinct entries of the log, which may be larger than memory."""
         path = self.path / LOG
         if not path.exists():
             return
@@ -215,7 +214,7 @@ class ExtractionFolder:
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in fact_rows(entry))
 
     async def add(self, entry: Entry) -> None:
-        """Put a passage on disk: first in the log, then its triples."""
+        """Write a passage: first to the log, then its triples."""
         assert self._log is not None
         assert self._facts is not None
         await self._log.add(entry.as_dict())
@@ -227,7 +226,7 @@ class ExtractionFolder:
             raise HoptreeError(cause, "Nothing is lost: free some space, and give the same command again.") from error
 
     def name_failed(self, failed: Sequence[Mapping[str, str]]) -> None:
-        """List the passages that failed, replacing those of the last time."""
+        """Write the passages that failed in this run, replacing earlier ones."""
         path = self.path / FAILED
         if failed:
             atomic_write(path, (json.dumps(failure) + "\n" for failure in failed))

@@ -1,4 +1,4 @@
-"""Extract facts from a corpus: every passage once, durable, resumable."""
+"""Extract facts from every passage of a corpus, durably and resumably."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ _BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """A corpus to read; `identity` digests its content, `known` counts passages."""
+    """A corpus to read."""
 
     name: str
-    identity: str
-    known: int | None
+    identity: str  # a digest of its content
+    known: int | None  # number of passages, if known
     stream: Callable[[Problems], Iterator[Passage]]
     problems: Problems = field(default_factory=Problems)
 
     def distinct(self, limit: int | None = None) -> Iterator[tuple[int, Passage]]:
-        """Yield the first `limit` passages once each, with their keys."""
+        """Yield the first `limit` distinct passages with their keys."""
         return islice(_each_once(self.stream(Problems(self.problems.limit))), limit)
 
     def count(self, limit: int | None = None) -> int:
-        """Return how many passages there are, `limit` at most; an error if there is none."""
+        """Return the number of passages, at most `limit`; none is an error."""
         if self.known is None:
             total = sum(1 for _ in islice(_each_once(self.stream(self.problems)), limit))
         else:
@@ -96,7 +96,7 @@ def _digest(path: Path) -> str:
                 while block := stream.read(_BLOCK_BYTES):
                     digest.update(block)
         except OSError:
-            digest.update(b"unreadable")  # reported when the passages are read
+            digest.update(b"unreadable")  # reading the passages reports it
     return digest.hexdigest()[:32]
 
 
@@ -108,9 +108,9 @@ _SKIPPED_AT_ONCE = 1_000
 class ExtractionSpec:
     """The settings of an extraction.
 
-    `limit` takes the first passages of the corpus. When the `budget` of this call is spent, no further passage is
-    begun. `only` reads that many and stops, to estimate a cost. `anyway` resumes in a folder that rests on another
-    corpus, model or prompt.
+    `limit` takes the first passages of the corpus. Once this call's `budget` is spent, no further passage is started.
+    `only` reads that many and stops, to estimate the cost. `anyway` resumes in a folder of another corpus, model or
+    prompt.
     """
 
     corpus: str
@@ -126,7 +126,7 @@ class ExtractionSpec:
 
 @dataclass(slots=True)
 class Progress:
-    """Progress of an extraction: `done` of all passages, `new` ones in this call."""
+    """Progress of an extraction; `new` passages were read in this call."""
 
     total: int
     done: int = 0
@@ -147,9 +147,9 @@ Listener = Callable[[Progress], None]
 async def extract(
     spec: ExtractionSpec, model: Model, *, on_progress: Listener = lambda progress: None
 ) -> dict[str, Any]:
-    """Read every passage that is not done yet, and report on all.
+    """Extract the facts of all passages that are not done, and report on all.
 
-    A passage whose call fails is listed, and read by the next call of the command. If all fail, the error is raised.
+    A passage whose call fails is listed, and the next run of the command reads it. If all fail, the error is raised.
     """
     passages = open_passages(spec.corpus)
     if spec.out.resolve().is_relative_to(Path(spec.corpus).resolve()):
@@ -180,7 +180,7 @@ async def extract(
 
 
 class _Reading:
-    """One call of the command: many passages at once, within its budget."""
+    """Reads passages concurrently, within the budget of one call of the command."""
 
     def __init__(
         self,
@@ -221,7 +221,7 @@ class _Reading:
             self._on_progress(self.progress)
 
     async def _next(self, waiting: Iterator[tuple[int, Passage]]) -> tuple[int, Passage] | None:
-        """Return the next passage that is not done, while the budget lasts."""
+        """Return the next passage that is not done; None at the end or limit."""
         while not self._spent():
             keyed = next(waiting, None)
             if keyed is None or keyed[0] not in self._folder.done:
@@ -230,7 +230,7 @@ class _Reading:
             self.progress.done += 1
             if self.progress.done % _SKIPPED_AT_ONCE == 0:
                 self._on_progress(self.progress)
-                await asyncio.sleep(0)  # others have replies to process
+                await asyncio.sleep(0)  # let others process their replies
         return None
 
     def _spent(self) -> bool:
@@ -282,7 +282,7 @@ class _Reading:
         failure = {"passage": passage.id, "error": type(error).__name__, "message": str(error)}
         self.progress.failed.append(failure)
         self._last_failure = error
-        # A prompt that is too long says nothing of the next one.
+        # A prompt that is too long is no failure of the endpoint.
         if error.retryable or getattr(error, "status", None) in SHUT_OUT_STATUS:
             self._breaker.failure(error)
 
@@ -316,7 +316,7 @@ def _report(
 
 
 def _estimate(folder: ExtractionFolder, progress: Progress, seconds: float) -> dict[str, float | None]:
-    """Estimate what the remaining passages would take, from those that are done."""
+    """Estimate the cost of the remaining passages from those that are done."""
     counts, spent = folder.totals.counts, folder.totals.spent
     left = max(0, progress.total - counts["finished"])
     share = left / max(counts["finished"], 1)

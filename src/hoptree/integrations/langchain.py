@@ -15,7 +15,7 @@ from hoptree.integrations.engine_thread import TOOL_DESCRIPTION, Hoptree
 
 
 class HoptreeRetriever(BaseRetriever):
-    """The best `k` passages for a query; with `multi_hop` those that Hoptree's answer to it rests on."""
+    """Retrieves `k` passages; with `multi_hop`, those of Hoptree's answer."""
 
     hoptree: Hoptree
     k: int = 5
@@ -29,7 +29,7 @@ class HoptreeRetriever(BaseRetriever):
 
 
 def hoptree_tool(hoptree: Hoptree, *, name: str = "hoptree", description: str = TOOL_DESCRIPTION) -> StructuredTool:
-    """Make a tool that answers a question; its artifact is the object that `hoptree ask --json` prints."""
+    """Return a tool that answers a question; its artifact is that of `ask --json`."""
 
     def reply(result: Result) -> tuple[str, dict[str, Any]]:
         return hoptree.as_text(result), result.as_dict()

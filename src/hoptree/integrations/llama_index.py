@@ -11,7 +11,7 @@ from hoptree.integrations.engine_thread import TOOL_DESCRIPTION, Hoptree
 
 
 class HoptreeRetriever(BaseRetriever):
-    """The best `k` passages for a query; with `multi_hop` those that Hoptree's answer to it rests on."""
+    """Retrieves `k` passages; with `multi_hop`, those of Hoptree's answer."""
 
     def __init__(self, hoptree: Hoptree, *, k: int = 5, multi_hop: bool = False) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class HoptreeRetriever(BaseRetriever):
 
 
 def hoptree_tool(hoptree: Hoptree, *, name: str = "hoptree", description: str = TOOL_DESCRIPTION) -> FunctionTool:
-    """Make a tool that answers a question, for agents."""
+    """Return a tool that answers a question, for agents."""
 
     def ask(question: str) -> str:
         return hoptree.as_text(hoptree.ask(question))

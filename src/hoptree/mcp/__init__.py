@@ -1,1 +1,1 @@
-"""Tools for other models over the Model Context Protocol: ask, search, decompose, verify_claim."""
+"""Tools over the Model Context Protocol: ask, search, decompose, verify_claim."""

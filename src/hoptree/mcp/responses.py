@@ -23,13 +23,13 @@ from hoptree.text.parse import read_yes_no
 from hoptree.text.question_tree import Node
 
 _PLANNER, _CHECKER = "taikc", "treeqa"
-"""The methods whose prompts split a question, and check an answer against evidence."""
-_MAX_ATTEMPTS = 2  # validations of a claim; between them the model is asked what else to search for
+"""The methods whose prompts decompose a question, and check an answer against evidence."""
+_MAX_ATTEMPTS = 2  # validations of a claim; before the second the model names another search
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedClaim:
-    """What evidence says of a claim; `passages` are all that were looked at."""
+    """The verdict on a claim; `passages` are all that were read for it."""
 
     result: Result
     verdict: Verdict
@@ -52,7 +52,7 @@ async def search_passages(
 async def plan_question(
     engine: Engine, question: str, listeners: tuple[Listener, ...]
 ) -> tuple[Result, tuple[Node, ...]]:
-    """Return the sub-questions that TAIKC would go through, with none of them answered."""
+    """Return the sub-questions of TAIKC's plan, without answers."""
     nodes: list[Node] = []
 
     async def plan(asked: Question, ctx: Context) -> Answer:
@@ -103,7 +103,7 @@ async def check_claim(engine: Engine, claim: str, question: str, listeners: tupl
 def _engine_running(
     engine: Engine, prompts_of: str, operation: Callable[[Question, Context], Awaitable[Answer]]
 ) -> Engine:
-    """Return an engine that shares all with this one, and runs an operation alone."""
+    """Return a copy of the engine that runs one operation as its method."""
     method = find_method(prompts_of)
     part = copy.copy(engine)
     part.method = Method(method.name, method.title, operation, options=(), needs=method.needs, roles=method.roles)
@@ -113,7 +113,7 @@ def _engine_running(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A sub-question with its answer, where that comes from, and the ids of the passages it rests on."""
+    """A sub-question with its answer, its source, and the ids of its evidence."""
 
     id: int
     question: str
@@ -128,7 +128,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a call cost; tokens count whether or not a reply was cached, `cost` is what was paid."""
+    """The cost of a call; tokens include cached replies, `cost` is what was paid."""
 
     llm_calls: int
     prompt_tokens: int
@@ -145,10 +145,10 @@ class Spent:
 # The SDK takes slots for defaults, so the values that tools return have none.
 @dataclass(frozen=True)
 class AnswerReply:
-    """An answer, empty where none was found, with the tree of sub-questions and the evidence behind it.
+    """An answer, empty if none was found, with its tree of sub-questions and evidence.
 
-    [N] in `sentence` is the Nth of evidence and cited passages, which only steps rest on. `stopped_by`
-    is the limit that ended it early, if one did.
+    [N] in `sentence` is the Nth passage of `evidence` and `cited`; only steps rest on the cited ones. `stopped_by` is
+    the limit that ended the run early, if any.
     """
 
     answer: str
@@ -176,7 +176,7 @@ class SearchReply:
 
 @dataclass(frozen=True, slots=True)
 class SubQuestion:
-    """A sub-question; `#queryN` in it stands for the answer of number N, which it waits for."""
+    """A sub-question; `#queryN` in it stands for the answer of sub-question N."""
 
     id: int
     question: str
@@ -186,7 +186,7 @@ class SubQuestion:
 
 @dataclass(frozen=True)
 class PlanReply:
-    """The sub-questions of a question, each before those below it."""
+    """The sub-questions of a question, parents before children."""
 
     sub_questions: list[SubQuestion]
     warnings: list[str]
@@ -195,10 +195,10 @@ class PlanReply:
 
 @dataclass(frozen=True)
 class ClaimReply:
-    """What the evidence says of a claim; unknown is never taken for supported.
+    """The verdict on a claim: supported, refuted or unknown.
 
-    `correction` is what would be right, where the evidence tells; `facts` are those of the graph that were cited,
-    `looked_at` is how many passages there were.
+    `correction` is the correct statement if the evidence has it, `facts` are the cited facts of the graph, `looked_at`
+    is the number of passages that were read.
     """
 
     verdict: Literal["supported", "refuted", "unknown"]
@@ -227,7 +227,7 @@ def render_answer(result: Result, model: Model) -> tuple[AnswerReply, str]:
         warnings=_unique(*result.warnings, *left_out),
         stopped_by=result.stopped_by,
         method=result.method,
-        # The last part of the spec: what stands before it may be a path.
+        # Only the last part of the spec: it may be a path on this machine.
         model=result.model.partition("?")[0].rstrip("/").rpartition("/")[2],
         usage=Spent.of(result.usage),
     )
@@ -235,7 +235,7 @@ def render_answer(result: Result, model: Model) -> tuple[AnswerReply, str]:
 
 
 def render_search(result: Result, passages: Sequence[Passage], model: Model) -> tuple[SearchReply, str]:
-    """Return what a search found as a value and as text."""
+    """Return the results of a search as a value and as text."""
     quoted, left_out = quote(passages, model)
     reply = SearchReply(quoted, _unique(*result.warnings, *left_out))
     heading = f"{len(quoted)} passage{'' if len(quoted) == 1 else 's'} found, best first."

@@ -30,14 +30,14 @@ from hoptree.engine.result import Result
 from hoptree.engine.trace import FactsFound, Listener, ModelCalled, Retried, Retrieved
 from hoptree.integrations.engine_thread import SOURCES
 from hoptree.mcp import responses
-from hoptree.mcp.transport import App, Receive, RequestGuard, Scope, Send, open_stdio
+from hoptree.mcp.transport import App, Receive, RequestGuard, Scope, Send, open_stdio, send_response
 
 T = TypeVar("T")
 _LOG = logging.getLogger("hoptree.mcp")
 MAX_TEXT = 2_000  # characters of a query or a claim
 MAX_PASSAGES = 50  # passages of one search
-MAX_CALLS = 32  # calls that are worked on at the same time; a further one is refused
-_MAX_WAITING_LINES = 100  # lines of progress that wait to be sent; a client that takes them too slowly misses some
+MAX_CALLS = 32  # concurrent calls; further ones are refused
+_MAX_WAITING_LINES = 100  # unsent lines of progress; a slow client misses further ones
 _MAX_NAME_CHARS = 40
 
 _INSTRUCTIONS = """Answers questions that need several facts joined together, from the documents and the model that \
@@ -76,11 +76,11 @@ PassageCount = Annotated[
     int, Field(description="How many passages at most.", ge=1, le=MAX_PASSAGES), BeforeValidator(_refuse_boolean)
 ]
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Sends how far something is, of how much if that is known, and a line about it."""
+"""Sends progress, the total if it is known, and a line of text."""
 
 
 def open_server(engine: Engine, *, outside: bool = False) -> _Server:
-    """Make a server with the tools that the engine has the sources for."""
+    """Return a server with the tools for which the engine has sources."""
     server = _Server("hoptree", title="Hoptree", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
     tools = _Tools(engine, outside=outside)
     offered: list[tuple[Any, str]] = [(tools.ask, "Answer a multi-hop question"), (tools.decompose, "Split a question")]
@@ -96,7 +96,7 @@ def open_server(engine: Engine, *, outside: bool = False) -> _Server:
 
 
 class _Server(MCPServer[Any]):
-    """The SDK's server, with short messages about wrong arguments; it refuses unknown ones, too."""
+    """The SDK's server, with short errors for wrong and unknown arguments."""
 
     async def serve_streams(self) -> None:
         async with open_stdio() as (incoming, outgoing):
@@ -126,7 +126,7 @@ class _Server(MCPServer[Any]):
 class _Tools:
     def __init__(self, engine: Engine, *, outside: bool) -> None:
         self._engine = engine
-        self._outside = outside  # such clients learn nothing of paths here, nor what endpoints say
+        self._outside = outside  # clients may be on other machines: hide paths and replies of endpoints
         self._free = MAX_CALLS
 
     async def ask(self, question: QuestionText, ctx: Context) -> Annotated[CallToolResult, responses.AnswerReply]:
@@ -172,7 +172,7 @@ class _Tools:
 
     @asynccontextmanager
     async def _call(self, ctx: Context) -> AsyncIterator[Listener]:
-        """Take a place among the calls that are worked on, and yield a listener that sends progress to the client."""
+        """Count a call against the limit; yield a listener that reports progress."""
         if not self._free:
             raise ToolError(f"{MAX_CALLS} calls are being worked on already. Try again when some of them have ended.")
         self._free -= 1
@@ -182,7 +182,7 @@ class _Tools:
         except HoptreeError as error:
             if not self._outside:
                 raise ToolError(_without_halves(str(error))) from error
-            # Outside of this machine only what is public, with the rest in the log.
+            # Other machines get only the public part; the log has the rest.
             _LOG.warning("a call failed: %s: %s", type(error).__name__, redact_keys(error.cause))
             cause, remedy = public_error(error, error.remedy)
             raise ToolError(f"{cause} {remedy or ASK_OPERATOR}") from error
@@ -190,7 +190,7 @@ class _Tools:
             self._free += 1
 
     def _public(self, result: Result) -> Result:
-        """Raise the failure of a result, or return it with warnings that the client may read."""
+        """Return a result with warnings that the client may read, or raise its failure."""
         if result.failure is not None:
             raise result.failure
         if not self._outside:
@@ -200,9 +200,9 @@ class _Tools:
 
 
 async def _in_task(work: Coroutine[Any, Any, T]) -> T:
-    """Run something in a task of its own, which is cancelled with the call.
+    """Run a coroutine in its own task, which is cancelled with the call.
 
-    Methods use asyncio's task groups and the SDK those of anyio; in one task they take each other's cancellations.
+    Methods use asyncio's task groups, the SDK those of anyio: in one task, each would catch the other's cancellation.
     """
     return await asyncio.create_task(work)
 
@@ -213,7 +213,7 @@ def _reply(value: Any, text: str) -> CallToolResult:
 
 
 def _without_halves(value: Any) -> Any:
-    """Replace lone surrogates, as models write them: no UTF-8 holds them, and the reply would never be sent."""
+    """Replace lone surrogates, which models write and UTF-8 cannot hold."""
     return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
@@ -234,8 +234,8 @@ async def _reporting(report: Report, *, outside: bool) -> AsyncIterator[Listener
         last = 0.0
         while (news := await lines.get()) is not None:
             done, line = news
-            last = max(round(last + 0.001, 3), float(done))  # the protocol wants it to rise with every notification
-            with contextlib.suppress(Exception):  # a client without progress still gets the answer
+            last = max(round(last + 0.001, 3), float(done))  # the protocol requires it to rise each time
+            with contextlib.suppress(Exception):  # a failed report must not lose the answer
                 await report(last, None, line)
 
     sending = asyncio.create_task(send())
@@ -248,7 +248,7 @@ async def _reporting(report: Report, *, outside: bool) -> AsyncIterator[Listener
 
 
 def _progress_line(event: Event, calls: int, *, outside: bool) -> str:
-    """Return an event as one line, if it is worth one."""
+    """Return a line about an event; "" for events that clients need not see."""
     match event:
         case Planned():
             count = sum(node["id"] > 0 for node in event.nodes)
@@ -268,26 +268,26 @@ def _progress_line(event: Event, calls: int, *, outside: bool) -> str:
 
 
 KEY = "HOPTREE_MCP_KEY"  # the environment variable with the bearer key that clients must send
-MAX_BODY_BYTES = 256 * 1024  # of a request; the longest question takes a tenth of it
+MAX_BODY_BYTES = 256 * 1024  # of a request; the longest question takes a tenth
 PATH = "/mcp"
 _SHUTDOWN_TIMEOUT_S = 5
 _HEADER_TIMEOUT_S, _BODY_TIMEOUT_S = 10.0, 30.0
 _MAX_CONNECTIONS, _MAX_SESSIONS = 128, 1_000
-_SESSION_IDLE_S = 600.0  # sessions that are opened and not used make room for others after this time
-_ADDRESSES = 4  # addresses that it takes to use up all connections: one alone cannot keep others out
+_SESSION_IDLE_S = 600.0  # unused sessions end after this time
+_ADDRESSES = 4  # client addresses that share all connections, at least
 _MIN_KEY_CHARS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen."""
+    """A host and port to listen on."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Read PORT, which means this machine alone, or HOST:PORT."""
+        """Parse PORT, which means this machine only, or HOST:PORT."""
         host, _, port = text.strip().rpartition(":")
         if not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
             raise ConfigError(f"--http {text} is no address.", "Write --http 8765, or --http HOST:PORT.")
@@ -321,7 +321,7 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
         remedy = f"Set {KEY} to a long random text that clients send as a bearer key, or listen on 127.0.0.1."
         raise ConfigError(f"{address.host} can be reached from other machines, and no key was set.", remedy)
     if key and (len(key) < _MIN_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key):
-        raise ConfigError(  # it could be guessed, or not be sent
+        raise ConfigError(  # others could guess it, or clients not send it
             f"{KEY} has fewer than {_MIN_KEY_CHARS} characters, or others than ASCII letters, digits and signs.",
             f"Make one: export {KEY}=$(openssl rand -hex 32)",
         )
@@ -334,7 +334,7 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
             session_idle_timeout=_SESSION_IDLE_S,
             transport_security=_transport_security(address),
         )
-        # A redirect would name the host that the client named, and no TLS.
+        # A redirect would repeat the client's host name, and drop TLS.
         app.router.redirect_slashes = False
         guarded: Any = RequestBodyLimitMiddleware(RequestGuard(app), MAX_BODY_BYTES)
         server: Any = uvicorn.Server(
@@ -357,7 +357,7 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
 
 
 def _transport_security(address: Address) -> Any:
-    """Allow only local host names, against DNS rebinding by a web page; elsewhere the key keeps such pages out."""
+    """Allow only local host names, against DNS rebinding; elsewhere the key protects."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     if not address.local:
@@ -369,13 +369,13 @@ def _transport_security(address: Address) -> Any:
 
 
 def _stop(server: Any) -> None:
-    """Stop in order; called again, without waiting for anybody."""
+    """Shut down gracefully; a second call ends at once."""
     server.force_exit = server.should_exit
     server.should_exit = True
 
 
 class _KeyGuard:
-    """Refuses requests without the key."""
+    """Refuses requests without the bearer key."""
 
     def __init__(self, app: App, key: str) -> None:
         self._app, self._key = app, key.encode()
@@ -394,5 +394,4 @@ class _KeyGuard:
         log_refusal(kind, client=(scope.get("client") or ("-",))[0], cause=f"The bearer key is {cause}.")
         body = json.dumps({"error": f"The bearer key is missing or wrong. Send the server's {KEY}."}).encode()
         headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
-        await send({"type": "http.response.start", "status": 401, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send_response(send, 401, headers, body)

@@ -1,4 +1,4 @@
-"""Transports that refuse what is no message over standard streams, and what would hang or fill an HTTP server."""
+"""Transports that refuse malformed messages, and requests that would fill memory."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Receive = Callable[[], Awaitable[Scope]]
 Send = Callable[[Scope], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_MAX_UNSENT = 64  # replies that wait for a client to read; with more of them, no further request is read
+_MAX_UNSENT = 64  # replies that the client has not read; beyond this, no further request is read
 _MAX_LINE_BYTES = 4 * 2**20  # of a message; high, so that most long requests still get an error with their id
-_SKIPPED_BYTES = 2**16  # of a line that is too long, at a time
-_MAX_OPENING_BYTES = 16 * 2**10  # of the request that opens a session, which keeps what it says as long as it lasts
+_SKIPPED_BYTES = 2**16  # block size for skipping a line that is too long
+_MAX_OPENING_BYTES = 16 * 2**10  # of the request that opens a session, which keeps its content in memory
 _NO_ID = "Invalid Request: the id of a request is a text or a whole number."
 _ID_IN_USE = "Invalid Request: another request of this session has this id, and is still being worked on."
 _OPENING = f"Invalid Request: the request that opens a session has at most {_MAX_OPENING_BYTES:,} bytes."
@@ -33,7 +33,7 @@ _NO_MESSAGE = "Invalid Request: this is no message of JSON-RPC 2.0, is nested to
 
 
 def parse_message(line: bytes) -> tuple[Any, Any]:
-    """Return the message in a line, or None and the error to answer it with."""
+    """Return the message in a line, or None and the error to reply with."""
     text = line.decode(errors="replace")
     try:
         data = json.loads(text)
@@ -51,7 +51,7 @@ def parse_message(line: bytes) -> tuple[Any, Any]:
 
 
 def has_wrong_id(data: Any) -> bool:
-    """Whether a message has an id that is none: it would be taken for a notification, and never be answered."""
+    """Return whether a message has an invalid id, to which the SDK never replies."""
     if not isinstance(data, dict) or "id" not in data:
         return False
     return isinstance(data["id"], bool) or not isinstance(data["id"], str | int)
@@ -67,10 +67,10 @@ def _error(code: int, message: str, request_id: str | int | None = None) -> Any:
 
 @asynccontextmanager
 async def open_stdio() -> AsyncIterator[tuple[Any, Any]]:
-    """Yield the streams of messages from standard input and to standard output, until the client has gone away.
+    """Yield the message streams of standard input and output until the client leaves.
 
-    Meanwhile, standard input is empty and standard output leads to standard error: what something else prints would
-    break the protocol.
+    Meanwhile, standard input is empty and standard output leads to standard error: other output would break the
+    protocol.
     """
     source, target = _take(sys.stdin, "rb", _open_nothing), _take(sys.stdout, "wb", _open_stderr)
     too_long = _error(INVALID_REQUEST, f"Invalid Request: a message has at most {_MAX_LINE_BYTES:,} bytes.")
@@ -93,12 +93,12 @@ async def open_stdio() -> AsyncIterator[tuple[Any, Any]]:
 
 
 def _take(stream: Any, mode: str, open_instead: Callable[[], int]) -> BinaryIO:
-    """Return a standard stream as a file of its own; what it was before leads elsewhere from now on."""
+    """Return a standard stream as a new file, and redirect the stream itself."""
     own = os.dup(stream.fileno())
     instead = open_instead()
     os.dup2(instead, stream.fileno())
     os.close(instead)
-    return cast(BinaryIO, os.fdopen(own, mode, closefd=False))  # a thread may still read it at the end
+    return cast(BinaryIO, os.fdopen(own, mode, closefd=False))  # a thread may still read it at exit
 
 
 def _open_nothing() -> int:
@@ -113,7 +113,7 @@ def _open_stderr() -> int:
 
 
 def _read_line(source: BinaryIO) -> bytes:
-    """Return a line, or as much of it as shows that it is too long; its rest is dropped."""
+    """Return a line; of one that is too long, only the start."""
     line = source.readline(_MAX_LINE_BYTES + 1)
     if len(line) > _MAX_LINE_BYTES and not line.endswith(b"\n"):
         while (rest := source.readline(_SKIPPED_BYTES)) and not rest.endswith(b"\n"):
@@ -122,7 +122,7 @@ def _read_line(source: BinaryIO) -> bytes:
 
 
 class _Outgoing:
-    """Writes messages, one after the other; a client that has gone away ends everything."""
+    """Writes messages one by one; a failed write ends the server."""
 
     def __init__(self, target: BinaryIO, end: Callable[[], None]) -> None:
         self._target, self._end = target, end
@@ -143,7 +143,7 @@ class _Outgoing:
             self._count(-1)
 
     async def wait_until_read(self) -> None:
-        """Wait while the client leaves too many replies unread."""
+        """Wait while too many replies are unread by the client."""
         await self._few.wait()
 
     def _count(self, change: int) -> None:
@@ -165,10 +165,10 @@ class _Outgoing:
 
 
 class RequestGuard:
-    """Refuses ids that are none or in use in the same session, and long requests for a session.
+    """Refuses invalid ids, ids in use in a session, and long session requests.
 
-    The SDK keeps one reply stream for an id: of two requests the first would never be answered. Bodies must come in one
-    piece.
+    The SDK keeps one reply stream for an id: of two requests with one id, the first would get no reply. Bodies must
+    come in one piece.
     """
 
     def __init__(self, app: App) -> None:
@@ -187,7 +187,7 @@ class RequestGuard:
         body = first[0].get("body", b"")
         try:
             data = json.loads(body)
-        except (ValueError, RecursionError):  # as the application will say
+        except (ValueError, RecursionError):  # the application reports it
             data = None
         if has_wrong_id(data):
             await _refuse(send, _error(INVALID_REQUEST, _NO_ID))
@@ -212,5 +212,10 @@ class RequestGuard:
 
 async def _refuse(send: Send, error: Any) -> None:
     body = json.dumps(error.model_dump(by_alias=True, exclude_unset=True)).encode()
-    await send({"type": "http.response.start", "status": 400, "headers": [(b"content-type", b"application/json")]})
+    await send_response(send, 400, [(b"content-type", b"application/json")], body)
+
+
+async def send_response(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    """Send a whole HTTP response."""
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -1,4 +1,4 @@
-"""Measure what adapters change, by the same runs with base and adapters."""
+"""Measure what adapters change: the same runs with the base and each adapter."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from hoptree.models import open_model
 from hoptree.models.model import Model
 
 BASE = "base"
-ALL, MEAN = "all", "mean"  # named in place of a data set: all questions together, and the mean of the data sets
+ALL, MEAN = "all", "mean"  # names for all questions pooled, and for the mean of the data sets
 _USAGE = "Give --model hf/NAME, hf/FOLDER or hf/FILE.gguf, and adapters with --adapter FOLDER."
 _RUN_SCORES = ("em", "f1", "judge")
-_PLAIN_METHODS = ("direct", "oner")  # one call: an adapter gives them the form of an answer
+_PLAIN_METHODS = ("direct", "oner")  # one call: their gain is mostly the form of the answer
 _SHARES = (
     *("refused_share", "direct_f1", "confident_f1", "knowledge_gap_f1", "gap_f1", "precision"),
     *("consistency_f1", "consistency_judged"),
@@ -37,7 +37,7 @@ _FIGURES = ("questions", "refused", "failed", *_SHARES, "gap_f1_plus_minus", "us
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A model under its name in tables; `card` describes an adapter's training."""
+    """A model with its name in tables; `card` describes an adapter's training."""
 
     name: str
     model: str
@@ -52,7 +52,7 @@ class Version:
 
 
 def versions_of(model: str, adapters: Sequence[Path]) -> list[Version]:
-    """Return the base and each adapter; refuse adapters of other weights."""
+    """Return the base and each adapter; adapters of other weights are an error."""
     kind, _, name = model.partition("/")
     if kind != "hf" or not name:
         raise ConfigError(f"{model or 'The embedded model'} takes no adapters.", _USAGE)
@@ -69,7 +69,7 @@ def versions_of(model: str, adapters: Sequence[Path]) -> list[Version]:
 
 
 def _version_names(adapters: Sequence[Path]) -> list[str]:
-    """Return the names of the folders, with their parents' if they are not distinct."""
+    """Return the folders' names, with their parents' if they are not distinct."""
     folders = [folder.expanduser().resolve() for folder in adapters]
     if len(set(folders)) < len(folders):
         raise InputError("An adapter was given twice.", "Name each --adapter once.")
@@ -95,7 +95,7 @@ class Trial:
 
     @property
     def boundary(self) -> bool:
-        """Whether it measures the boundary of the model's knowledge."""
+        """Whether it measures knowledge-boundary awareness."""
         return isinstance(self.planned.experiment, BoundaryExperiment)
 
 
@@ -104,7 +104,7 @@ Listener = Callable[[Trial, Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The summary of each run, and the boundary of each version."""
+    """The summaries of runs, and of boundary measurements."""
 
     runs: Sequence[tuple[Trial, Mapping[str, Any]]]
     boundaries: Sequence[tuple[Trial, Mapping[str, Any]]]
@@ -118,7 +118,7 @@ def plan_trials(
     settings: Mapping[str, Any] | None = None,
     only: Sequence[str] = (),
 ) -> list[Trial]:
-    """Return all runs of the files with every version; refuse two with one folder."""
+    """Return all runs of the files with every version; their folders must differ."""
     trials = []
     for version in versions:
         for path in files:
@@ -136,13 +136,13 @@ def plan_trials(
 
 
 def _trials_of_file(path: Path, planned: Sequence[Planned], version: Version) -> list[Trial]:
-    """Return the runs of a file under names that tell the versions apart."""
+    """Return the runs of a file, named by version."""
     if not planned:
         raise InputError(f"{path} has no runs.", "Name data and runs in it.")
     alone = len({run.run_name for run in planned}) == 1
     trials = []
     for run in planned:
-        # Where a file names models, a run that stands alone is called by the model's name.
+        # If a file names models, a single run has the model's name.
         run_name = run.experiment.method if run.run_name == version.model else run.run_name
         name = version.name if alone else f"{run_name}, {version.name}"
         experiment = replace(run.experiment, name=f"{name} on {run.data_name}")
@@ -158,10 +158,10 @@ async def measure(
     at_once: int = 1,
     on_progress: Listener = lambda trial, progress: None,
 ) -> Measured:
-    """Make all runs that are not finished, and return their summaries.
+    """Finish all runs, and return their summaries.
 
-    One version after another, so that no two are in memory at once; `at_once` runs of it share its batch. A judge of
-    boundaries is opened after everything is asked.
+    Versions run one after another, so that only one is in memory; `at_once` runs of a version share its batch. The
+    judge of boundaries is opened last.
     """
     indexes: dict[Any, Path] = {}
     turn = asyncio.Semaphore(at_once)
@@ -187,14 +187,14 @@ async def measure(
             await together(make(trial, model) for trial in of_version)
     bounds = {trial.planned.run_name: trial for trial in trials if trial.boundary}
     planned = [trial.planned for trial in trials if trial.boundary]
-    # Failed questions were asked again above, if they were to be.
+    # Failed questions were asked again above, if wanted.
     boundaries = await measure_all(planned, out, replace(options, retry_failed=False))
     runs = [(trial, summaries[trial]) for trial in trials if not trial.boundary]
     return Measured(runs, [(bounds[summary["model"]], summary) for summary in boundaries])
 
 
 def _with_index(trial: Trial, folder: Path, indexes: dict[Any, Path]) -> Experiment:
-    """Return the experiment with an index of its corpora, without a judge."""
+    """Return the experiment with an index of its corpora; boundaries without judge."""
     experiment, corpora = trial.planned.experiment, trial.planned.corpora
     if trial.boundary:
         return replace(experiment, judge="", judge_base_url="")
@@ -210,7 +210,7 @@ _DECISIONS = ("right_decisions", "sure_and_right")
 
 
 def _boundary_scores(pair: Pair) -> dict[str, float | None]:
-    """Return the scores of one question; refusing a wrong answer is a right decision."""
+    """Return the scores of a question; refusing a wrong answer is a right decision."""
     direct, refused = score_attempt(pair.direct, pair.golds), pair.confident is None
     is_right = direct.em if pair.confident is None else score_attempt(pair.confident, pair.golds).em
     decisions = {
@@ -223,18 +223,17 @@ def _boundary_scores(pair: Pair) -> dict[str, float | None]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scored:
-    """A row of the result, and the scores of its questions by their names."""
+    """A row of the result, and its scores by name and question."""
 
     row: dict[str, Any]
     scores: Mapping[str, Scores]
 
 
 def run_gains(measured: Measured) -> list[dict[str, Any]]:
-    """Return the scores of every run that answers questions, and how they changed.
+    """Return the scores of every run that answers questions, and their gains.
 
-    `against_plain` compares its F1 with that of a direct answer and of one reading by the same version: what all of
-    them gained is the form of an answer. p is corrected (Holm) over all comparisons of one score with the base, or with
-    these.
+    `against_plain` compares F1 with that of a direct answer and of a single reading by the same version: a gain that
+    they share is one of form. p is corrected (Holm) over all comparisons of a score with the base, or with these.
     """
     scored = []
     for trial, summary in measured.runs:
@@ -261,7 +260,7 @@ def run_gains(measured: Measured) -> list[dict[str, Any]]:
 
 
 def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
-    """Return the boundary of each version by data set, and how it changed."""
+    """Return the boundary measures of each version by data set, and their gains."""
     scored: list[_Scored] = []
     means: list[dict[str, Any]] = []
     for trial, summary in measured.boundaries:

@@ -1,4 +1,4 @@
-"""Build training sets; rows for RA-ISF and REPLUG."""
+"""Build training sets, and make the rows for RA-ISF and REPLUG."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _METHOD = "ra_isf"
 
 
 async def make_knowledge(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a question: whether the model's answer from memory is right."""
+    """Make a row for each question: whether the model knows its answer."""
     replies = await labelled_passages.answer_from_memory(questions, spec, _METHOD, on_progress)
     rows: list[ChatRow] = []
     right_f1 = labelled_passages.RIGHT_F1 if spec.right_f1 is None else spec.right_f1
@@ -56,7 +56,7 @@ async def make_knowledge(questions: Sequence[TrainingQuestion], spec: SetSpec, o
 
 
 async def make_relevance(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a passage: gold ones, and others among the first `k` hits."""
+    """Make a row for each gold passage, and each other of the first `k` hits."""
     if spec.teacher:
         return await _taught_relevance(questions, spec, on_progress)
     left_out: Counter[str] = Counter()
@@ -160,7 +160,7 @@ async def _decomposition_row(
 
 
 async def make_lsr(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a question with passage likelihoods (REPLUG's LSR)."""
+    """Make a row for each question with passage likelihoods (REPLUG's LSR)."""
     asked = labelled_passages.with_answers(questions, "their likelihood is what is learnt")
     async with aclosing(PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k)) as finder:
 
@@ -204,7 +204,7 @@ _MAKERS = {
 
 
 async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: None) -> dict[str, Any]:
-    """Write a training set, and report what is in it and what was left out."""
+    """Write a training set, and report its contents and what was left out."""
     spec.check()
     left_out: Counter[str] = Counter()
     read = read_training_questions(spec.data, left_out)
@@ -230,7 +230,7 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
     warnings = _warnings(spec, kept)
     marked = [replace(row, meta={"kind": spec.kind, **row.meta, "hoptree": __version__}) for row in kept]
     files = write_set(spec.out, marked, spec.form)
-    if not result.report.get("failed"):  # else the same command asks only those again
+    if not result.report.get("failed"):  # otherwise the same command asks the failed ones again
         chat_rows.journal_path(spec.out).unlink(missing_ok=True)
     dropped = Counter(row.label for row in result.rows) - Counter(row.label for row in kept)
     for reasons in (admitted.left_out, result.left_out, {f"'{label}' by balance": n for label, n in dropped.items()}):
@@ -263,7 +263,7 @@ async def build(spec: SetSpec, *, on_progress: Progress = lambda done, total: No
 
 
 def _choose(questions: Sequence[TrainingQuestion], spec: SetSpec) -> list[TrainingQuestion]:
-    """Return the first questions of each file in turn, or a draw by seed."""
+    """Return the first questions of each file in turn, or draw them by seed."""
     if spec.paper:  # what the paper draws of each data set
         drawn = []
         for name in dict.fromkeys(question.example.dataset for question in questions):

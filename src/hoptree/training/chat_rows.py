@@ -1,4 +1,4 @@
-"""Training rows in chat form: made from a method's prompts, mixed, and kept."""
+"""Training rows in chat form: make, compare, mix and store them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ P = ParamSpec("P")
 
 TAIKC = "taikc"  # the method whose prompts most sets have
 
-Progress = Callable[[int, int], None]  # called with the number of questions done and their total
+Progress = Callable[[int, int], None]  # gets the number of finished questions and the total
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRow:
-    """A prompt and its reply; `label` is for balance, `source` the data set."""
+    """A prompt and its target; `label` is for balancing, `source` the data set."""
 
     id: str
     messages: tuple[Message, ...]
@@ -51,7 +51,7 @@ class ChatRow:
 
 @dataclass(frozen=True, slots=True)
 class MadeRows:
-    """The rows made from questions, counts left out, and a report."""
+    """The rows of some questions, the number left out by reason, and a report."""
 
     rows: tuple[ChatRow, ...]
     left_out: dict[str, int]
@@ -60,7 +60,7 @@ class MadeRows:
 
 @dataclass(frozen=True, slots=True)
 class PaperStatistics:
-    """Rows, and mean lengths of instruction and output in tokens, in a table of TAIKC."""
+    """Number of rows, and mean tokens of instruction and output, in a TAIKC table."""
 
     rows: int
     instruction: float
@@ -78,7 +78,7 @@ PAPER = {
     "gap": PaperStatistics(1829, 147.1, 4.0, 6),
 }
 _COMBINED = {"instructions": ("decompose", "read", "summary"), "boundary": ("confident", "gap")}
-"""The sets that the paper counts as one, and their parts."""
+"""The paper's sets, and their parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def _mean_and_max(counts: Sequence[int]) -> dict[str, float]:
 
 
 def balance_rows(rows: Sequence[ChatRow], ratio: float | None, seed: int) -> list[ChatRow]:
-    """Drop rows until no label is more than `ratio` times the rarest."""
+    """Drop rows until no label occurs more than `ratio` times as often as the rarest."""
     if ratio is None:
         return list(rows)
     check_balance(ratio)
@@ -151,14 +151,14 @@ def balance_rows(rows: Sequence[ChatRow], ratio: float | None, seed: int) -> lis
 
 
 def check_balance(ratio: float) -> None:
-    """Refuse a ratio that no labels can have."""
+    """Raise an error for a ratio below 1 or without limit."""
     if not 1 <= ratio < math.inf:
         raise ConfigError(f"A balance of {ratio:g} is not possible.", "Give 1 (as many of each label) or more.")
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal(Generic[T]):
-    """The messages a step sent, their template, and what it read."""
+    """A step's messages and template, and its reading of the target."""
 
     messages: tuple[Message, ...]
     template: str
@@ -166,7 +166,7 @@ class Rehearsal(Generic[T]):
     target: str
 
     def require(self, understood: bool) -> None:
-        """Refuse a target that the step itself does not understand."""
+        """Raise an error if the step does not understand the target."""
         if not understood:
             raise ConfigError(f"The step of {self.template} does not take '{self.target}' for what it means.")
 
@@ -176,7 +176,7 @@ class Rehearsal(Generic[T]):
 
 
 class _FixedReply:
-    """A model that gives one reply and records its requests."""
+    """A model with one fixed reply, which records its requests."""
 
     name = identity = endpoint = "rehearsal"
     slots = 1
@@ -197,7 +197,7 @@ class _FixedReply:
 async def rehearse(
     method: str, target: str, step: Callable[Concatenate[Context, P], Awaitable[T]], *args: P.args, **how: P.kwargs
 ) -> Rehearsal[T]:
-    """Let a step of a method make its one call and receive the target as reply."""
+    """Run a step of a method, whose single call gets the target as reply."""
     model = _FixedReply(target)
     ctx = Context(method=method, model=model, calls=Calls(None), trace=Trace("rehearsal"))
     read = await step(ctx, *args, **how)
@@ -214,20 +214,20 @@ def make_row(
     label: str,
     meta: Mapping[str, Any],
 ) -> ChatRow:
-    """Return a row of a question; `part` tells it from the other rows of the same one."""
+    """Return a row of a question; `part` makes its id unique."""
     key = f"{question.key}/{part}" if part else question.key
     meta = {"question": question.key, "split": question.split, **meta}
     return ChatRow(key, messages, target, label, question.example.dataset, meta)
 
 
 def progress_counter(total: int, on_progress: Progress) -> Callable[[], None]:
-    """Return a function to be called once for every question that is done."""
+    """Return a function to call once for every finished question."""
     done = itertools.count(1)
     return lambda: on_progress(next(done), total)
 
 
 def consistent_rows(rows: Sequence[ChatRow]) -> tuple[list[ChatRow], Counter[str]]:
-    """Drop rows that repeat another, and those whose prompt has several targets."""
+    """Drop rows that repeat another, and all whose prompt has several targets."""
     first: dict[tuple[tuple[Message, ...], str], str] = {}
     for row in rows:
         first.setdefault((row.messages, row.target), row.id)
@@ -248,7 +248,7 @@ _NOT_FOUND_SHARE, _NO_PLAN_SHARE = 1 / 3, 1 / 10
 
 
 def put_together(rows: Sequence[ChatRow], total: int | None, seed: int) -> tuple[list[ChatRow], Counter[str]]:
-    """Mix the rows that neither repeat nor contradict; count the others."""
+    """Mix the consistent rows, and count the others by reason."""
     kept, inconsistent = consistent_rows(rows)
     mixed = mix(kept, total, seed)
     dropped = Counter(row.label for row in kept) - Counter(row.label for row in mixed)
@@ -257,11 +257,10 @@ def put_together(rows: Sequence[ChatRow], total: int | None, seed: int) -> tuple
 
 
 def mix(rows: Sequence[ChatRow], total: int | None, seed: int) -> list[ChatRow]:
-    """Return rows in the shares they are trained in, shuffled by the seed.
+    """Return rows in their shares for training, shuffled by the seed.
 
-    A third of the readings is not found, and a tenth of the plans is none. With a `total`, 55 % of it are readings,
-    27 % plans, 10 % guesses and 8 % last readings and re-plans, as far as there are so many; large data sets are cut
-    first.
+    A third of the readings are NOT FOUND, and a tenth of the plans are empty. With a `total`, 55 % of it are readings,
+    27 % plans, 10 % guesses and 8 % last readings and re-plans, if there are as many; large data sets are cut first.
     """
     by_label = {label: [row for row in rows if row.label == label] for label in {row.label for row in rows}}
     chosen: list[ChatRow] = []
@@ -275,7 +274,7 @@ def mix(rows: Sequence[ChatRow], total: int | None, seed: int) -> list[ChatRow]:
         many = [row for label in labels if label != few for row in by_label[label]]
         kept = draw(many, round(row_count * (1 - share_of_few)) if total else row_count, seed)
         ratio = share_of_few / (1 - share_of_few)
-        # Where there is nothing else, as in a set of questions of one hop alone, the few are all there is.
+        # Without other rows, as in a set of one-hop questions, take all of the few.
         allowed = math.ceil(len(kept) * ratio) if kept else row_count
         candidates = by_label.get(few, [])
         if kept and kind == "reading":  # at most `ratio` times as many of each data set
@@ -288,7 +287,7 @@ def mix(rows: Sequence[ChatRow], total: int | None, seed: int) -> list[ChatRow]:
 
 
 def _split(by_label: dict[str, list[ChatRow]], labels: Sequence[str], row_count: int, seed: int) -> list[ChatRow]:
-    """Return rows of several labels in equal shares, as far as there are."""
+    """Return rows of several labels in equal shares, if there are enough."""
     chosen: list[ChatRow] = []
     for place, label in enumerate(sorted(labels, key=lambda label: len(by_label[label]))):
         share = (row_count - len(chosen)) // (len(labels) - place)
@@ -314,7 +313,7 @@ def _rank(seed: int) -> Callable[[ChatRow], tuple[bytes, str]]:
 
 
 def journal_path(out: Path) -> Path:
-    """Return where the rows of an unfinished training set are kept."""
+    """Return the path of an unfinished training set's rows."""
     return out.with_name(f"{out.name}.part")
 
 
@@ -338,7 +337,7 @@ class RowJournal:
                     file.write(json.dumps({"digest": digest}) + "\n")
 
     def get(self, key: str) -> MadeRows | None:
-        """Return the rows of a question that is done; None if it is not."""
+        """Return the rows of a finished question; None if it is not finished."""
         return self._made.get(key)
 
     async def add(self, key: str, question_rows: MadeRows) -> None:

@@ -1,7 +1,7 @@
-"""Fit the ranker of retrieval to questions with gold passages, on a CPU.
+"""Fit the retrieval ranker to questions with gold passages, on a CPU.
 
-First the trees that see each passage alone, also without each fold of the questions; then those that see it after
-others, by the scores of trees that did not see the question; last those of sentences. What is done is in OUT.part.
+First the trees for single passages, also without each fold of the questions; then those for passages after others, by
+the scores of trees that did not see the question; last those for sentences. OUT.part keeps what is finished.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """Rows of features, list after list; `lengths` has one number a list."""
+    """Rows of features, list after list; `lengths` has a number for each list."""
 
     rows: NDArray[np.float32]
     relevant: NDArray[np.bool_]
@@ -44,7 +44,7 @@ class Lists:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How trees are grown."""
+    """The settings of boosting."""
 
     trees: int = 300
     depth: int = 5
@@ -59,10 +59,10 @@ class Growth:
 def grow(
     lists: Lists, how: Growth, begun: Trees | None = None, on_tree: Callable[[Trees], None] = lambda trees: None
 ) -> Trees:
-    """Boost symmetric trees, or go on with those begun: the result is the same.
+    """Boost symmetric trees; continuing from `begun` gives the same result.
 
-    Every level of such a tree asks one thing of all its nodes, so it overfits little and is scored by a look-up. The
-    loss is a softmax of each relevant row against all irrelevant ones of its list.
+    All nodes of a level have the same split: such trees overfit little, and scoring is a look-up. The loss is a softmax
+    of each relevant row against all irrelevant rows of its list.
     """
     edges = [_edges(column, how.bins) for column in lists.rows.T]
     binned = np.stack(
@@ -161,7 +161,7 @@ class RankerSpec:
 
 
 _BY_WORDS = Trees(np.array([[SENTENCE.index("covered")]]), np.array([[0.0]]), np.array([[0.0, 1.0]]))
-"""Scores of sentences where there is nothing to learn them from."""
+"""Scores of sentences if there are no lists to learn them from."""
 _NO_GOLD = InputError("No gold passage is among the candidates of any question.", "Give the indexes that hold them.")
 _NO_TEXT = frozenset(("", "yes", "no", "noanswer"))
 OnProgress = Callable[[str, int, int], None]
@@ -260,7 +260,7 @@ def _join(sets: Sequence[Mapping[str, NDArray[Any]]], without_fold: int | None =
 
 
 class _Kept:
-    """What is done of a fit, in a folder beside its result."""
+    """The finished parts of a fit, in a folder beside its result."""
 
     def __init__(self, folder: Path, digest: str, on_progress: OnProgress) -> None:
         self.folder, self._on_progress = folder, on_progress
@@ -303,7 +303,7 @@ class _Kept:
         }
 
     def trees(self, name: str, lists: Lists, names: Sequence[str], how: Growth) -> Trees:
-        """Return grown trees, going on with those that were saved."""
+        """Return grown trees, continuing from saved ones."""
         if not len(lists.lengths):
             if name == "sentence":  # every passage is one sentence
                 return _BY_WORDS

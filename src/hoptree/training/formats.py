@@ -1,4 +1,4 @@
-"""What a training set is made of, and the formats it is written in."""
+"""The specification of a training set, and its file formats."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_format(name: str) -> Format:
 
 
 def check_out(path: Path, form: Format) -> None:
-    """Refuse an output file that this format cannot be written to."""
+    """Raise an error if this format cannot be written to the file."""
     if form == "llama-factory":
         if path.suffix != ".json":
             raise ConfigError(f"LLaMA-Factory reads a list from {path.name}.", f"Give --out {path.stem}.json.")
@@ -45,7 +45,7 @@ def check_out(path: Path, form: Format) -> None:
 def write_set(path: Path, rows: Sequence[ChatRow], form: Format) -> list[Path]:
     """Write all rows atomically in a format; return the files written.
 
-    LLaMA-Factory finds a set under its file's name in a dataset_info.json beside it, which may list other sets.
+    LLaMA-Factory finds a set by its name in the dataset_info.json beside it, which may list other sets.
     """
     objects = [row.as_dict() for row in rows]
     if form == "llama-factory":
@@ -64,7 +64,7 @@ def write_set(path: Path, rows: Sequence[ChatRow], form: Format) -> list[Path]:
 
 
 def _read_info(info: Path) -> dict[str, Any]:
-    """Return the sets that are listed already."""
+    """Return the sets in a dataset_info.json; {} if it does not exist."""
     if not info.exists():
         return {}
     remedy = "Mend it, or give --out in another folder."
@@ -82,7 +82,7 @@ def _dump(value: dict[str, Any]) -> str:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write a file of --out atomically."""
+    """Write the file of --out atomically."""
     with file_errors(path, "written", "Give --out a file that can."):
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(path, lines)
@@ -100,23 +100,23 @@ Kind = Literal[
     "replug-lsr",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-LABELLED: tuple[Kind, ...] = ("ra-isf-know", "ra-isf-relevance", "taikc-kbae")  # which can be out of balance
-TAUGHT = ("ra-isf-relevance", "ra-isf-decompose")  # the kinds whose labels are gold, or those of a teacher
+LABELLED: tuple[Kind, ...] = ("ra-isf-know", "ra-isf-relevance", "taikc-kbae")  # kinds that can be balanced
+TAUGHT = ("ra-isf-relevance", "ra-isf-decompose")  # kinds with gold labels or a teacher's
 
 
 @dataclass(frozen=True, slots=True)
 class SetSpec:
-    """A training set to be built; some settings are used by some kinds only."""
+    """The settings of a training set; some apply only to some kinds."""
 
     kind: Kind
     data: tuple[Path, ...]
     out: Path
-    exclude: tuple[Path, ...] = ()  # with `any_split`, which questions may be in it: see `admit`
+    exclude: tuple[Path, ...] = ()  # for this and `any_split` see `admit`
     any_split: bool = False
-    half: str = ""  # first or second: take its questions, and none that is like one of the other half
+    half: str = ""  # first or second: only its questions, without those like one of the other half
     limit: int | None = None  # the first questions of each file in turn, or as many drawn by `seed`
     seed: int | None = None
-    balance: float | None = None  # how many times as often as the rarest a label may occur
+    balance: float | None = None  # greatest ratio of a label's frequency to the rarest
     model: str = DEFAULT_MODEL
     base_url: str = ""
     cache: str | None = "default"
@@ -139,7 +139,7 @@ class SetSpec:
     form: Format = "chat"
 
     def check(self) -> None:
-        """Refuse what cannot be built, before any model is asked."""
+        """Raise an error for settings that cannot be built, before any call."""
         if self.kind in ("ra-isf-relevance", "taikc-if", "replug-lsr") and not self.corpus:
             raise InputError("Passages are searched for, and no corpus was given.", "Give --corpus INDEX.")
         if self.teacher and self.kind not in TAUGHT:
@@ -173,7 +173,7 @@ class SetSpec:
 
 
 def read_kind(name: str) -> Kind:
-    """Return the kind of this name; TAIKC's kinds can be named without the method."""
+    """Return the kind with this name; "taikc-" may be left out."""
     short = {kind.removeprefix("taikc-"): kind for kind in KINDS}
     if name in KINDS or name in short:
         return short[name.removeprefix("taikc-")]

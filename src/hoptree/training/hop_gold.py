@@ -56,20 +56,20 @@ SENTENCE = "\nSentence: "
 READ, NONE, LAST, GUESS = "read", "not found", "last reading", "guess"
 PLAN, SIMPLE, REPLAN = "plan", "no plan", "re-plan"
 _NO_GOLD = "no reading of the question, as gold passages are not in the corpus"
-_ONE_FACT_SETS = ("webquestions",)  # which do not tell hops, and ask for one fact each
+_ONE_FACT_SETS = ("webquestions",)  # questions for one fact each, without a number of hops
 _MAX_SIMPLE_WORDS = 16
 _PLACEHOLDER = "{}"
 _MAX_ANSWER_WORDS = 20
 _NOT_FOUND_PERCENT, _CUT_PERCENT, _SIMPLE_STEP_PERCENT, _SHORT_CHAIN_PERCENT, _FEW_PERCENT = 65, 40, 10, 20, 15
 _OWN_PERCENT, _UNANSWERED_PERCENT, _UNTOLD_PERCENT, _GUESS_PERCENT = 80, 25, 50, 25
 _ABOUT_PERSON = re.compile(r"\b(?:born|die|died|nationality|citizenship|birth|death)\b")
-_UNFIT_WORDS = "dates of birth and death"  # what the words of a comparison of other things than people may lead to
+_UNFIT_WORDS = "dates of birth and death"  # in plans of comparisons that are not about people
 _COMMON_VALUES = ("country", "nationality", "citizen", "language", "gender", "occupation")
-"""Words of questions whose answers are said in many ways: a passage without the word may still tell."""
+"""Questions with these words have answers in many wordings: a passage without the answer's words may still say it."""
 
 
 async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make rows of each question's known plan, steps and gold passages."""
+    """Make rows from each question's known plan, steps and gold passages."""
     plans, sentences = packaged_plans(), _gold_sentences(spec.data)
     left_out: Counter[str] = Counter()
     rows: list[ChatRow] = []
@@ -165,7 +165,7 @@ class _RowMaker:
         return []
 
     def _drawn(self, what: str) -> int:
-        """Return a number from 0 to 99 that depends on the question and on what it is for."""
+        """Return a number from 0 to 99 derived from the question and the purpose."""
         return drawn(f"{self._question.key}/{what}") * 100 // 256
 
     def _row(self, part: str, prompt: Filled, target: str, label: str, made_from: str) -> ChatRow:
@@ -214,7 +214,7 @@ class _RowMaker:
         return rows
 
     def _planned(self, part: str, prompt: Filled, plan: Plan, label: str, made_from: str) -> list[ChatRow]:
-        """Return the row of a plan that is read back as it is meant."""
+        """Return the row of a plan, if it is read back unchanged."""
         if not (written := write_plan(plan, self._text)):
             return self._leave_out("a plan that would be read as another")
         return [self._row(part, prompt, written, label, made_from)]
@@ -231,14 +231,14 @@ class _RowMaker:
     # Readings
 
     async def _gold_passages(self, finder: HopPassages) -> list[Passage]:
-        """Return the gold passages; for one fact without them, its subject's pages."""
+        """Return the gold passages; for a single fact without any, its subject's pages."""
         example, facts = self._question.example, self._question.facts
         if example.supporting_ids or example.hops != 1 or len(facts) != 1:
             return list(finder.gold(example.supporting_ids))
         return list(await finder.search(self._text, title=facts[0][0]))
 
     async def _whole(self, finder: HopPassages, gold: Sequence[Passage], *, often: bool) -> list[ChatRow]:
-        """Make rows of the question itself, with all and with too few gold passages."""
+        """Make rows of the question itself, with and without its gold passages."""
         example = self._question.example
         answers = example.answers
         enough = example.hops == 1
@@ -271,7 +271,7 @@ class _RowMaker:
     def _whole_not_found(
         self, finder: HopPassages, gold: Sequence[Passage], wide: Sequence[Passage], closed: bool
     ) -> list[ChatRow]:
-        """Make a row of passages that do not hold the answer."""
+        """Make a row of passages without the answer."""
         answers = self._question.example.answers
         if (closed or "comparison" in self._question.example.type) and len(gold) > 1:
             dropped = gold[self._drawn("dropped") * len(gold) // 100]
@@ -286,14 +286,14 @@ class _RowMaker:
         return self._reading("none", self._text, shown, NOT_FOUND, NONE, "other passages")
 
     def _guess(self) -> list[ChatRow]:
-        """Make a row of an answer that must be given, whatever passages were found."""
+        """Make a row of a forced answer to the passages that were found."""
         answers = [answer for answer in self._question.example.answers if len(answer.split()) <= _MAX_ANSWER_WORDS]
         if not answers or normalise(answers[0]) in CLOSED_ANSWERS:
             return []
         stated = find_evidence(self._text, answers, self._main)
         documents = show_passages(None, self._main, titles=True)
         prompt = prompt_for(METHOD, TRAINED_GUESS).fill(documents=documents, question=self._text)
-        # The usual name: the answer that shares most words with the others.
+        # The usual name is the answer that shares most words with the others.
         usual = max(answers, key=lambda answer: sum(best_overlap(answer, [other]).f1 for other in answers))
         return [self._row("guess", prompt, stated.answer if stated else usual, GUESS, "found passages")]
 
@@ -316,7 +316,7 @@ class _RowMaker:
         return rows
 
     async def _untold(self, finder: HopPassages, step: GoldStep) -> list[ChatRow]:
-        """Make a row of a question about a person that nothing shown answers."""
+        """Make a row of a question about a person that no shown passage answers."""
         page = self._gold[step.id]
         name = ADDITION.sub("", page.title)
         untold = untold_question(name, page, f"{self._question.key}/untold/{step.id}")
@@ -329,7 +329,7 @@ class _RowMaker:
         return self._reading(f"untold/{step.id}", asked, shown, NOT_FOUND, NONE, "page that does not tell")
 
     async def _not_found(self, finder: HopPassages, step: GoldStep, references: Sequence[GoldStep]) -> list[ChatRow]:
-        """Make a row of other passages, some with the gold page cut."""
+        """Make a row of other passages, sometimes with the gold page without its answer."""
         gold = self._gold[step.id]
         wide = await finder.gather(step.asked, references, self._main, wide=True)
         others = without_answers(wide, [step.answer], [gold])[: finder.k]
@@ -355,7 +355,7 @@ class _RowMaker:
             return self._leave_out("no last reading, as a step has no passage")
         first = tree.paths[0]
         short = len(tree.steps) > 2 and len(first) > 1 and self._drawn("short") < _SHORT_CHAIN_PERCENT
-        dropped = first[0].id if short else 0  # its passage is shown all the same
+        dropped = first[0].id if short else 0  # its passage is still shown
         chains = [_chain(path, dropped) for path in tree.paths]
         cited = [self._gold[number] for number in sorted(self._gold)]
         own = self._main if self._drawn("own") < _OWN_PERCENT else ()
@@ -370,7 +370,7 @@ class _RowMaker:
         return rows
 
     def _last_target(self, tree: GoldTree, chains: Sequence[str], answer: str, closed: bool) -> str:
-        """Return the sentence or chain that gives the answer, and the answer."""
+        """Return the answer, with the sentence or chain that supports it."""
         for number, step in sorted(tree.steps.items(), reverse=True):
             if not closed and normalise(step.answer) == normalise(answer):
                 return _told(self._evidence[number])
@@ -387,12 +387,12 @@ def _chain(path: Sequence[GoldStep], dropped: int) -> str:
 
 
 def plan_prompt(question: str) -> Filled:
-    """Return the prompt that a trained model is asked for a plan with."""
+    """Return the prompt for a plan of a trained model."""
     return prompt_for(METHOD, "trained_plan").fill(question=question)
 
 
 def _worded(question: str) -> Plan:
-    """Return the plan that the words of a question give."""
+    """Return the plan of a comparison, by the question's words; empty for others."""
     plan: dict[str, Any] = {}
     number = 0
     for chain in plan_comparison(question) or ():

@@ -1,4 +1,4 @@
-"""The passages that hop's readings are trained on, and answer sentences."""
+"""The passages for training hop's readings, and their answer sentences."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from hoptree.training.labelled_passages import PassageFinder, drawn, ids_of_step
 from hoptree.training.plans.gold_trees import GoldStep
 from hoptree.training.plans.sub_questions import as_question, is_named
 
-WIDE = 3  # how many times as many passages are searched where some will be taken out
+WIDE = 3  # factor of passages to search if some will be removed
 _REFERENCE_PAGES = 2
-_SHARED_PASSAGES = 1  # as many as hop shows beside what a part finds
-_PAGE_PASSAGES = 5  # passages of one page that are searched for the gold one
-_MAX_NAME_WORDS = 3  # longer answers do not end with an abbreviation: their full stop is that of a sentence
+_SHARED_PASSAGES = 1  # passages that hop shows beside those of a part
+_PAGE_PASSAGES = 5  # passages of a page among which the gold one is looked for
+_MAX_NAME_WORDS = 3  # a full stop at the end of a longer answer ends a sentence, not an abbreviation
 _MAX_CODE_CHARS = 3
 _FEW = 3
 _MAX_SENTENCE_WORDS = 60  # longer ones do not fit into a reply
 MIN_SENTENCE_WORDS = 4
-_MIN_LEFT_WORDS = 12  # words that a passage has at least after the sentences with an answer were cut out
+_MIN_LEFT_WORDS = 12  # least words of a passage after its answer sentences were removed
 ADDITION = re.compile(r"\s*\([^()]*\)\s*$")
 _WORD = re.compile(r"\S+")
 _EDGE = " \t,;:.!?()[]\"“”'‘’"
@@ -53,7 +53,7 @@ class HopPassages(PassageFinder):
         super().__init__(corpus, retriever, rerank=rerank, k=k)
 
     async def gold_of_step(self, example: Example, step: GoldStep) -> list[Passage]:
-        """Return the gold passages that say the answer of a step."""
+        """Return the gold passages that contain a step's answer."""
         if example.supporting_ids:
             return [passage for passage in self.gold(ids_of_step(example, step)) if says(passage, step.answer)]
         titles = [title for title in example.supporting_titles if is_named(ADDITION.sub("", title), step.asked)]
@@ -67,7 +67,7 @@ class HopPassages(PassageFinder):
     async def gather(
         self, asked: str, references: Sequence[GoldStep], main: Sequence[Passage], *, wide: bool = False
     ) -> tuple[Passage, ...]:
-        """Return what hop reads for a part: pages, hits, and one main passage."""
+        """Return the passages that hop reads for a part: pages, hits and a main one."""
         pages: list[Passage] = []
         for step in references[:_REFERENCE_PAGES]:
             pages += await self.search(f"{asked} {step.answer}", k=1, title=step.answer)
@@ -77,7 +77,7 @@ class HopPassages(PassageFinder):
 
 
 def with_gold(shown: Sequence[Passage], gold: Sequence[Passage], key: str) -> tuple[Passage, ...]:
-    """Insert missing gold passages at places that `key` decides."""
+    """Insert missing gold passages at positions derived from `key`."""
     wanted = {passage.id for passage in gold}
     missing = [passage for passage in gold if passage.id not in {hit.id for hit in shown}]
     kept = list(shown)
@@ -90,13 +90,13 @@ def with_gold(shown: Sequence[Passage], gold: Sequence[Passage], key: str) -> tu
 
 
 def only_few(shown: Sequence[Passage], needed: Passage | None = None) -> tuple[Passage, ...]:
-    """Return the first passages alone, one of them the one that is needed."""
+    """Return only the first passages, with the needed one among them."""
     others = [passage for passage in shown if passage is not needed][: _FEW - (needed is not None)]
     return tuple(passage for passage in shown if passage is needed or passage in others)
 
 
 def without_answers(shown: Iterable[Passage], answers: Sequence[str], gold: Iterable[Passage]) -> tuple[Passage, ...]:
-    """Return the passages that are not gold, and of which none may say an answer."""
+    """Return the passages that are not gold and contain no answer."""
     gold_ids = {passage.id for passage in gold}
     return tuple(
         hit for hit in shown if hit.id not in gold_ids and not any(says(hit, answer) for answer in answers if answer)
@@ -126,11 +126,11 @@ _UNTOLD = {
     "father": _FAMILY,
     "mother": _FAMILY,
 }
-"""Properties of a person, and what a text has that may tell them."""
+"""Properties of a person, and words of texts that may state them."""
 
 
 def untold_question(name: str, page: Passage, key: str) -> tuple[str, re.Pattern[str]] | None:
-    """Return a question about a person that the person's page does not answer."""
+    """Return a question about a person that the page does not answer, and its cue."""
     text = f"{page.title} {page.text}"
     untold = [relation for relation, cue in _UNTOLD.items() if not re.search(rf"\b(?:{cue})", text, re.IGNORECASE)]
     if not untold:
@@ -140,17 +140,17 @@ def untold_question(name: str, page: Passage, key: str) -> tuple[str, re.Pattern
 
 
 def shown_text(passage: Passage) -> str:
-    """Return the text of a passage as a prompt shows it."""
+    """Return a passage's text as it appears in a prompt."""
     return show_passages(None, [replace(passage, title="")], titles=False).removeprefix("passage: ")
 
 
 def find_evidence(
     question: str, answers: Sequence[str], passages: Sequence[Passage], gold_sentences: Sequence[str] = ()
 ) -> Evidence | None:
-    """Return the sentence of gold passages that says an answer best, or None.
+    """Return the sentence of gold passages that best supports an answer, or None.
 
-    Gold sentences come first, then those that share most with the question. A title counts as an answer's place, too:
-    "Which film …?" is answered by a sentence on the page of that film.
+    Gold sentences come first, then those that share most words with the question. The answer may also be the title of
+    the page: a sentence on a film's page answers "Which film …?".
     """
     asked = _content(question)
     titled = [(answer, passage) for answer in answers for passage in passages if is_titled(passage, answer)]
@@ -207,7 +207,7 @@ def find_closest(question: str, passages: Sequence[Passage], gold_sentences: Seq
 
 
 def spelled(sentence: str, answer: str) -> str:
-    """Return an answer as a sentence spells it; "" if it does not have it."""
+    """Return an answer as a sentence spells it; "" if the sentence lacks it."""
     words = answer.split()
     if not words:
         return ""
@@ -229,7 +229,7 @@ def spelled(sentence: str, answer: str) -> str:
 
 
 def answer_in(sentence: str, answers: Sequence[str]) -> str:
-    """Return the main answer if the sentence has it, else the longest other one."""
+    """Return the answer in a sentence: the main one, or else the longest other."""
     for answer in (*answers[:1], *sorted(answers[1:], key=len, reverse=True)):
         if answer not in FUNCTION_WORDS and (spelling := spelled(sentence, answer)):
             return spelling

@@ -1,4 +1,4 @@
-"""Training rows for hop from its own runs: what was right by evidence."""
+"""Training rows for hop from its own runs that are correct by their evidence."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RUNS, _RIGHT, _PLANS, _READINGS = "runs", "right", "plans", "readings"
 
 
 async def make_sampled(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Sample runs of hop, and make rows of those right by their evidence."""
+    """Sample runs of hop, and make rows of those correct by their evidence."""
     asked = with_answers(questions, "only what led to right ones is kept")
     async with AsyncExitStack() as stack:
         calls = await stack.enter_async_context(open_recording(spec.cache, spec.concurrency))
@@ -117,7 +117,7 @@ class _SampledRows:
         self._left_out: Counter[str] = Counter()
 
     def make(self, runs: Sequence[SampledRun], answers: Sequence[str]) -> MadeRows:
-        """Make the rows; `answers` are those that the samples gave in the end."""
+        """Make the rows; `answers` are the final answers of the samples."""
         one_hop = self._question.example.hops == 1
         readings = self._right_readings(runs)
         rows = self._direct(runs, readings)
@@ -189,7 +189,7 @@ class _SampledRows:
     # Plans, their parts and last readings
 
     def _right_plans(self, runs: Sequence[SampledRun]) -> list[tuple[int, SampledPlan, str]]:
-        """Return the first plan of each sample that was right by its evidence."""
+        """Return the first plan of each sample that is correct by its evidence."""
         plans = []
         for sample, run in enumerate(runs):
             why = ""
@@ -215,7 +215,7 @@ class _SampledRows:
         return ""
 
     def _planned(self, plans: Sequence[tuple[int, SampledPlan, str]]) -> list[ChatRow]:
-        """Make the rows of the best plan: first plans, few parts, frequent."""
+        """Make the rows of the best plan: no re-plan, few parts, frequent."""
         if not plans:
             return []
         times = Counter((plan.request is None, written.casefold()) for _, plan, written in plans)

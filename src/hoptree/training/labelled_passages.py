@@ -1,4 +1,4 @@
-"""Passages with labels, and questions asked from memory."""
+"""Label passages, and ask questions from memory or of a teacher."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CLOSED_ANSWERS = ("yes", "no")
 
 
 class JudgedPassages(NamedTuple):
-    """The passages of a question by relevance; `missing` are gold ids."""
+    """The passages of a question by relevance; `missing` are ids of gold passages."""
 
     relevant: list[Passage]
     irrelevant: list[Passage]
@@ -59,20 +59,20 @@ class PassageFinder:
         self.identity, self.aclose, self.k = self._retriever.identity, self._retriever.aclose, k
 
     async def search(self, text: str, *, k: int = 0, title: str = "") -> tuple[Passage, ...]:
-        """Return the best `k` passages, of pages with a title if given."""
+        """Return the best `k` passages, only of pages with `title` if given."""
         where = {TITLE: title} if title else None
         call = await self._calls.search(self._retriever, text, k=k or self.k, where=where, on_retry=lambda *_: None)
         return call.reply
 
     def gold(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages with these ids that the corpus has, in their order."""
+        """Return the passages of the corpus with these ids, in this order."""
         if self._index is None:
             return []
         by_id = {passage.id: passage for passage in self._index.texts.fetch([key_of(name) for name in ids]).values()}
         return [by_id[name] for name in ids if name in by_id]
 
     async def judge(self, example: Example) -> JudgedPassages:
-        """Judge passages: gold ones are relevant, others among the first `k` not."""
+        """Judge passages: gold ones are relevant, other hits are not."""
         results = await self.search(example.question)
         ids = example.supporting_ids
         titles = () if ids else example.supporting_titles
@@ -87,7 +87,7 @@ class PassageFinder:
         return JudgedPassages(relevant, irrelevant, unclear, [name for name in ids if name not in gold])
 
     async def find(self, example: Example, step: GoldStep, key: str) -> tuple[Passage, tuple[Passage, ...]] | None:
-        """Return a gold passage for a step and the passages to show, or None."""
+        """Return a gold passage of a step and the passages to show, or None."""
         telling = [passage for passage in self.gold(ids_of_step(example, step)) if says(passage, step.answer)]
         if not telling:
             return None
@@ -101,12 +101,12 @@ class PassageFinder:
 
 
 def drawn(key: str) -> int:
-    """Return a number that depends on a key alone."""
+    """Return a number from 0 to 255 derived from a key."""
     return hashlib.sha256(key.encode("utf-8", "replace")).digest()[0]
 
 
 def ids_of_step(example: Example, step: GoldStep) -> Sequence[str]:
-    """Return the gold passages of a step, by the data set or by titles."""
+    """Return the ids of a step's gold passages, by the data set or by titles."""
     steps = len(example.decomposition) or len(example.hop_ids)
     if len(example.hop_ids) == steps and step.place < steps:
         return example.hop_ids[step.place]
@@ -119,14 +119,14 @@ def ids_of_step(example: Example, step: GoldStep) -> Sequence[str]:
 
 
 def says(passage: Passage, answer: str) -> bool:
-    """Return whether a passage has all words of an answer, in any order."""
+    """Return whether a passage contains all words of an answer, in any order."""
     words = set(normalise(f"{passage.title} {passage.text}").split())
     return set(normalise(answer).split()) <= words
 
 
 T = TypeVar("T")
 
-RIGHT_F1 = 0.8  # from which an answer is right: "Barack Obama" is "Barack Hussein Obama"
+RIGHT_F1 = 0.8  # least F1 of a correct answer: "Barack Obama" for "Barack Hussein Obama"
 
 
 async def ask_all(
@@ -136,9 +136,9 @@ async def ask_all(
     on_done: Callable[[], None],
     width: int | None = None,
 ) -> list[T]:
-    """Return what `ask` gives for every question, `width` or enough slots at once.
+    """Return the results of `ask` for all questions, asking `width` concurrently.
 
-    `ask` also gives the failure of a question that failed. If the first ones all fail, their failure is raised.
+    `ask` returns a result and a failure, if any. If the first questions all fail, the failure is raised.
     """
     results: dict[int, T] = {}
     waiting = iter(range(len(questions)))
@@ -163,7 +163,7 @@ async def ask_all(
 
 
 def with_answers(questions: Sequence[TrainingQuestion], why: str) -> list[TrainingQuestion]:
-    """Return the questions with an accepted answer; `why` goes in the error."""
+    """Return the questions with an accepted answer; the error for none says `why`."""
     if not (answerable := [question for question in questions if question.example.answers]):
         raise InputError("No question has an accepted answer.", f"Give a file with answers: {why}.")
     return answerable
@@ -179,12 +179,12 @@ class MemoryAnswers(NamedTuple):
     left_out: Counter[str]
 
 
-NewContext = Callable[[], Context]  # opens a context of its own for a step
+NewContext = Callable[[], Context]  # makes a new context for a step
 
 
 @dataclass(frozen=True, slots=True)
 class Taught(Generic[T]):
-    """What came of the questions that a teacher labelled, with counts."""
+    """The labels of a teacher, with counts of questions left out."""
 
     results: list[T]
     left_out: Counter[str]
@@ -198,7 +198,7 @@ async def ask_teacher(
     label: Callable[[NewContext, TrainingQuestion], Awaitable[T]],
     on_progress: Progress,
 ) -> Taught[T]:
-    """Have the model label every question; `label` takes a method's steps."""
+    """Have the model label every question by the steps of a method."""
 
     def context() -> Context:
         return Context(method=method, model=model, calls=calls, trace=Trace(method))
@@ -207,7 +207,7 @@ async def ask_teacher(
         try:
             return [await label(context, question)], None
         except ConfigError:
-            raise  # it is the same for all questions
+            raise  # all questions would meet it
         except HoptreeError as error:
             return [], error
 
@@ -221,7 +221,7 @@ async def ask_teacher(
 
 
 def last_reply_was_read(ctx: Context) -> bool:
-    """Whether there was a reply, and the last one was what its step asks for."""
+    """Return whether there was a reply, and the last one could be parsed."""
     replies = [event.ok for event in ctx.trace.events if isinstance(event, ReplyParsed)]
     return bool(replies) and replies[-1]
 
@@ -229,12 +229,12 @@ def last_reply_was_read(ctx: Context) -> bool:
 async def answer_from_memory(
     questions: Sequence[TrainingQuestion], spec: SetSpec, method: str, on_progress: Progress
 ) -> MemoryAnswers:
-    """Ask the model every question that has an answer, from memory."""
+    """Ask the model all questions with an accepted answer, from memory."""
     asked = with_answers(questions, "labels come from them")
 
     async def ask(question: TrainingQuestion) -> tuple[str | None, HoptreeError | None]:
         events, failure = await engine.trace(question.example.as_question())
-        # What reads like a refusal may be right: the reply itself counts.
+        # A text that reads like a refusal may be a correct answer: take the raw reply.
         replies = [clean_answer(event.raw) for event in events if isinstance(event, Finished)]
         return (replies[-1] if failure is None else None), failure
 

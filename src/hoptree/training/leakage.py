@@ -1,6 +1,6 @@
-"""Keeping evaluation questions out of training sets.
+"""Keep evaluation questions out of training sets.
 
-The sub-models published with RA-ISF were trained on the questions they were measured on, by its author's own account.
+The sub-models published with RA-ISF were trained on their evaluation questions, by its author's own account.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _ADDITION = re.compile(r"\s*\([^()]*\)\s*$")
 
 
 def steps_within(question: TrainingQuestion) -> set[tuple[str, ...]]:
-    """Return the steps of a question by its id, its facts and its sub-questions.
+    """Return keys of a question's steps, from its id, facts and sub-questions.
 
-    A fact is identified by its subject and property, whatever its value. A reference in a sub-question is replaced by
-    its answer; a sub-question that refers to an unknown answer does not count.
+    The key of a fact is its subject and property, without the value. A reference in a sub-question is replaced by its
+    answer; a sub-question that refers to an unknown answer is left out.
     """
     example = question.example
     steps: set[tuple[str, ...]] = set()
@@ -54,7 +54,7 @@ def steps_within(question: TrainingQuestion) -> set[tuple[str, ...]]:
     return steps
 
 
-OVERLAP = 0.8  # Jaccard similarity of the words of two questions from which they count as the same
+OVERLAP = 0.8  # least Jaccard similarity of the words of two questions that count as the same
 
 _EPSILON = 1e-9
 
@@ -62,9 +62,9 @@ _EPSILON = 1e-9
 class Excluded:
     """Evaluation questions, recognised by id or by words.
 
-    By its id: within the same data set. By its words: in normal form they are the same, or overlap by at least
-    `OVERLAP`. Another question may share a step with one, and so an answer (see `steps_within`); of the questions of a
-    run only the ids and words are known.
+    Ids are compared within a data set. Words match if their normal forms overlap by at least `OVERLAP`. Another
+    question may share a step, and so an answer, with an evaluation question (see `steps_within`); the steps of a run's
+    questions are unknown.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class Excluded:
     ) -> None:
         """Read the questions of files and runs, and take `others` by name.
 
-        A path may end with the number of a file's first questions (`dev.jsonl:300`), name a list of ids by file, or
-        a data set with a list of its ids (`hotpotqa=ids.txt`).
+        A path may end with a number, for the first questions of a file (`dev.jsonl:300`). It may also be a JSON file of
+        ids by file, or a data set with a file of ids (`hotpotqa=ids.txt`).
         """
         self._digests: set[str] = set()
         self._known: set[tuple[str, frozenset[str]]] = set()
@@ -112,7 +112,7 @@ class Excluded:
             key, words = question.key, frozenset(normalise(question.example.question).split())
             if steps:
                 self._with_steps.add((key, words))
-            if (key, words) not in self._known:  # another run may have asked the same
+            if (key, words) not in self._known:  # several runs may have asked it
                 self._known.add((key, words))
                 self._ids.setdefault(key, name)
                 self._words.append((words, name))
@@ -126,19 +126,19 @@ class Excluded:
         return len(self._known - self._with_steps)
 
     def same_file(self, path: Path) -> bool:
-        """Whether a file has the content of one with evaluation questions."""
+        """Return whether a file has the content of a file of evaluation questions."""
         return path.is_file() and file_digest(path) in self._digests
 
     def halves(self, file: str) -> bool:
-        """Return whether only some of the file's questions are measured on."""
+        """Return whether only some of the file's questions are for evaluation."""
         return Path(file).resolve() in self._halved_files
 
     def shares_step(self, question: TrainingQuestion) -> bool:
-        """Whether an evaluation question has a step of this one."""
+        """Return whether an evaluation question shares a step with this one."""
         return not self._steps.isdisjoint(steps_within(question))
 
     def why(self, question: TrainingQuestion) -> str:
-        """Return where and by what it is an evaluation question, or ""."""
+        """Return why it is an evaluation question ("id in FILE", "words in FILE"), or ""."""
         if question.key in self._ids:
             return f"id in {self._ids[question.key]}"
         for listed in self._listed:
@@ -159,20 +159,19 @@ class Excluded:
 
 
 class Admitted(NamedTuple):
-    """The questions that may be trained on, and counts of the others by reason."""
+    """The questions for training, and the number of others by reason."""
 
     questions: tuple[TrainingQuestion, ...]
     left_out: dict[str, int]
 
 
 def admit(questions: Sequence[TrainingQuestion], excluded: Excluded, *, any_split: bool = False) -> Admitted:
-    """Choose the questions that may be trained on; refuse evaluation questions.
+    """Select the questions for training; raise an error for evaluation questions.
 
-    Questions count as such by their split, and by the name of their file, unless some of its questions are among the
-    excluded ones: then it is known what is measured on. With `any_split`, splits are ignored where excluded questions
-    of the same data set say what is measured on; a file named for an evaluation split alone is still refused, unless
-    its other half is measured on. Questions that share a step with an excluded one are left out. Questions with the id
-    or the words of an earlier one are taken once.
+    A question is for evaluation by its split, or by the name of its file, unless the excluded questions include some of
+    that file. With `any_split`, splits are ignored if there are excluded questions of the same data set; a file named
+    only for an evaluation split is still an error, unless its other half is excluded. Questions that share a step with
+    an excluded one, and repeated ids or words, are left out.
     """
     if any_split and not len(excluded):
         cause = "Questions of any split can be trained on only where it is known which are measured on."
@@ -221,7 +220,7 @@ def _evaluation_questions(path: Path) -> Iterator[tuple[Path, Sequence[TrainingQ
 
 
 def _refuse_unknown(questions: Sequence[TrainingQuestion], excluded: Excluded, known_files: set[str]) -> None:
-    """Refuse files of unknown data sets, and files named for evaluation."""
+    """Raise an error for files of unknown data sets, or named for evaluation."""
     for file, dataset in sorted({(question.file, question.example.dataset) for question in questions}):
         if is_named_for_evaluation_alone(Path(file)) and not excluded.halves(file):
             cause = f"{file} is by its name what is measured on."
@@ -247,7 +246,7 @@ def _refuse_splits(questions: Sequence[TrainingQuestion]) -> None:
 
 
 def _refuse_names(questions: Sequence[TrainingQuestion], excluded: Excluded) -> None:
-    """Refuse files of train rows that are named for an evaluation split."""
+    """Raise an error for files of train rows with the name of an evaluation split."""
     for file in dict.fromkeys(question.file for question in questions if question.split == TRAIN):
         split = split_of_path(Path(file))
         if is_evaluation(split):
@@ -288,7 +287,7 @@ class ListedIds:
         return sum(map(len, self.by_file.values()))
 
     def holds(self, file: str, dataset: str, question_id: str) -> bool:
-        """Return whether a question is listed, by file or data set."""
+        """Return whether a question's id is listed for its file or data set."""
         parts = Path(file).absolute().parts
         for name, ids in self.by_file.items():
             listed = PurePosixPath(name).parts

@@ -26,16 +26,16 @@ Fact = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class TrainingQuestion:
-    """An example of a file that may be trained on."""
+    """An example with its file, split and facts."""
 
     example: Example
     file: str
-    split: str = ""  # of the row, or else of its file or folder: train, or a word for evaluation; "" if unknown
-    facts: tuple[Fact, ...] = ()  # a subject, a property, and all its values
+    split: str = ""  # of the row, or else of its file or folder; "" if unknown
+    facts: tuple[Fact, ...] = ()  # subject, property, and all values in one text
 
     @property
     def key(self) -> str:
-        """Its id among the questions of all data sets."""
+        """Its id with its data set."""
         return f"{self.example.dataset}/{self.example.id}"
 
 
@@ -51,26 +51,26 @@ def read_training_questions(paths: Iterable[Path], left_out: Counter[str] | None
 
 
 def is_evaluation(split: str) -> bool:
-    """Whether a split is one that models are measured on."""
+    """Return whether a split is for evaluation."""
     return split not in ("", TRAIN)
 
 
 def split_of_path(path: Path) -> str:
-    """Return the split that a file or its folder ("dev/a.jsonl") is named for, or ""."""
+    """Return the split in the name of a file or its folder ("dev/a.jsonl"), or ""."""
     folder = path.absolute().parent.name.casefold()
     is_split = _TRAIN_WORD.fullmatch(folder) or _EVALUATION_WORD.fullmatch(folder)
     return _split_in(path.name) or (_split_in(folder) if is_split else "")
 
 
 def is_named_for_evaluation_alone(path: Path) -> bool:
-    """Return whether a file is named for an evaluation split alone."""
+    """Return whether a file has only the name of an evaluation split."""
     stem = path.name.casefold().partition(".")[0]
     by_folder = not _split_in(path.name) and is_evaluation(split_of_path(path))
     return bool(_EVALUATION_WORD.fullmatch(stem)) or by_folder
 
 
 def _split_in(text: str) -> str:
-    """Return the split that a text names; evaluation if it names both."""
+    """Return the split that a text names, evaluation before train; "" if none."""
     text = text.casefold()
     if match := _EVALUATION_WORD.search(text):
         return match[1]
@@ -96,7 +96,7 @@ def _read(path: Path, data: DataSet) -> list[TrainingQuestion]:
 
 
 def _facts(row: dict[str, Any]) -> tuple[Fact, ...]:
-    """Return the facts of a row, joining several values of a property."""
+    """Return the facts of a row; the values of a property are joined."""
     given = next((row[name] for name in _FACT_FIELDS if row.get(name)), ())
     if not isinstance(given, list) or not all(isinstance(fact, list) and len(fact) == 3 for fact in given):
         return ()

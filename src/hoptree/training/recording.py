@@ -1,4 +1,4 @@
-"""Ask a method questions, and record requests and replies."""
+"""Record the requests and replies of a method."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_SEED = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request as it was sent, and the event of its reply."""
+    """The messages of a request, and the event of its reply."""
 
     messages: tuple[Message, ...]
     call: ModelCalled
@@ -42,14 +42,14 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the replies of one run are sampled, with a seed for each."""
+    """How the replies of one run are sampled; each request has its own seed."""
 
     temperature: float
     name: str
     searches: SingleFlight
 
     def drawn(self, request: Request) -> Request:
-        """Return the request with the temperature and a fixed seed."""
+        """Return the request with the temperature and a seed derived from it."""
         digest = hashlib.sha256(self.name.encode("utf-8", "replace"))
         for message in request.messages:
             digest.update(f"\n{message.role}:{message.content}".encode("utf-8", "replace"))
@@ -77,14 +77,14 @@ _RECORDING: ContextVar[_Recording] = ContextVar("_RECORDING")  # of the question
 
 
 class RecordingCalls(Calls):
-    """Records every request that got a reply, from the model or from the cache."""
+    """Records every request with a reply, from the model or the cache."""
 
     async def generate(self, model: Model, request: Request, *, step: str, on_retry: OnRetry) -> Call[Reply]:
         recording = _RECORDING.get()
         if recording.sampling is not None:
             request = recording.sampling.drawn(request)
         call = await super().generate(model, request, step=step, on_retry=on_retry)
-        recording.sent.append(request.messages)  # the event is added before anything else can happen
+        recording.sent.append(request.messages)  # the call's event follows without an await between
         return call
 
     async def search(
@@ -100,7 +100,7 @@ class RecordingCalls(Calls):
 
 @asynccontextmanager
 async def open_recording(cache: str | None, concurrency: int | None) -> AsyncIterator[RecordingCalls]:
-    """Open the calls of engines that `record` asks, and close them at the end."""
+    """Yield the calls for engines that `record` uses."""
     plain = open_calls(cache, concurrency=concurrency)
     calls = RecordingCalls(plain.cache, concurrency=concurrency)
     calls.cache_failure = plain.cache_failure
@@ -111,7 +111,7 @@ async def open_recording(cache: str | None, concurrency: int | None) -> AsyncIte
 
 
 async def record(engine: Engine, question: TrainingQuestion, sampling: Sampling | None = None) -> Recorded:
-    """Ask an engine with recording calls, sampled if told so."""
+    """Ask an engine that uses recording calls, and return the record."""
     recording = _Recording(sampling)
     _RECORDING.set(recording)
     events: list[Event] = []

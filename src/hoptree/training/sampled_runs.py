@@ -27,7 +27,7 @@ READ, REPLAN = "hop/trained_read", "hop/trained_replan"
 
 @dataclass(frozen=True)
 class SampledReading:
-    """One reading: copied sentence, answer ("" if none), and passages."""
+    """A reading: the copied sentence, the answer ("" if none), and the passages."""
 
     exchange: Exchange
     sentence: str
@@ -36,21 +36,21 @@ class SampledReading:
 
     @cached_property
     def cited(self) -> tuple[Passage, ...]:
-        """The shown passages that hold the copied sentence."""
+        """The shown passages that contain the copied sentence."""
         if len(self.sentence.split()) < MIN_SENTENCE_WORDS:
             return ()
         return tuple(passage for passage in self.shown if self.sentence in shown_text(passage))
 
     @property
     def is_stated(self) -> bool:
-        """Whether the copied sentence says the answer, or stands on the page of that name."""
+        """Whether the copied sentence contains the answer, or is on its page."""
         if normalise(self.answer) in CLOSED_ANSWERS:
             return bool(self.cited)
         named = any(is_titled(passage, self.answer) for passage in self.cited)
         return bool(self.cited) and (named or bool(spelled(self.sentence, self.answer)))
 
     def target(self, answers: Sequence[str] = ()) -> str:
-        """Return the reply to be learnt, spelled as in the sentence."""
+        """Return the reply to learn, with the answer spelled as in the sentence."""
         given = self.answer
         if answers and not exact_match(given, answers):
             given = answer_in(self.sentence, answers) or given
@@ -69,10 +69,10 @@ class SampledPart:
 
 @dataclass(frozen=True, slots=True)
 class SampledPlan:
-    """A plan as it was carried out, and what it came to."""
+    """A plan as it was carried out, with its answer."""
 
     plan: Plan
-    parts: tuple[SampledPart, ...]  # its own and, of a re-plan, those known before
+    parts: tuple[SampledPart, ...]  # its own; of a re-plan, also those known before
     last: SampledReading | None  # the last reading; None where code computed the answer
     answer: str
     request: Exchange | None = None  # what a re-plan was asked with
@@ -80,7 +80,7 @@ class SampledPlan:
 
 @dataclass(frozen=True, slots=True)
 class SampledRun:
-    """One sample: the first reading, the plan, and the re-plan."""
+    """A sample: the first reading, the plan, and the re-plan."""
 
     direct: SampledReading | None
     plans: tuple[SampledPlan, ...]
@@ -90,12 +90,12 @@ _Seen = dict[str, dict[str, Passage]]  # passages by the line that a prompt show
 
 
 def read_run(run: Recorded) -> SampledRun:
-    """Read a run of hop with trained=on off its events."""
+    """Return the readings and plans in the events of hop with trained=on."""
     exchanges = {id(exchange.call): exchange for exchange in run.exchanges}
     seen: _Seen = {}
     direct: SampledReading | None = None
     plans: list[SampledPlan] = []
-    events: list[Event] = []  # those of the move that is read
+    events: list[Event] = []  # of the current move
     for event in run.events:
         if not isinstance(event, Standings):
             events.append(event)
@@ -121,7 +121,7 @@ def _readings(calls: Sequence[Exchange], seen: _Seen) -> list[SampledReading]:
         lines = exchange.messages[-1].content.split("\n")
         shown = tuple(passage for line in lines for passage in seen.get(line, {}).values())
         text, copied, _ = parse_reading(exchange.reply)
-        copied = "" if exchange.call.finish == "length" else copied  # it may lack its end
+        copied = "" if exchange.call.finish == "length" else copied  # it may be incomplete
         answer = "" if not text or find_refusal(text) else clean_answer(text)
         readings.append(SampledReading(exchange, " ".join(copied.split()), answer, shown))
     return readings
@@ -133,7 +133,7 @@ def _plan(
     planned = [event for event in events if isinstance(event, Planned)]
     nodes = planned[-1].nodes if planned else []
     settled = {event.id: event for event in events if isinstance(event, NodeSettled)}
-    # Claims about two things are checked by a prompt of their own, and not read.
+    # Claims about two things are checked by another prompt, not by a reading.
     if not nodes or not all(node["id"] in settled and "supported" in settled[node["id"]].details for node in nodes):
         return None
     of_node = {number: [call for call in calls if call.call.node == number] for number in settled}
@@ -150,7 +150,7 @@ def _plan(
 
 
 def _renumbered(nodes: Sequence[Mapping[str, object]]) -> Plan:
-    """Return recorded nodes as a plan that stands for itself, numbered from 1 on."""
+    """Return recorded nodes as a plan, numbered from 1."""
     numbers = {node["id"]: place for place, node in enumerate(nodes, 1)}
     names = {int(str(old)): f"#query{new}" for old, new in numbers.items()}
     by_number: dict[int, Node] = {}
@@ -172,12 +172,12 @@ class Gold:
         self._by_id = bool(example.supporting_ids)
         names = example.supporting_ids or tuple(map(spaced, example.supporting_titles))
         steps = example.hop_ids if self._by_id else [[*map(spaced, titles)] for titles in example.hop_titles]
-        # Of a question of one hop, each gold passage tells the answer by itself.
+        # For a one-hop question, each gold passage alone is enough.
         alone = [{*names}] if example.hops == 1 else [{name} for name in names]
         self._steps = [{*step} for step in steps if step] or [step for step in alone if step]
 
     def is_right(self, answer: str) -> bool:
-        """Return whether an answer is right, by F1 or by holding an accepted one."""
+        """Return whether an answer is correct, by F1 or by containing an accepted one."""
         if (verdict := yes_no(answer, self.answers)) is not None:
             return verdict > 0
         shared = best_overlap(answer, self.answers).f1
@@ -191,19 +191,19 @@ class Gold:
         return bool(self._steps)
 
     def lacks(self, passages: Sequence[Passage]) -> bool:
-        """Return whether a step has none of its gold passages here."""
+        """Return whether a step has none of its gold passages among these."""
         names = self._names(passages)
         return any(not step & names for step in self._steps)
 
     def rests_on(self, passages: Sequence[Passage]) -> bool:
-        """Return whether one of these is a gold passage of any step."""
+        """Return whether one of these is a gold passage, or none is known."""
         return not self._steps or bool(set().union(*self._steps) & self._names(passages))
 
     def _names(self, passages: Sequence[Passage]) -> set[str]:
         return {passage.id if self._by_id else spaced(passage.title) for passage in passages}
 
     def why_not_reading(self, reading: SampledReading) -> str:
-        """Return why a reading is not right by its evidence, or ""."""
+        """Return why a reading is not correct by its evidence, or ""."""
         if not reading.answer or not self.is_right(reading.answer):
             return "wrong"
         if not reading.is_stated:
@@ -213,7 +213,7 @@ class Gold:
         return ""
 
     def why_not_plan(self, plan: SampledPlan) -> str:
-        """Say why a plan did not lead to the right answer by its evidence; "" if it did."""
+        """Return why a plan is not correct by its evidence, or ""."""
         if not plan.answer:
             return "without an answer"
         if not self.is_right(plan.answer):

@@ -21,7 +21,7 @@ from hoptree.training.questions import TrainingQuestion, is_evaluation, split_of
 
 @dataclass(frozen=True, slots=True)
 class LabelsSpec:
-    """Labels from a run without documents and one with, by a score."""
+    """A run without documents and one with, and the score to compare."""
 
     without: Path
     with_documents: Path
@@ -32,7 +32,7 @@ class LabelsSpec:
 
 
 def label_questions(spec: LabelsSpec) -> dict[str, Any]:
-    """Write the labels, and report what is in the file and what was left out."""
+    """Write the labels, and report their numbers and what was left out."""
     folders = (spec.without, spec.with_documents)
     runs = [read_run(path) for path in folders]
     tables = []

@@ -59,7 +59,7 @@ class _Outcome:
 
 
 async def make_instructions(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make rows of what the teacher solved with an F1 of 1, as the steps read it."""
+    """Make rows of the teacher's replies to questions that it solved (F1 of 1)."""
     asked = with_answers(questions, "only right ones are kept")
     unfit: Counter[str] = Counter()
 
@@ -136,7 +136,7 @@ def _instruction_rows(
         if best_overlap(answer, question.example.answers).f1 >= 1:
             yield row("final", "read", exchange, answer)
     for number, exchange in enumerate(of_step("summarise"), 1):
-        # In the nested JSON of a chain, the innermost answer is its result.
+        # In the nested JSON of a chain, the innermost answer is the result.
         answers = _ANSWER.findall(exchange.messages[-1].content)
         if contains(exchange.reply, [str(json.loads(answers[-1])) if answers else ""]):
             yield row(f"summary/{number}", "summary", exchange, " ".join(exchange.reply.split()))
@@ -145,7 +145,7 @@ def _instruction_rows(
 
 
 def _plan(exchanges: Sequence[Exchange], question: str) -> tuple[Exchange, str]:
-    """Return the first plan request, and the last usable reply."""
+    """Return the first request for a plan, and the last usable plan."""
     why = LeftOut("no tree")
     for exchange in reversed(exchanges):
         plan = read_json(exchange.reply).value
@@ -165,7 +165,7 @@ _ADAPTER = re.compile(r";(adapter=[^;]+)")
 
 
 def labels_of(identity: str) -> str:
-    """Return whose answers made the labels: a digest of weights, or an identity."""
+    """Return the model that the labels describe: a digest of weights, or an identity."""
     weights, adapter = _WEIGHTS.match(identity), _ADAPTER.search(identity)
     if weights is None:
         return identity
@@ -173,7 +173,7 @@ def labels_of(identity: str) -> str:
 
 
 async def make_boundary(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make a row a question: the right answer, or RAG_REQUIRED."""
+    """Make a row for each question: its correct answer, or RAG_REQUIRED."""
     replies = await answer_from_memory(questions, spec, TAIKC, on_progress)
     meta: dict[str, Any] = {"model": replies.model, "labels_of": labels_of(replies.identity)}
     failed, left_out = replies.failed, replies.left_out
@@ -202,7 +202,7 @@ async def make_boundary(questions: Sequence[TrainingQuestion], spec: SetSpec, on
 
 
 async def _judge(answered: Sequence[tuple[TrainingQuestion, str]], spec: SetSpec) -> dict[str, Verdict]:
-    """Return the judge's verdicts by the keys of the questions; none without a judge."""
+    """Return the judge's verdicts by question key; {} without a judge."""
     if not spec.judge:
         return {}
     items = [
@@ -217,7 +217,7 @@ async def _judge(answered: Sequence[tuple[TrainingQuestion, str]], spec: SetSpec
 
 
 async def make_gold(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
-    """Make rows of all known parts of each question; plans by hand come first."""
+    """Make rows of all known parts of each question; plans by hand take precedence."""
     left_out: Counter[str] = Counter()
     rows: list[ChatRow] = []
     plans = packaged_plans()
@@ -325,12 +325,12 @@ class _RowMaker:
 
 
 def _is_understood(rehearsal: Rehearsal[Answer]) -> bool:
-    """Whether the step took the target for an answer; some titles read like a refusal."""
+    """Return whether the step read the target as the answer, not as a refusal."""
     return rehearsal.read.known and exact_match(rehearsal.read.text, [rehearsal.target])
 
 
 def _sentence(path: Sequence[GoldStep]) -> str:
-    """Return all that a path states in one sentence, or ""."""
+    """Return the clauses of a path's steps as one sentence, or ""."""
     parts = [step.states for step in path]
     if not all(parts):
         return ""

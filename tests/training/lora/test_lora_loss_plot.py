@@ -31,5 +31,5 @@ def test_a_running_mean_begins_with_the_first_loss_and_follows() -> None:
 def test_a_line_of_blocks() -> None:
     assert loss_line([4.0, 2.0, 0.0]) == "█▅▁"
     assert loss_line([0.0]) == "▁"
-    falling = loss_line([float(step) for step in range(500, 0, -1)], 20)
-    assert len(falling) == 20 and falling[0] == "█" and falling[-1] == "▁" and list(falling) == sorted(falling)[::-1]
+    falling = loss_line([float(step) for step in range(500, 0, -1)])
+    assert len(falling) == 40 and falling[0] == "█" and falling[-1] == "▁" and list(falling) == sorted(falling)[::-1]

@@ -1,6 +1,6 @@
-"""Turn a public release into our layout of questions and passages.
+"""Convert a public release into our layout of questions and passages.
 
-Passages get the ids that an index of the release's own file would give them, or those of the release.
+Passages keep the release's ids, or else get those of an index of the release's own file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hoptree.evaluation.datasets.formats import FORMS
 from hoptree.evaluation.datasets.releases import Release, public_sets
 from hoptree.evaluation.datasets.rows import Fields, distinct, read_aliases, read_sound_rows, spaced
 
-RETRIEVED = "retrieved"  # the form of questions with passages of a retriever: DPR's files, others with `ctxs`
+RETRIEVED = "retrieved"  # the form of questions with retrieved passages: DPR's files, and others with `ctxs`
 _ALSO_READ = ("own", "flashrag")
 _MIN_PARAGRAPH_WORDS = 10
 _MAX_REASONS = 5
@@ -41,7 +41,7 @@ _KEPT = {
     "popqa": {"s_pop": "popularity"},
     "simplequestions": {"subject": "subject", "relation": "relation", "object": "object"},
 }
-"""Fields of a release's rows that are kept, and what we call them."""
+"""Fields of a release's rows that are kept, with our names for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Item:
 
 @dataclass(slots=True)
 class Converted:
-    """What came of a release, with counts of rows left out."""
+    """The result of a conversion, with counts of rows left out."""
 
     files: list[str] = field(default_factory=list)
     sha256: dict[str, str] = field(default_factory=dict)
@@ -86,7 +86,7 @@ def convert(
     skip_bad: bool = False,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Converted:
-    """Write questions and passages of a release; `skip_bad` counts bad rows instead."""
+    """Write the questions and passages of a release; `skip_bad` counts bad rows."""
     reader = _Reader(name, release, paths, skip_bad, on_bytes)
     with ExitStack() as files:
         questions = files.enter_context(replaced(folder / f"{release.split}.jsonl"))
@@ -112,7 +112,7 @@ def convert(
 
 @contextmanager
 def replaced(path: Path) -> Iterator[TextIO]:
-    """Write a text atomically, compressed if it is called .gz."""
+    """Yield a text file that replaces `path` at the end; .gz is compressed."""
     fresh = path.with_name(f"{path.name}.new")
     try:
         with fresh.open("wb") as raw:
@@ -130,7 +130,7 @@ def replaced(path: Path) -> Iterator[TextIO]:
 
 
 class _Reader:
-    """Reads a release row by row; `result` counts what came of it."""
+    """Reads a release row by row, and counts rows in `result`."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class _Reader:
         yield from self._checked((where, item) for where, items in parsed for item in items)
 
     def _checked(self, items: Iterable[tuple[str, Item]]) -> Iterator[Item]:
-        """Yield the items with an answer and an id of their own."""
+        """Yield the items that have an answer and a unique id."""
         seen: set[str] = set()
         declared = FORMS.get(self._release.form)
         may_lack_answers = declared is not None and declared.may_lack_answers
@@ -187,7 +187,7 @@ class _Reader:
                     yield item
 
     def _refuse(self, error: InputError) -> None:
-        """Count a bad row, or raise."""
+        """Count a bad row, or raise its error."""
         if not self._skip_bad:
             raise InputError(error.cause, "Mend the row, or pass over such rows with --skip-bad.") from error
         self.result.skipped += 1
@@ -202,7 +202,7 @@ class _Reader:
         return [Item(example, passages, _kept(row, self._form, example)) for example in examples]
 
     def _parsed(self, use: Callable[[Fields, Sequence[Example]], T]) -> Iterator[tuple[str, T]]:
-        """Yield where each sound row stands, and what `use` makes of it and its questions."""
+        """Yield the place of each valid row, and the result of `use` for its questions."""
         problems = Problems(limit=sys.maxsize)
         noticed = position = 0
         rows = read_sound_rows(self._rows, problems, self._on_bytes)
@@ -235,7 +235,7 @@ class _Reader:
                 yield where, used
 
     def _form_of(self, row: object, where: str) -> str:
-        """Return the form of the file by its first row."""
+        """Return the form of the file, by its first row."""
         expected = "own" if self._release.form == RETRIEVED else self._release.form
         if not isinstance(row, dict):
             raise InputError(f"{where} is no JSON object.", f"Give the file {' or '.join(self._release.rows)}.")
@@ -297,7 +297,7 @@ def _iirc_page(
 
 
 def _passages(row: Fields, form: str) -> tuple[GivenPassage, ...]:
-    """Return the passages that a row brings along."""
+    """Return the passages in a row."""
     if form == "advhotpotqa":
         parts = row.parts("paragraphs")
         return tuple(_passage(spaced(part.text("title")), part.text("context", "text")) for part in parts)
@@ -323,9 +323,9 @@ def _passage(title: str, text: str, key: str = "", *, is_gold: bool = False) -> 
 
 
 def _kept(row: Fields, form: str, example: Example) -> dict[str, Any]:
-    """Return further fields of a row, and its gold sentences."""
+    """Return the further fields of a row that are kept, and its gold sentences."""
     kept = {ours: row.row[name] for name, ours in _KEPT.get(form, {}).items() if row.row.get(name) not in (None, "")}
-    if str(kept.get("popularity")).isdecimal():  # a table has only texts
+    if str(kept.get("popularity")).isdecimal():  # tables hold only texts
         kept["popularity"] = int(kept["popularity"])
     pairs = row.row.get("context")
     pairs = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2] if isinstance(pairs, list) else []

@@ -20,7 +20,6 @@ from hoptree.evaluation.datasets.rows import Fields, spaced
 _PAGE_ADDRESS = re.compile(r"(?:[?&]title=|/wiki/)([^&?#]+)")
 _TAG = re.compile(r"</?[A-Za-z][^>]*>")
 TAKEN_APART = "with accepted answers that are the single characters of a printed list, and so no answers"
-"""Why questions are left out that have such answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +32,18 @@ class Example:
     type: str = ""
     hops: int = 0
     dataset: str = ""
-    supporting_ids: tuple[str, ...] = ()  # the file's own, or those that an index of the same file gives
+    supporting_ids: tuple[str, ...] = ()  # from the file, or as an index of the same file names the passages
     supporting_titles: tuple[str, ...] = ()
-    supporting_facts: tuple[tuple[str, int], ...] | None = None  # gold sentences: title, and number from 0 on
+    supporting_facts: tuple[tuple[str, int], ...] | None = None  # gold sentences: title, and number from 0
     decomposition: tuple[str, ...] = ()
     decomposition_answers: tuple[str, ...] = ()
     hop_ids: tuple[tuple[str, ...], ...] = ()  # the gold passages of each step; empty if unknown
     hop_titles: tuple[tuple[str, ...], ...] = ()
-    wanted: tuple[tuple[str, ...], ...] = ()  # the names of an answer that is a list, each with its aliases
-    answerable: bool = True  # if not, abstaining is correct
+    wanted: tuple[tuple[str, ...], ...] = ()  # of a list answer: its names, each with aliases
+    answerable: bool = True  # if False, abstaining is correct
 
     def as_question(self) -> Question:
-        """Return what a method is asked, without the gold."""
+        """Return the question for a method, without gold answers and passages."""
         return Question(self.question, id=self.id, type=self.type, hops=self.hops)
 
 
@@ -52,7 +51,7 @@ _FIELDS = tuple(field.name for field in fields(Example) if field.name not in ("w
 
 
 def digest_of(examples: Iterable[Example]) -> str:
-    """Return the SHA-256 of the examples; what older sets lack counts only if set."""
+    """Return the SHA-256 of the examples; newer fields count only if they are set."""
     digest = hashlib.sha256()
     for example in examples:
         known = [getattr(example, name) for name in _FIELDS] + [example.wanted] * bool(example.wanted)
@@ -67,15 +66,15 @@ class DataSet:
     """The chosen examples of a file."""
 
     examples: tuple[Example, ...]
-    digest: str  # that of the whole file
+    digest: str  # of the whole file
     form: str
     name: str
-    left_out: tuple[str, ...] = ()  # ids that cannot be scored: without an answer (in IIRC), or taken apart
-    taken_apart: tuple[str, ...] = ()  # ids whose answers are the characters of a printed list
+    left_out: tuple[str, ...] = ()  # ids of questions that cannot be scored
+    taken_apart: tuple[str, ...] = ()  # those of them whose answers are the characters of a printed list
 
     @property
     def reasons(self) -> dict[str, tuple[str, ...]]:
-        """Why questions of the file were left out, and which, where there are any."""
+        """The ids of the questions that were left out, by reason."""
         broken = set(self.taken_apart)
         unanswered = tuple(key for key in self.left_out if key not in broken)
         reasons = {"without an accepted answer": unanswered, TAKEN_APART: self.taken_apart}
@@ -91,7 +90,7 @@ class DataSet:
         )
 
     def select(self, ids: Iterable[str]) -> DataSet:
-        """Return the set with these examples in this order; an unknown id is an error."""
+        """Return the set with these examples in this order; unknown ids are errors."""
         by_id = {example.id: example for example in self.examples}
         chosen: dict[str, Example] = {}
         for key in ids:
@@ -115,7 +114,7 @@ def gold_facts(row: Fields) -> tuple[tuple[str, int], ...] | None:
         inside = row.part("supporting_facts")
         titles, numbers = inside.items("title"), inside.items("sent_id")
         if len(titles) != len(numbers):
-            raise row.wrong(': "supporting_facts" has not as many titles as sentences')
+            raise row.wrong(': "supporting_facts" has different numbers of titles and sentences')
         pairs = list(zip(titles, numbers, strict=True))
     else:
         pairs = row.rows("supporting_facts", 2)
@@ -125,12 +124,12 @@ def gold_facts(row: Fields) -> tuple[tuple[str, int], ...] | None:
 
 
 def passage_name(title: str, text: str) -> str:
-    """Return the id that an index of the same file gives to a passage of a question."""
+    """Return the id that a passage has in an index of the same file."""
     return name_for(title, document_digest(Document("", title, text, is_passage=True)))
 
 
 def hops_by_subject(triples: Iterable[tuple[str, ...]], titles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Return the gold title of each fact's subject, by step; () if that is unclear."""
+    """Return the gold title of each fact's subject, by step; () if it is ambiguous."""
     by_name: dict[str, list[str]] = {}
     for title in titles:
         for name in {_folded(title), _folded(title.partition(" (")[0])}:
@@ -145,14 +144,14 @@ def _folded(name: str) -> str:
 
 
 def page_title(row: Fields) -> str:
-    """Return the title of a question's page, from its address where it has no other."""
+    """Return the title of a question's page, or else the title in its address."""
     address = unquote_plus(row.text("document_url"))
     match = _PAGE_ADDRESS.search(address)
     return spaced(row.text("document_title") or (match[1].replace("_", " ") if match else ""))
 
 
 def page_words(row: Fields) -> list[str]:
-    """Return the tokens of a question's page, tags among them."""
+    """Return the tokens of a question's page, including tags."""
     text = row.row.get("document_text")
     return text.split(" ") if isinstance(text, str) else [part.text("token") for part in row.parts("document_tokens")]
 

@@ -33,36 +33,36 @@ _DOWNLOADS = ".downloads"
 _SCRATCH = ".unpacked-"
 _BLOCK_BYTES = 2**20
 _SHA256_DIGITS = 64
-_MAX_RATIO = 200
-_ALWAYS_ALLOWED_BYTES = 2**30  # to which any archive may unpack; beyond, to `_MAX_RATIO` times its size
+_ALWAYS_ALLOWED_BYTES = 2**30  # any archive may unpack to this size
+_MAX_RATIO = 200  # larger archives may unpack to this many times their size
 _ARCHIVES = ("*.zip", "*.tar", "*.tgz", "*.tar.gz")
-_GONE = (401, 403, 404, 410)  # statuses of an address that will not give the file later either
+_GONE = (401, 403, 404, 410)  # statuses after which a retry is useless
 _DOWNLOAD_AGAIN = "Download it again."
 
-OnStage = Callable[[str, int, int], None]  # what is under way, and bytes done of a total; 0 if that is unknown
+OnStage = Callable[[str, int, int], None]  # gets the stage, and bytes done of a total (0 if unknown)
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is wanted of a release, and from where."""
+    """How to get a release: its sources and options."""
 
-    sources: Sequence[Path] = ()  # files, folders and archives on this machine; without any it is fetched
-    url: str = ""  # in place of the release's own
-    sha256: str = ""  # the digest that the one file must have
-    aliases: Path | None = None  # names for answers that are ids
+    sources: Sequence[Path] = ()  # files, folders and archives on this machine; if empty, the release is fetched
+    url: str = ""  # replaces the release's own address
+    sha256: str = ""  # required digest of the file, if there is only one
+    aliases: Path | None = None  # file of names for answers that are ids
     skip_bad: bool = False
     replace: bool = False
 
 
 def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage: OnStage) -> Converted:
-    """Make the files of a release in the folder of its data set below `data`."""
+    """Write the files of a release to the folder of its data set below `data`."""
     _check(release, order)
     folder = data / public.name
     files = tuple(folder / name for name in release.files)
     with _disk(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not order.replace and (there := [file for file in files if file.exists()]):
-            raise InputError(f"{there[0]} is there already.", "Give --replace to write it anew, or another --data.")
+            raise InputError(f"{there[0]} exists already.", "Give --replace to write it anew, or another --data.")
         with FolderLock(folder, InputError):
             for leftover in folder.glob(f"{_SCRATCH}*"):
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -112,7 +112,7 @@ def _check(release: Release, order: Order) -> None:
 
 
 def remotes_of(release: Release, order: Order) -> tuple[Remote, ...]:
-    """Return what to fetch, with known sizes and digests."""
+    """Return the files to fetch, with their sizes and digests if known."""
     name = _name_at(order.url) or release.rows[0] if order.url else ""
     place = next((number for number, remote in enumerate(release.remotes) if remote.name == name), 0)
     known = release.remotes[place] if release.remotes else None
@@ -132,8 +132,8 @@ def _name_at(url: str) -> str:
 def fetch(remote: Remote, folder: Path, public: PublicSet, on_stage: OnStage, *, again: bool = False) -> Path:
     """Return a file of a release, downloading it if needed.
 
-    With `again`, one that is there is kept only if it has the digest of the remote. What is of another address than the
-    release's, and of no name with a known digest, has a folder of its own: it may be another file of the same name.
+    With `again`, an existing file is kept only if it has the remote's digest. A file from another address than the
+    release's, without a known digest for its name, gets its own folder: it may be another file of the same name.
     """
     own = [known for release in public.releases.values() for known in release.remotes]
     is_ours = any(remote.url == known.url or (known.sha256 and remote.name == known.name) for known in own)
@@ -154,7 +154,7 @@ def fetch(remote: Remote, folder: Path, public: PublicSet, on_stage: OnStage, *,
         cause = f"{remote.name} could not be fetched: {error.cause.rstrip('.')}.{have}"
         if isinstance(error.__cause__, HTTPError) and error.__cause__.code in _GONE:
             raise InputError(cause, f"Give another address with --url, {by_hand}") from error
-        raise HoptreeError(cause, f"Give the same command again to go on, {by_hand}") from error
+        raise HoptreeError(cause, f"Give the same command again to resume, {by_hand}") from error
     with part.open("rb") as file:
         head = file.read(512).lstrip().lower()
     wrong = ""
@@ -182,7 +182,7 @@ def _digest(path: Path, on_stage: OnStage) -> str:
 
 
 def _verify(order: Order, remotes: Iterable[Remote], digests: Mapping[str, str], sources: Sequence[Path]) -> None:
-    """Refuse a file with a wrong digest; delete it if fetched."""
+    """Raise an error for a file with a wrong digest; delete it if it was fetched."""
     expected = {remote.name: remote.sha256 for remote in remotes if remote.sha256}
     if order.sha256 and order.sources:
         expected[next(iter(digests))] = order.sha256.lower()
@@ -196,10 +196,10 @@ def _verify(order: Order, remotes: Iterable[Remote], digests: Mapping[str, str],
 
 
 def locate(release: Release, sources: Sequence[Path], scratch: Path, on_stage: OnStage) -> dict[str, Path]:
-    """Find the files of a release, unpacking archives to `scratch`.
+    """Return the files of a release by part, unpacking archives to `scratch`.
 
-    A file that was given and is no archive holds the questions, whatever its name; other parts may lie beside it. What
-    is kept as it is must have its own name.
+    A given file that is not an archive holds the questions, whatever its name; other parts may lie beside it. A file
+    that is kept unchanged must have its original name.
     """
     wanted = {"rows": release.rows, "aliases": (release.aliases,), "passages": (release.passages,)}
     inside = [path for source in sources if source.is_dir() for path in sorted(source.rglob("*")) if path.is_file()]
@@ -229,7 +229,7 @@ def locate(release: Release, sources: Sequence[Path], scratch: Path, on_stage: O
 
 
 def _match(wanted: Mapping[str, Sequence[str]], paths: Iterable[Path], located: dict[str, Path]) -> None:
-    """Add the first path that has one of the names of a part, the earlier names first."""
+    """Add the first path with a name of each missing part; earlier names come first."""
     known = [path for path in paths if path.is_file()]
     for part, patterns in wanted.items():
         named = [path for pattern in patterns for path in known if _fits(path.name, (pattern,))]
@@ -277,7 +277,7 @@ def _unpack(
                 raise EOFError(f"{base} ends too early")
             located[part] = target
     except OverflowError:
-        cause = f"{archive.name} unpacks to more than {limit:,} bytes, which is no such release."
+        cause = f"{archive.name} unpacks to more than {limit:,} bytes, which no release does."
         raise InputError(cause, "Unpack it yourself if you trust it, and give --from FOLDER.") from None
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, Damaged, RuntimeError) as error:
         cause = str(error).rstrip(".") or type(error).__name__
@@ -287,7 +287,7 @@ def _unpack(
 
 @dataclass(slots=True)
 class _Bounded:
-    """A stream of limited size: what is longer is no archive of a release."""
+    """A stream that raises OverflowError beyond its size limit."""
 
     stream: IO[bytes]
     left: int
@@ -317,13 +317,13 @@ def _members(archive: Path, limit: int, on_stage: OnStage) -> Iterator[tuple[str
                 if member.isreg():
                     yield member.name, member.size, lambda member=member: tar.extractfile(member)  # type: ignore[misc]
         while bounded.read(_BLOCK_BYTES):
-            """Read to the end, where a file that was cut short is known."""
+            """Read to the end, where a truncated file is detected."""
 
 
 def _make(
     public: PublicSet, release: Release, located: dict[str, Path], order: Order, folder: Path, on_stage: OnStage
 ) -> Converted:
-    """Convert a release, or keep its file as it is where it is a corpus."""
+    """Convert a release; a corpus is kept unchanged."""
     rows = located["rows"]
     size = rows.stat().st_size
     if not release.form:
@@ -345,7 +345,7 @@ def _make(
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Return the origins of a data set's files by split."""
+    """Return the origin of a data set's files, by split."""
     try:
         known = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -355,7 +355,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def _disk(folder: Path) -> Iterator[None]:
-    """Turn a disk that is full or closed to us into an error with a remedy."""
+    """Raise an OSError as an error with a remedy: a full disk, or no permission."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The formats of question files, recognised by their first row."""
+"""The forms of question files, recognised by their first row."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def two_wiki(row: Fields, position: int) -> Iterator[Example]:
 
 
 def advhotpotqa(row: Fields, position: int) -> Iterator[Example]:
-    """AdvHotpotQA: `paragraphs` with `is_supp`, and alias files."""
+    """AdvHotpotQA: `paragraphs` marked with `is_supp`, and alias files."""
     gold = [part for part in row.parts("paragraphs") if part.get("is_supp", "is_supporting") is True]
     named = [(spaced(part.text("title")), part.text("context", "text")) for part in gold]
     answers = distinct([row.text("answer")], row.texts("answers"))
@@ -136,7 +136,7 @@ def musique(row: Fields, position: int) -> Iterator[Example]:
 
 
 def strategyqa(row: Fields, position: int) -> Iterator[Example]:
-    """StrategyQA: `answer` is a boolean; the first annotator's evidence."""
+    """StrategyQA: a boolean `answer`, and the first annotator's evidence."""
     answer = row.get("answer")
     if answer is not None and not isinstance(answer, bool):
         raise row.wrong(': "answer" is neither true nor false')
@@ -193,7 +193,7 @@ def iirc(row: Fields, position: int) -> Iterator[Example]:
 
 
 def own(row: Fields, position: int) -> Iterator[Example]:
-    """Our own form: `answers` or `answer`, `wanted` lists of names, and other fields."""
+    """Hoptree's own form, with `answers` or `answer`, and `wanted` for list answers."""
     question = row.question("question")
     answerable = row.row.get("answerable") is not False
     all_ids = row.texts("supporting_ids", of="names")
@@ -227,7 +227,7 @@ def own(row: Fields, position: int) -> Iterator[Example]:
 
 
 def _named(row: Fields, field: str) -> tuple[tuple[str, ...], ...]:
-    """Return the passages of each step as the row names them."""
+    """Return a row's lists of passage names, one for each step."""
     steps = row.rows(field, 0)
     if not all(isinstance(name, str) for step in steps for name in step):
         raise row.wrong(f': "{field}" is no list of lists of names')
@@ -236,7 +236,7 @@ def _named(row: Fields, field: str) -> tuple[tuple[str, ...], ...]:
 
 def _answers(row: Fields) -> tuple[str, ...]:
     value = row.get("answers", "answer")
-    if isinstance(value, dict):  # ids of entities with their names
+    if isinstance(value, dict):  # names by entity id
         return distinct(row.part("answers" if row.get("answers") is not None else "answer").text(key) for key in value)
     if isinstance(value, str) and value.lstrip()[:1] != "[":
         return distinct([value.strip()])
@@ -245,7 +245,7 @@ def _answers(row: Fields) -> tuple[str, ...]:
 
 
 def flashrag(row: Fields, position: int) -> Iterator[Example]:
-    """FlashRAG: `golden_answers`, and in `metadata` what it kept of the original row."""
+    """FlashRAG: `golden_answers`, and fields of the original row in `metadata`."""
     kept = row.part("metadata")
     facts = gold_facts(kept)
     kind = kept.text("type") if isinstance(kept.get("type"), str) else ""
@@ -255,7 +255,7 @@ def flashrag(row: Fields, position: int) -> Iterator[Example]:
 
 
 def beir(row: Fields, position: int) -> Iterator[Example]:
-    """BEIR: a query; which passages are relevant to it stands in another file."""
+    """BEIR: a query; its relevant passages are in another file."""
     answer = row.part("metadata").get("answer")
     answers = [answer.strip()] if isinstance(answer, str) else []
     yield replace(_example(row, position, "beir", answers, ids=("_id",), question=("text",)), dataset="")
@@ -267,7 +267,7 @@ def nq(row: Fields, position: int) -> Iterator[Example]:
 
 
 def nq_annotated(row: Fields, position: int) -> Iterator[Example]:
-    """Natural Questions with pages, original or simplified; some have no short answer."""
+    """Natural Questions with pages, original or simplified; answers may be missing."""
     words, title, given = page_words(row), page_title(row), row.parts("annotations")
     spans = [span for annotation in given for span in annotation.parts("short_answers")]
     verdicts = [annotation.text("yes_no_answer").lower() for annotation in given]
@@ -324,7 +324,7 @@ def webqsp(row: Fields, position: int) -> Iterator[Example]:
 
 
 def qald10(row: Fields, position: int) -> Iterator[Example]:
-    """QALD-10: the English question and its values; entities are ids without aliases."""
+    """QALD-10: the English question and its values; entities without aliases are ids."""
     asked = [part.text("string") for part in row.parts("question") if part.text("language") == "en"]
     if not any(asked):
         raise row.wrong("holds no question in English")
@@ -349,7 +349,7 @@ def _bindings(part: Fields) -> Iterator[str]:
 
 
 def simplequestions(row: Fields, position: int) -> Iterator[Example]:
-    """SimpleQuestions on Freebase or Wikidata: the object, an id without aliases."""
+    """SimpleQuestions on Freebase or Wikidata; answers without aliases are ids."""
     answer = _short(row.text("object"))
     answers, relation = row.aliases(answer) or (answer,), _short(row.text("relation"))
     yield _example(row, position, "simplequestions", answers, type=relation, hops=1)
@@ -366,11 +366,11 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How rows are read, and which rows it `fits`."""
+    """A form of rows: how to read them, and which rows it `fits`."""
 
     read: Callable[[Fields, int], Iterator[Example]]
     fits: Callable[[Row], bool]
-    may_lack_answers: bool = False  # the data set has questions without an answer beside others
+    may_lack_answers: bool = False  # some questions of the data set have no answer
     aliased: bool = False  # a file of aliases adds to the answers
 
 
@@ -405,9 +405,9 @@ FORMS: dict[str, Form] = {
     "nq": Form(nq, _is_nq),
     "beir": Form(beir, lambda row: "_id" in row and "text" in row and "question" not in row),
 }
-"""By name, the more telling ones first."""
+"""By name; the first that fits a row is taken."""
 
 
 def form_of(row: object) -> str:
-    """Return the name of a row's format; `own` if it is of no other."""
+    """Return the name of a row's form; `own` if no other fits."""
     return next((name for name, form in FORMS.items() if isinstance(row, dict) and form.fits(row)), "own")

@@ -1,4 +1,4 @@
-"""Read and select examples of a question file or BEIR folder."""
+"""Read and select the examples of a question file or BEIR folder."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from hoptree.evaluation.datasets.rows import Fields, read_aliases, read_question
 from hoptree.evaluation.metrics import normalise
 from hoptree.retrieval.retriever import Retriever
 
-_MIN_CHARACTERS = 4  # answers that are the characters of a printed list: "[", "'", "A", "p", … for ['Apple', …]
+_MIN_CHARACTERS = 4  # least number of answers that are a printed list's characters: "[", "'", "A", … of ['Apple', …]
 HALVES = ("first", "second")
 
 
 def half_of(key: str) -> str:
-    """Return the half, first or second, that a question's id puts it in."""
+    """Return the half that a question belongs to by its id: first or second."""
     return HALVES[hashlib.sha256(key.encode("utf-8", "replace")).digest()[0] % 2]
 
 
@@ -37,26 +37,26 @@ def check_half(name: str) -> None:
 
 
 def half(examples: Iterable[Example], which: str) -> tuple[Example, ...]:
-    """Return the examples of one half: choose settings on one, report the other."""
+    """Return the examples of one half."""
     check_half(which)
     return tuple(example for example in examples if half_of(example.id) == which)
 
 
 def sample(examples: Sequence[Example], count: int, seed: int = 0) -> tuple[Example, ...]:
-    """Draw examples by ids and seed alone; a smaller sample begins a larger one."""
+    """Draw examples by ids and seed; a smaller sample is the start of a larger one."""
     if not 0 <= count <= len(examples):
         cause = f"{count:,} questions cannot be drawn from {len(examples):,}."
-        raise InputError(cause, "Ask for as many as there are, or fewer.")
+        raise InputError(cause, f"Ask for {len(examples):,} or fewer.")
     return tuple(sorted(examples, key=lambda example: (seeded_rank(seed, example.id), example.id))[:count])
 
 
 def draw_types(
     examples: Sequence[Example], strata: Mapping[str, int], seed: int, where: str = "", *, at_most: bool = False
 ) -> tuple[Example, ...]:
-    """Draw so many questions of each type ("" is any) or hop count.
+    """Draw a number of questions of each type ("" is any) or hop count.
 
-    A question that fits two types is drawn for the first of them alone. `where` names the questions in errors; with
-    `at_most`, too few are no error, and questions of none of these types are drawn as of any.
+    A question of two types is drawn only for the first. `where` names the questions in errors. With `at_most`, too few
+    questions are no error; if no question has one of the types, the sum is drawn from all.
     """
     chosen: set[str] = set()
     kinds = sorted({kind for example in examples for kind in _kinds(example)})
@@ -74,7 +74,7 @@ def draw_types(
 def _too_few(
     kind: str, number: int, fitting: Sequence[Example], of_kind: Sequence[Example], kinds: Sequence[str], where: str
 ) -> InputError:
-    """Return the error that there are not so many questions of a type."""
+    """Return the error that there are too few questions of a type."""
     if kind and kind not in kinds:
         there = "" if kinds else "Its questions have none: draw a number of all."
         return InputError(f"{where} has no questions of the type '{kind}'.", did_you_mean(kind, kinds, there))
@@ -87,17 +87,17 @@ def _too_few(
 
 
 def _kinds(example: Example) -> list[str]:
-    """Return what a question can be drawn as."""
+    """Return the types that a question can be drawn for."""
     return [*([example.type] if example.type else []), *([f"{example.hops} hops"] if example.hops else [])]
 
 
 def seeded_rank(seed: int, key: str) -> bytes:
-    """Return what a sample is sorted by: it depends on the seed and a key alone."""
+    """Return a sort key for samples, by seed and key."""
     return hashlib.sha256(f"{seed}:{key}".encode("utf-8", "replace")).digest()
 
 
 def write_ids(path: Path, ids: Iterable[str]) -> None:
-    """Write ids, one a line; an id that a line cannot hold is written as JSON."""
+    """Write one id a line; ids with unprintable characters are written as JSON."""
     lines = []
     for key in ids:
         plain = key.isprintable() and key == key.strip() and key[:1] not in ('"', "\ufeff", "")
@@ -107,7 +107,7 @@ def write_ids(path: Path, ids: Iterable[str]) -> None:
 
 
 def read_ids(path: Path) -> tuple[str, ...]:
-    """Read the ids of a file with one a line."""
+    """Read the ids of a file, one a line."""
     problems = Problems(limit=sys.maxsize)
     ids: dict[str, None] = {}
     try:
@@ -150,7 +150,7 @@ class BeirFiles:
 
 
 def find_beir(path: Path) -> BeirFiles | None:
-    """Return the files of a BEIR folder, by it or one of its files."""
+    """Return the files of a BEIR folder, given the folder or one of its files."""
     if path.is_dir():
         folder, tables = path, _tables(path)
     elif path.name in _QUERIES:
@@ -199,7 +199,7 @@ def with_relevant(examples: Sequence[Example], files: BeirFiles) -> Iterator[Exa
 _SAMPLE = Path("sample")
 _SPLIT_NAMES = frozenset(("train", "dev", "test", "valid", "validation", "queries"))
 
-Placed = tuple[str, Example]  # where an example stands, in words, and the example
+Placed = tuple[str, Example]  # the place of an example, in words, and the example
 
 
 def read_examples(
@@ -214,12 +214,12 @@ def read_examples(
 ) -> DataSet:
     """Read the examples of a file of questions, or of a folder in BEIR's form.
 
-    The path `sample`, where nothing has that name, stands for the questions of the packaged sample. `ids`, or a file of
-    them, chooses and orders; `of_half`, first or second, chooses. `limit` takes the first of what is left, or with a
-    `seed` as many drawn by it. `aliases` is a file of further names for answers: see `read_aliases`.
+    The path `sample` is the packaged sample, unless a file has that name. `ids`, or a file of them, selects and orders;
+    `of_half` selects the first or second half. `limit` then takes the first questions, or draws as many by `seed`.
+    `aliases` is a file of further names for answers: see `read_aliases`.
 
-    The form is recognised by the first row unless it is given. Broken rows, repeated ids, and questions without answers
-    beside others that have them are errors. Questions whose answers are the characters of a printed list are left out.
+    The form is recognised by the first row unless it is given. Errors are broken rows, repeated ids, and questions
+    without answers if others have some. Questions whose answers are the characters of a printed list are left out.
     """
     if form != "auto" and form not in FORMS:
         meant = did_you_mean(form, FORMS, f"Choose auto or one of {', '.join(FORMS)}.")
@@ -229,7 +229,7 @@ def read_examples(
     beir = find_beir(path) if form in ("auto", "beir") else None
     file: AbstractContextManager[Path] = nullcontext(beir.queries if beir else path)
     if path == _SAMPLE and not path.exists():
-        from hoptree.sample import sample_questions_file  # which imports all that builds an index
+        from hoptree.sample import sample_questions_file  # its imports, for building an index, are slow
 
         file = sample_questions_file()
     with file as source:
@@ -282,16 +282,16 @@ def read_examples(
 
 
 def _read(path: Path, wanted: str, aliases: Mapping[str, tuple[str, ...]] | None) -> tuple[str, list[Placed]]:
-    """Return the name of the format, and all examples."""
+    """Return the name of the file's form, and all examples."""
     placed: list[Placed] = []
     name = "" if wanted == "auto" else wanted
     for position, (line, row) in enumerate(read_question_rows(path)):
         where = f"Line {line} of {path.name}"
         form = form_of(row) if wanted == "auto" else wanted
         name = name or form
-        if form not in (name, "own") and (name, form) != ("own", "nq"):  # both have a question and its answers
+        if form not in (name, "own") and (name, form) != ("own", "nq"):  # rows of both forms look alike
             cause = f"{where} is in the form of {form}, while the first row is in that of {name}."
-            raise InputError(cause, "Give a file with rows of one form, or tell the form.")
+            raise InputError(cause, "Give a file with rows of one form, or name the form.")
         if aliases is not None and not FORMS[name].aliased:
             known = ", ".join(known for known, form in FORMS.items() if form.aliased)
             cause = f"{path.name} is in the form of {name}, which takes no aliases."
@@ -302,7 +302,7 @@ def _read(path: Path, wanted: str, aliases: Mapping[str, tuple[str, ...]] | None
 
 
 def _answered(placed: list[Placed], form: Form) -> list[Example]:
-    """Return the examples that can be scored; all, if the file has no answers at all."""
+    """Return the examples that can be scored; all if no question has an answer."""
     kept = [example for _, example in placed if example.answers or not example.answerable]
     if not kept or len(kept) == len(placed):
         return [example for _, example in placed]
@@ -319,15 +319,15 @@ def _stem(path: Path) -> str:
     return path.resolve().parent.name or stem if stem in _SPLIT_NAMES else stem or path.name
 
 
-async def filter_answers(data: DataSet, retriever: Retriever, *, k: int = 1000) -> tuple[DataSet, int, list[str]]:
+async def filter_answers(data: DataSet, retriever: Retriever, *, k: int) -> tuple[DataSet, int, list[str]]:
     """Keep the answers that occur in the first `k` passages.
 
-    Also return how many were left out, and the ids of questions that would have lost all and keep them: without answers
-    they could not be scored. The digest becomes that of the remaining examples.
+    Also return the number of dropped answers, and the ids of questions that keep all, since none of their answers
+    occurs: without answers they could not be scored. The digest is computed anew.
     """
     kept: list[Example] = []
     untouched: list[str] = []
-    normal: dict[str, str] = {}  # the same passages are found for many questions
+    normal: dict[str, str] = {}  # by id, as many questions find the same passages
     for example in data.examples:
         passages = await retriever.search(example.question, k=k)
         for passage in passages:

@@ -1,4 +1,4 @@
-"""The public releases (`releases.toml`), and who needs them."""
+"""The public releases (`releases.toml`), and the experiments that need them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hoptree.core.errors import ConfigError, closest, did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A file at a public address; a size of 0 and an empty digest are not known."""
+    """A file at a public address; size 0 and an empty digest mean unknown."""
 
     name: str
     url: str
@@ -39,12 +39,12 @@ class Release:
 
     @property
     def size(self) -> int:
-        """Bytes to fetch; 0 where the size of a file is not known."""
+        """Bytes to fetch; 0 if the size of a file is unknown."""
         return sum(remote.size for remote in self.remotes) if all(remote.size for remote in self.remotes) else 0
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The names of the files it becomes."""
+        """The names of the files made from it."""
         return tuple(filter(None, (f"{self.split}.jsonl", self.corpus))) if self.form else self.rows
 
 
@@ -86,7 +86,7 @@ def public_sets() -> dict[str, PublicSet]:
 
 
 def find_set(name: str) -> PublicSet:
-    """Return a data set by its name, or name the closest."""
+    """Return a data set by its name; the error names the closest one."""
     sets = public_sets()
     if name not in sets:
         known = {public.title.casefold(): key for key, public in sets.items()} | {key: key for key in sets}
@@ -107,16 +107,16 @@ def paper_sample(paper: str, name: str) -> dict[str, int]:
     return {"": drawn} if isinstance(drawn, int) else dict(drawn)
 
 
-def needed_by(experiments: Path) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return the data files that experiment files need, by data set."""
+def needed_by(experiments: Path) -> dict[str, dict[str, set[str]]]:
+    """Return the experiments that need each data file, by data set and file."""
     import yaml
 
-    needs: dict[str, dict[str, tuple[str, ...]]] = {}
+    needs: dict[str, dict[str, set[str]]] = {}
     for path in sorted(experiments.rglob("*.yaml")):
         try:
             plan = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, yaml.YAMLError):
-            continue  # a file that cannot be read is an error where it is run
+            continue  # running the file reports that it cannot be read
         data = plan.get("data") if isinstance(plan, dict) else None
         for places in data.values() if isinstance(data, dict) else ():
             corpus = places.get("corpus") if isinstance(places, dict) else None
@@ -124,16 +124,13 @@ def needed_by(experiments: Path) -> dict[str, dict[str, tuple[str, ...]]]:
             for file in (questions, *(corpus if isinstance(corpus, list) else (corpus,))):
                 folder, slash, name = str(file).partition("/")
                 if slash and folder in public_sets():
-                    tables = needs.setdefault(folder, {}).get(name, ())
-                    needs[folder][name] = (
-                        *tables,
-                        *({path.relative_to(experiments).with_suffix("").as_posix()} - set(tables)),
-                    )
+                    experiment = path.relative_to(experiments).with_suffix("").as_posix()
+                    needs.setdefault(folder, {}).setdefault(name, set()).add(experiment)
     return needs
 
 
 def command_for(file: str, data: Path) -> str:
-    """Return the command that brings a file of a data set; "" if no release has it."""
+    """Return the command that fetches a file of a data set; "" if no release has it."""
     name, _, wanted = file.partition("/")
     public = public_sets().get(name)
     for split, release in public.releases.items() if public else ():

@@ -1,4 +1,4 @@
-"""Rows of question files: JSON Lines, JSON arrays, or tables."""
+"""Read the rows of question files: JSON Lines, JSON arrays, or tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hoptree.corpus.read import read_rows
 
 
 class Fields:
-    """A row of a file, or an object inside one."""
+    """A row of a file, or an object inside it, with checked access to its fields."""
 
     def __init__(
         self, row: object, where: str, form: str, aliases: Mapping[str, tuple[str, ...]] | None = None
@@ -34,7 +34,7 @@ class Fields:
         self.row: dict[str, Any] = row
 
     def wrong(self, what: str) -> InputError:
-        """Return the error that says what is wrong with the row."""
+        """Return an error about the row."""
         if self._form == "own":
             remedy = 'Each row is a JSON object with a text "question" and, to score answers, a list "answers".'
         else:
@@ -42,7 +42,7 @@ class Fields:
         return InputError(f"{self._where}{'' if what.startswith(':') else ' '}{what}.", remedy)
 
     def aliases(self, key: str) -> tuple[str, ...]:
-        """Return the other names of an entity, or of a question's answer, by its id."""
+        """Return the aliases of an entity or answer, by its id."""
         return self._aliases.get(key, ())
 
     def question(self, *names: str) -> str:
@@ -53,7 +53,7 @@ class Fields:
         return text
 
     def text(self, *names: str) -> str:
-        """Return the text or number in the first field that is there; "" if none is."""
+        """Return the text or number in the first of these fields that exists, or ""."""
         value = self.get(*names)
         text = "" if value is None else _text(value)
         if text is None:
@@ -74,14 +74,14 @@ class Fields:
         return tuple(item if of == "names" and isinstance(item, str) else text for item, text in pairs if text)
 
     def whole(self, name: str) -> int:
-        """Return a whole number from 0 on; 0 if there is none."""
+        """Return a non-negative whole number; 0 if the field is missing."""
         value = 0 if self.row.get(name) is None else self.row[name]
         if type(value) is not int or value < 0:
             raise self.wrong(f': "{name}" is no whole number')
         return value
 
     def items(self, name: str) -> list[Any]:
-        """Return the items of a list, which may be written as JSON within a text."""
+        """Return the items of a list; the list may be JSON inside a text."""
         value = self.row.get(name)
         if isinstance(value, str):
             value = _unpacked(value) if value.strip() else None
@@ -92,7 +92,7 @@ class Fields:
         return value
 
     def part(self, name: str) -> Fields:
-        """Return an object inside this one; an empty one if missing."""
+        """Return an object inside this one; an empty one if it is missing."""
         value = self.row.get(name)
         return self._inside(name, {} if value is None else value)
 
@@ -100,14 +100,14 @@ class Fields:
         return [self._inside(name, item) for item in self.items(name)]
 
     def rows(self, name: str, width: int) -> list[tuple[Any, ...]]:
-        """Return the items of a list of lists, each with at least this many items."""
+        """Return the items of a list of lists, each with at least `width` values."""
         items = self.items(name)
         if not all(isinstance(item, list) and len(item) >= width for item in items):
             raise self.wrong(f': "{name}" is no list of lists of {width} values')
         return [tuple(item) for item in items]
 
     def get(self, *names: str) -> Any:
-        """Return the first of these fields that holds anything."""
+        """Return the first of these fields that is not null."""
         return next((value for name in names if (value := self.row.get(name)) is not None), None)
 
     def _present(self, names: Iterable[str]) -> str:
@@ -130,7 +130,7 @@ def spaced(title: str) -> str:
 
 
 def _text(value: object) -> str | None:
-    """Return a plain value as text; None if it is none."""
+    """Return a text, number or boolean as text; None for other values."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, bool):
@@ -141,7 +141,7 @@ def _text(value: object) -> str | None:
 
 
 def _unpacked(text: str) -> Any:
-    """Return the list that a text stands for, in JSON or Python."""
+    """Return the value that a text holds as JSON or Python; else the text itself."""
     for parse in (json.loads, ast.literal_eval):
         try:
             return without_surrogates(parse(text.strip()), text)
@@ -151,32 +151,32 @@ def _unpacked(text: str) -> Any:
 
 
 _HEADLESS = {2: ("question", "answer"), 4: ("subject", "relation", "object", "question")}
-"""Tables without a first line of names: open-domain questions with answers, and SimpleQuestions."""
+"""Columns of tables without a header: open-domain questions with answers, and SimpleQuestions."""
 _QUESTION_NAMES = frozenset(("question", "query-id"))
 _WRAPPED = re.compile(
     r"""\s*\{(?:\s*"[^"\\]*"\s*:\s*(?:"[^"\\]*"|\{[^{}]*\}|[\w.+-]+)\s*,)*\s*"(?:Data|Questions|questions)"\s*:\s*\["""
 )
-"""The beginning of an object around an array of questions: TriviaQA, WebQSP, QALD."""
+"""The start of an object around the array of questions: TriviaQA, WebQSP, QALD."""
 
 
 def read_question_rows(path: Path) -> Iterator[Row]:
-    """Yield rows with their line numbers; anything broken is an error."""
+    """Yield rows with their line numbers; a broken row is an error."""
     problems = Problems(limit=sys.maxsize)
     for row in chain(read_sound_rows(path, problems), (None,)):
         if problems.sentences:
-            raise InputError(problems.sentences[0], "Mend the file of questions: all of them count.")
+            raise InputError(problems.sentences[0], "Mend the file: every question counts.")
         if row is not None:
             yield row
 
 
 def read_sound_rows(path: Path, problems: Problems, on_bytes: Callable[[int], None] | None = None) -> Iterator[Row]:
-    """Yield the sound rows; add what is broken to `problems`."""
+    """Yield the valid rows; add broken ones to `problems`."""
     file, exists = None, False
     with suppress(OSError, ValueError):
         exists = path.exists()
         file = SourceFile(path, path.name, path.stat().st_size, 0) if path.is_file() else None
     if file is None:
-        cause = f"{path} is no file." if exists else f"There is no {path}."
+        cause = f"{path} is not a file." if exists else f"There is no {path}."
         remedy = "Give a file of questions, 'sample', or a folder in BEIR's form with queries.jsonl and qrels."
         raise InputError(cause, remedy)
     try:
@@ -202,7 +202,7 @@ def read_sound_rows(path: Path, problems: Problems, on_bytes: Callable[[int], No
 
 
 def _table(stream: io.BufferedReader, name: str, delimiter: str, problems: Problems) -> Iterator[Row]:
-    """Yield rows by the names in the first line, or by their number of fields."""
+    """Yield rows with names from the header, or else by the number of fields."""
     names: tuple[str, ...] = ()
     for line, fields in _cells(stream, name, delimiter, problems):
         if not names:
@@ -223,7 +223,7 @@ def _table(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
 
 
 def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """Yield the fields of each row; quotes inside a tab-separated field are kept."""
+    """Yield the fields of each row; tab-separated fields keep quotes inside them."""
     if delimiter == "\t":
         for line, text in read_lines(stream, name, problems):
             yield line, [unquoted(field) for field in text.rstrip("\r\n").split("\t")]
@@ -232,7 +232,7 @@ def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
 
     def lines() -> Iterator[str]:
         nonlocal last
-        for last, text in read_lines(stream, name, problems):  # noqa: B007 - the last line read is used outside
+        for last, text in read_lines(stream, name, problems):  # noqa: B007 - `last` is used outside
             yield text
 
     try:
@@ -243,7 +243,7 @@ def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
 
 
 def read_aliases(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read other names by id; rows about the same thing add up."""
+    """Read aliases by id; rows with the same id add up."""
     names: dict[str, tuple[str, ...]] = {}
     for line, row in read_question_rows(path):
         fields = Fields(row, f"Line {line} of {path.name}", "aliases")

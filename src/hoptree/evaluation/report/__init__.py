@@ -1,1 +1,1 @@
-"""Reports on runs: tables, plots and one page on which every question can be inspected."""
+"""Reports on runs: tables, plots, and a page to inspect every question."""

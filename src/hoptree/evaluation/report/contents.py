@@ -13,7 +13,7 @@ from hoptree.evaluation.report.hypothesis_tables import errors_table, hypothesis
 from hoptree.evaluation.report.lookups import draws_table, lookup_tables, searches_by_data
 from hoptree.evaluation.report.measures import DataGroup, Run
 from hoptree.evaluation.report.tables import NO_FIGURE, NOTES, Cell, Number, Table, TableRow, count, make_table, percent
-from hoptree.evaluation.statistics import compare_runs, mean_of
+from hoptree.evaluation.statistics import SIGNIFICANCE, compare_runs, mean_of
 
 _AS_PUBLISHED = {"exact": "yes", "approx": "not exactly", "prompted": "prompted, where the paper trained a model"}
 _NO_MODULE, _NO_RECORD = "none", "stopped or failed"
@@ -24,15 +24,15 @@ _MAX_MODULE_CHARS = 40
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The module that answered a question, how many questions were asked for it, and how deep the tree is."""
+    """The module that answered a question, and the size of its tree."""
 
     module: str | None  # None if the method has no modules
-    questions: int
+    questions: int  # sub-questions, and the question itself
     depth: int
 
 
 def workload(run: Run) -> dict[str, Workload]:
-    """Return the workload by question id; empty for methods without modules and runs without traces."""
+    """Return the workload by question id; {} without modules or traces."""
     by_question = measures.fold_traces(run, (Planned, NodeStarted, NodeSettled), _workload)
     return by_question if all(work.module is not None for work in by_question.values()) else {}
 
@@ -50,13 +50,13 @@ def _workload(events: Sequence[Event]) -> Workload | None:
             if not isinstance(event.branch, str):
                 return Workload(None, 0, 0)
             if event.id == 0:
-                module = (event.branch or "")[:_MAX_MODULE_CHARS]
-    # The number of a node has a digit for each level.
+                module = event.branch[:_MAX_MODULE_CHARS]
+    # A node's number has a digit for each level.
     return Workload(module, len(nodes), max(len(str(node)) if node else 0 for node in nodes)) if nodes else None
 
 
 def modules_of(run: Run) -> dict[str, list[str]]:
-    """Return the ids of the questions that each module answered; those without a record were stopped or failed."""
+    """Return the ids of the questions that each module answered."""
     known = workload(run)
     ids: dict[str, list[str]] = {}
     for row in run.rows if known else ():
@@ -78,7 +78,7 @@ def _asked(run: Run) -> dict[str, Cell]:
 
 
 def module_tables(group: DataGroup) -> list[Table | None]:
-    """Return the tables about runs whose method has modules, with a row for each module; None if there is none."""
+    """Return the tables about methods with modules; None without such runs."""
     with_modules = {run.id for run in group.runs if modules_of(run)}
     runs = [run for run in group.runs if run.id in with_modules]
     others = [run for run in group.runs if run.id not in with_modules]
@@ -106,7 +106,6 @@ def module_tables(group: DataGroup) -> list[Table | None]:
 PARTS = ("type", "hops")
 _SPLIT = ("em", "f1")
 _MAX_COMPARED = 12
-_SURE = 0.05
 _OVERALL = ("em", "f1", "judge")  # the scores that TAIKC's Table 2 averages
 
 
@@ -137,7 +136,7 @@ def group_tables(group: DataGroup) -> list[Table]:
 
 
 def groups_by(group: DataGroup, part: str) -> dict[str, set[str]]:
-    """Return the ids of the questions of each type, or of each number of hops; "none" holds those without."""
+    """Return the ids of the questions by type or number of hops, "none" without."""
     ids: dict[str, set[str]] = {}
     for run in group.runs:
         for row in run.rows:
@@ -167,7 +166,7 @@ def _results(group: DataGroup) -> Table:
 
 
 def _differences(group: DataGroup, metric: str) -> Table | None:
-    """Return what each run has more than each other in a score, with p-values; None for one run, or very many."""
+    """Return the paired differences of a score; None for one run or too many."""
     runs = [run for run in group.runs if run.finished and measures.has_score([run], metric)]
     if not 2 <= len(runs) <= _MAX_COMPARED:
         return None
@@ -176,7 +175,7 @@ def _differences(group: DataGroup, metric: str) -> Table | None:
     for (a, b), pair in pairs.items():
         p = "p < 0.001" if pair.adjusted_p < 0.001 else f"p = {pair.adjusted_p:.3f}"
         for key, points in (((a, b), 100 * pair.difference), ((b, a), -100 * pair.difference)):
-            cells[key] = Number(points + 0.0, after=p, best=points > 0 and pair.adjusted_p < _SURE)
+            cells[key] = Number(points + 0.0, after=p, best=points > 0 and pair.adjusted_p < SIGNIFICANCE)
     keys = [str(at) for at in range(len(runs))]
     rows = [run.row(cells.get((other, own), NO_FIGURE) for other in keys) for own, run in zip(keys, runs, strict=True)]
     title = f"{group.name}: paired differences in {measures.TITLES[metric]}"
@@ -184,7 +183,7 @@ def _differences(group: DataGroup, metric: str) -> Table | None:
 
 
 def overall_tables(groups: Sequence[DataGroup]) -> list[Table]:
-    """Return the tables of what was run on every one of several data sets."""
+    """Return the tables about runs that were made on all of several data sets."""
     everywhere = runs_on_all(groups)
     if not everywhere:
         return []
@@ -204,20 +203,20 @@ def overall_tables(groups: Sequence[DataGroup]) -> list[Table]:
 
 
 def runs_on_all(groups: Sequence[DataGroup]) -> dict[str, list[Run]]:
-    """Return what was run on every one of several data sets, by its label."""
+    """Return the runs that were made on all of several data sets, by label."""
     by_label = [{run.label: run for run in group.runs} for group in groups]
     labels = [run.label for run in groups[0].runs if all(run.label in runs for runs in by_label)]
     return {label: [runs[label] for runs in by_label] for label in labels} if len(groups) > 1 else {}
 
 
 def mean_number(cells: Sequence[Number | None]) -> Number | None:
-    """Return the mean of data sets, each counting the same; None if one of them has no figure."""
+    """Return the mean over data sets; None if one of them has no figure."""
     mean = mean_of([None if cell is None else cell.value for cell in cells])
     return None if mean is None else Number(mean)
 
 
 def runs_table(groups: Sequence[DataGroup]) -> Table:
-    """Return what each run depends on: what must be the same to reproduce its figures."""
+    """Return the table of what each run depends on, for reproducing its figures."""
     cells = [(run, _run_cells(run, group.name)) for group in groups for run in group.runs]
     columns = [name for name in cells[0][1] if any(by_column[name] != "none" for _, by_column in cells)]
     rows = tuple(run.row([by_column[name] for name in columns]) for run, by_column in cells)
@@ -231,7 +230,7 @@ def _run_cells(run: Run, data: str) -> dict[str, str]:
     of_no_paper = method and not method.paper and fidelity != "prompted"
     changes = f"{len(run.about['changes'])} times" if run.about.get("changes") else "no"
     times = Counter(row.rests_on for row in run.rows)
-    if len(times) > 1:  # outcomes that do not all depend on the same
+    if len(times) > 1:  # the outcomes rest on different settings
         (first, number), *others = times.items()
         changes = ", ".join((f"{number:,} rest on {first}", *(f"{more:,} on {other}" for other, more in others)))
     return {

@@ -1,4 +1,4 @@
-"""The plots of a report: score against cost, by type and hops, sources of answers, boundaries, and option sweeps."""
+"""The plots of a report: scores, costs, sources, boundary awareness, sweeps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hoptree.evaluation.report.run_tables import DOMAINS, Awareness, measured_on
 from hoptree.evaluation.report.tables import Number, Table
 from hoptree.evaluation.statistics import mean_of
 
-_PARETO = "Up and to the left is better; the broken line joins what nothing cheaper scores as much as."
+_PARETO = "Up and to the left is better; the broken line joins the runs that no cheaper one equals in score."
 _TOKENS, _SECONDS = "tokens a question", "seconds a question, on its longest chain of calls"
 _ABOUT_SECONDS = (
     "the calls that decided when it was done; waiting for a slot is left out, and a cached reply counts for what it "
@@ -28,12 +28,12 @@ _SETTINGS = "Direct QA asks for an answer, Confident QA lets the model refuse; t
 _CONSISTENCY = {"consistency_f1": "F1 of the two answers", "consistency_judged": "judged to mean the same"}
 _AGREEMENT = "How far a model's two answers to a question agree, where it gave two."
 _SWEPT_METRICS = ("em", "f1")
-_MAX_LEVELS = 6  # runs of other methods that are drawn beside the lines of a sweep; more would hide them
+_MAX_LEVELS = 6  # runs of other methods drawn beside the lines of a sweep; more would hide the lines
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A plot with its caption; `legend` names its series by number, and `runs` are the runs behind its figures."""
+    """A plot of some runs; `legend` names its series by number."""
 
     title: str
     caption: str
@@ -46,7 +46,7 @@ class Figure:
 def group_figures(group: DataGroup, attempts: Mapping[int, Mapping[int, int]], name: str) -> list[Figure]:
     """Return the plots of one data set.
 
-    `attempts` says by the place of a run how many sub-questions took how many attempts; `name` begins all ids.
+    `attempts` counts, by the index of a run, the sub-questions with each number of attempts. `name` begins all ids.
     """
     figures = [
         _score_against(group, "tokens", _TOKENS, f"{name}-tokens", "prompt and completion together"),
@@ -66,7 +66,7 @@ def group_figures(group: DataGroup, attempts: Mapping[int, Mapping[int, int]], n
 
 
 def overall_figures(groups: Sequence[DataGroup]) -> list[Figure]:
-    """TAIKC's Figure 6: score against cost over all data sets, for what was run on each of them."""
+    """Draw TAIKC's Figure 6: score against cost over all data sets."""
     everywhere = runs_on_all(groups)
     unfinished = {name for name, runs in everywhere.items() if not all(run.finished for run in runs)}
     legend = {place: f"{name} (not finished)" if name in unfinished else name for place, name in enumerate(everywhere)}
@@ -88,7 +88,7 @@ def overall_figures(groups: Sequence[DataGroup]) -> list[Figure]:
 
 
 def table_bars(table: Table, label: str) -> Figure:
-    """Draw a table of percentages: the bars of a row beside each other, ours with intervals."""
+    """Draw a table of percentages as bars, a group for each row."""
     rows = [
         (
             f"{row.name} ({row.run})",
@@ -136,9 +136,9 @@ def _score_by(group: DataGroup, part: str, name: str) -> Figure | None:
 
 
 def _sources(run: Run, place: int, name: str) -> Figure | None:
-    """TAIKC's Figure 4: which share of the sub-questions of each question was answered from documents.
+    """Draw TAIKC's Figure 4: the share of sub-questions answered from documents.
 
-    A guess counts with memory, under a name of its own: no document supports it.
+    Guesses count with memory and are mentioned in the caption: no document supports them.
     """
     external = []
     for row in run.rows:
@@ -162,7 +162,7 @@ def _sources(run: Run, place: int, name: str) -> Figure | None:
 
 
 def _attempts(group: DataGroup, attempts: Mapping[int, Mapping[int, int]], name: str) -> Figure | None:
-    """TAIKC's Figure 13."""
+    """Draw TAIKC's Figure 13: the attempts that a sub-question took."""
     known = [(run, attempts[place]) for place, run in enumerate(group.runs) if attempts.get(place)]
     rows = [(run, [times.get(number, 0) / sum(times.values()) for number in _ATTEMPTS]) for run, times in known]
     caption = "As TAIKC counts them: the model's own confident knowledge, then documents, then a guess without them."
@@ -198,7 +198,10 @@ def _shares(
 
 
 def boundary_figures(groups: Iterable[DataGroup]) -> list[Figure]:
-    """Figures 5 and 9 (accuracy where it is sure and where not), 8 and 11 (consistency), 10 (means of models)."""
+    """Draw TAIKC's figures of boundary awareness.
+
+    Figures 5 and 9 (accuracy of sure answers and of refused questions), 8 and 11 (consistency), 10 (means of models).
+    """
     known = read_boundary(groups)
     if not known:
         return []
@@ -240,7 +243,7 @@ def boundary_figures(groups: Iterable[DataGroup]) -> list[Figure]:
 
 
 def _threshold_curves(known: Sequence[Awareness]) -> list[Figure]:
-    """What a threshold on the least token probability would do, beside what the model's own word does."""
+    """Draw precision by a threshold on token probability, beside Confident QA."""
     models = list(dict.fromkeys(awareness.run.label for awareness in known))
     caption = (
         "Lines: direct answers kept where the probability of their least likely token is high, from the surest on. "
@@ -273,14 +276,14 @@ def _bar(value: float | None) -> BarValue:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Runs that differ in the value of one option alone, in its order; `name` tells them from other such runs."""
+    """Runs that differ only in the value of one option, in its order."""
 
     name: str
     runs: tuple[tuple[float, Run], ...]
 
 
 def sweeps_of(group: DataGroup) -> dict[str, list[Sweep]]:
-    """Return sweeps by option: numbers with two values or more; a draw is no quantity."""
+    """Return the sweeps by numeric option; the number of a draw is no option value."""
     options = dict.fromkeys(name for run in group.runs for name in _numbers(run) if name != DRAW)
     sweeps: dict[str, list[Sweep]] = {}
     for option in options:
@@ -302,7 +305,7 @@ def _numbers(run: Run) -> dict[str, float]:
 
 
 def _sweep_names(sweeps: Sequence[Sequence[tuple[float, Run]]]) -> list[str]:
-    """Return the methods, with what the names of the runs share or their model if that tells the sweeps apart."""
+    """Return distinct names of sweeps: the method, and more if methods repeat."""
     firsts = [sweep[0][1] for sweep in sweeps]
     if len(sweeps) == 1:
         return [firsts[0].method]

@@ -1,4 +1,4 @@
-"""Tables about runs that guess hypotheses and correct them (TreeQA): errors, trees, stages, gold and coverage."""
+"""Tables about methods that state and correct hypotheses (TreeQA)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPLIT = {"em": "EM", "f1": "F1", "hits@1": "Hits@1"}
 
 
 def _stopped_note(runs: Iterable[Run]) -> tuple[str, ...]:
-    """Return one note with how many questions of each run were stopped; none if none was."""
+    """Return a note on the stopped questions of each run; () without any."""
     counts = [(run, sum(bool(row.stopped_by) for row in run.rows)) for run in runs]
     stopped = ", ".join(f"{run.named} {number:,} of {len(run.rows):,}" for run, number in counts if number)
     if not stopped:
@@ -33,7 +33,7 @@ def _stopped_note(runs: Iterable[Run]) -> tuple[str, ...]:
 
 
 def errors_of(run: Run) -> dict[str, list[str]]:
-    """Return the ids of the wrong answers in each class; empty for methods that validate no hypotheses."""
+    """Return the ids of wrong answers by class; {} without validated hypotheses."""
     trees = hypothesis_trees.trees_of(run)
     if not hypothesis_trees.validates(trees):
         return {}
@@ -51,7 +51,7 @@ def _error_class(row: Row, tree: HypothesisTree | None, verdicts: Sequence[Verdi
     if row.error:
         return "failed"
     words, golds = set(normalise(row.answer).split()), [set(normalise(answer).split()) for answer in row.answers]
-    # An accepted answer stands in the answer, or all words of one of them in the other.
+    # One of the two has all words of the other.
     alike = any(len(gold & words) >= 2 and (gold <= words or words <= gold) for gold in golds)
     if (verdicts and verdicts[-1].correct) or contains(row.answer, row.answers) or alike:
         return "string match"
@@ -71,10 +71,10 @@ def _error_class(row: Row, tree: HypothesisTree | None, verdicts: Sequence[Verdi
 
 
 def _is_misplaced(row: Row, tree: HypothesisTree) -> bool:
-    """Whether a struck hypothesis lives on in the question of a node that is not below the one it was struck at.
+    """Return whether a question outside a node's branch names its struck hypothesis.
 
-    Parent and child were drawn as siblings then, so that the correction did not reach all that depends on it. Names
-    in the question itself are no such sign.
+    The node should have been a child then: as a sibling, it was not corrected. Names in the whole question do not
+    count.
     """
     for node in tree.nodes:
         others = [other.question for other in tree.nodes if node.id not in (*other.path, other.id)]
@@ -89,7 +89,7 @@ def _is_misplaced(row: Row, tree: HypothesisTree) -> bool:
 
 
 def errors_table(group: DataGroup) -> Table | None:
-    """Return one row a run that validates hypotheses and has wrong answers."""
+    """Return the table of wrong answers by class of error."""
     runs = [run for run in group.runs if any(errors_of(run).values())]
     notes = (*NOTES["error_classes"], *_stopped_note(runs))
 
@@ -103,7 +103,7 @@ def errors_table(group: DataGroup) -> Table | None:
 
 
 def hypothesis_tables(group: DataGroup) -> list[Table | None]:
-    """Return the tables about runs that guess hypotheses; None if there is no such run."""
+    """Return the tables about runs with hypotheses; None without such runs."""
     runs = [run for run in group.runs if hypothesis_trees.trees_of(run)]
     validating = [run for run in runs if hypothesis_trees.validates(hypothesis_trees.trees_of(run))]
     stopped = _stopped_note(validating)
@@ -125,7 +125,7 @@ def hypothesis_tables(group: DataGroup) -> list[Table | None]:
 
 
 def _tree_cells(run: Run) -> dict[str, Cell]:
-    """TreeQA's Table 7, and what it is based on."""
+    """Return TreeQA's Table 7, and the counts behind it."""
     trees = [tree for tree in hypothesis_trees.trees_of(run).values() if tree.planned]
     updates = [tree.updates for tree in trees]
     verdicts = Counter(node.verdict for tree in trees for node in tree.nodes)
@@ -142,7 +142,7 @@ def _tree_cells(run: Run) -> dict[str, Cell]:
 
 
 def _stages(group: DataGroup, runs: Sequence[Run]) -> Table | None:
-    """TreeQA's Table 5 by stage: a row for each stage of a run, and one for all of them."""
+    """Return TreeQA's Table 5: the costs of each stage, and of all stages."""
     rows = []
     for run in runs:
         trees = hypothesis_trees.trees_of(run).values()
@@ -164,7 +164,7 @@ def _stages(group: DataGroup, runs: Sequence[Run]) -> Table | None:
 
 
 def _gold_cells(run: Run) -> dict[str, Cell]:
-    """TreeQA's Table 6: was the gold found, and was the answer right?"""
+    """Return TreeQA's Table 6: recall of gold passages, and scores of answers."""
     trees = hypothesis_trees.trees_of(run)
     gold = {row.id: pages for row in run.rows if (pages := hypothesis_trees.gold_found(row, trees.get(row.id)))}
     if not gold:
@@ -187,7 +187,7 @@ def _gold_cells(run: Run) -> dict[str, Cell]:
 
 
 def coverage(group: DataGroup) -> dict[str, set[str]]:
-    """Return the ids of the questions that the graph covers, and of all others; empty if no run was shown a fact."""
+    """Return the ids of questions by coverage by the graph; {} without facts."""
     asked = {row.id for run in group.runs for row in run.rows}
     inside: set[str] = set()
     any_fact = False
@@ -199,7 +199,7 @@ def coverage(group: DataGroup) -> dict[str, set[str]]:
 
 
 def hypothesis_tables_by_data(groups: Sequence[DataGroup], everywhere: Mapping[str, Sequence[Run]]) -> list[Table]:
-    """Return TreeQA's Tables 2 and 7 as printed, by data set, for what was run on all of them."""
+    """Return TreeQA's Tables 2 and 7 by data set, for runs on all of them."""
     names = tuple(group.name for group in groups)
     hits = [
         measures.row_of_runs(label, runs, (measures.mean_score(run, "hits@1") for run in runs))

@@ -1,6 +1,6 @@
-"""The hypotheses of every question and what became of them, read from traces (TreeQA, Tables 5 to 7 and Figure 6).
+"""Hypotheses and their verdicts, read from the traces of runs.
 
-A method takes part if its plans state a hypothesis for every node.
+For TreeQA's Tables 5 to 7 and Figure 6; only methods count whose plans state hypotheses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STAGE_OF_STEP = {
 }
 _FINAL, _OTHER, _RETRIEVAL = "final", "other", "retrieval"
 STAGES = ("build", "linking", _RETRIEVAL, "validation", "clue", "rebuild", _FINAL, _OTHER)
-"""In their order; retrieval calls no model, and what a method does beyond the paper is other."""
+"""In order. Retrieval calls no model; "other" are steps that the paper does not have."""
 _LOOKUPS = (Retrieved, FactsFound, EntitiesFound)
 _EVENTS = (Planned, NodeStarted, NodeSettled, ModelCalled, Finished, *_LOOKUPS)
 _MAX_VERDICT_CHARS = 40
@@ -36,7 +36,7 @@ _MAX_VERDICT_CHARS = 40
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Model calls with their tokens, look-ups, and the seconds they took together."""
+    """Model calls with their tokens, look-ups, and the seconds of both."""
 
     calls: int = 0
     tokens: int = 0
@@ -49,15 +49,15 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class CheckedNode:
-    """The final state of a node: `path` are the ids from the question, 0, down to it; `attempts` its validations."""
+    """The final state of a node."""
 
     id: int
     question: str
     hypothesis: str
     verdict: str
     struck: tuple[str, ...]
-    path: tuple[int, ...]
-    attempts: int
+    path: tuple[int, ...]  # the ids of its ancestors, from the question, 0, on
+    attempts: int  # validations
     clues: int
     rebuilt: bool
 
@@ -67,16 +67,16 @@ class HypothesisTree:
     """The tree of one question."""
 
     nodes: tuple[CheckedNode, ...]
-    planned: tuple[str, ...]  # questions and hypotheses of all nodes below the root, also of replaced ones
-    passages: Mapping[str, tuple[str, str]]  # title and text by id, as far as they were shown
+    planned: tuple[str, ...]  # questions and hypotheses of all nodes below the root, including replaced ones
+    passages: Mapping[str, tuple[str, str]]  # title and text by id, of the passages that were shown
     facts: tuple[str, ...]
     updates: int  # rebuilt sub-trees
     stages: Mapping[str, Spent] = field(default_factory=dict)
-    begun: bool = False  # something was to be validated, even if a budget ended that before the first verdict
+    begun: bool = False  # validation began, even if a budget ended it before the first verdict
 
 
 def trees_of(run: Run) -> dict[str, HypothesisTree]:
-    """Return the trees by question id; empty for methods without hypotheses and runs without traces."""
+    """Return the trees by question id; {} without hypotheses or traces."""
     if not any(fold_traces(run, (Planned,), _states_hypotheses).values()):
         return {}
     return fold_traces(run, _EVENTS, _tree)
@@ -87,7 +87,7 @@ def _states_hypotheses(plans: Sequence[Event]) -> bool:
 
 
 def validates(trees: Mapping[str, HypothesisTree]) -> bool:
-    """Whether hypotheses were validated, or were about to be; without self-correction none is."""
+    """Return whether the validation of hypotheses began in any tree."""
     return any(tree.nodes or tree.begun for tree in trees.values())
 
 
@@ -99,7 +99,7 @@ def _tree(events: Sequence[Event]) -> HypothesisTree:
     planned += [(node.question, node.hypothesis) for node in nodes]
     ended = {event.id: event for event in events if isinstance(event, NodeSettled)}
     attempts = [attempt for record in ended.values() for attempt in record.details.get("attempts", ())]
-    # All results were shown for the question itself, and for a node without recorded attempts.
+    # For the question itself, and for a node without recorded attempts, all results were shown.
     open_nodes = {None, *(node for node, record in ended.items() if "attempts" not in record.details)}
     cited = {str(name) for attempt in attempts for name in attempt.get("passages", ())}
     passages = {
@@ -125,7 +125,7 @@ def _tree(events: Sequence[Event]) -> HypothesisTree:
 
 
 def _final_records(events: Iterable[Event]) -> list[NodeSettled]:
-    """Return the last record with a verdict of each node that is in the tree at the end."""
+    """Return the last record with a verdict of each node in the final tree."""
     parents: dict[int, int | None] = {}
     records: dict[int, NodeSettled] = {}
     for event in events:
@@ -168,9 +168,9 @@ def _checked_node(record: NodeSettled) -> CheckedNode:
 
 
 def _stages(events: Sequence[Event]) -> dict[str, Spent]:
-    """Return what each stage took; every call belongs to one of them.
+    """Return the costs of each stage; every call belongs to one stage.
 
-    The last conclusion is that of the question. Earlier ones are drawn for nodes, which the paper does not do.
+    The last conclusion is the question's. Earlier ones are conclusions for nodes, which the paper does not draw.
     """
     stages: dict[str, Spent] = {}
     conclusions = [event for event in events if isinstance(event, ModelCalled) and event.step == _FINAL]
@@ -194,7 +194,7 @@ _CLOSED_ANSWERS = frozenset({"yes", "no"})
 
 @dataclass(frozen=True, slots=True)
 class GoldFound:
-    """The gold pages of a question, by title or, if the data set gives no titles, by passage id."""
+    """The gold pages of a question, by title, or by passage id without titles."""
 
     wanted: tuple[str, ...]
     in_text: frozenset[str]
@@ -205,7 +205,7 @@ class GoldFound:
         return tuple(name for name in self.wanted if name not in self.in_text | self.in_facts)
 
     def share(self, names: Collection[str] | None = None) -> float:
-        """Return the share of the gold pages that were found, or that are among these."""
+        """Return the share of gold pages that were found, or are in `names`."""
         return len(self.in_text | self.in_facts if names is None else names) / len(self.wanted)
 
 
@@ -216,19 +216,19 @@ def plain_name(name: str) -> str:
 
 @lru_cache(1 << 16)
 def sides(fact: str) -> tuple[str, str]:
-    """Return the plain names of subject and value of a fact ("SUBJECT | RELATION | VALUE (QUALIFIERS)")."""
+    """Return the plain names of both sides of "SUBJECT | RELATION | VALUE (…)"."""
     parts = fact.split(" | ")
     return plain_name(parts[0]), plain_name(parts[-1])
 
 
 def named(names: Iterable[str], texts: Iterable[str]) -> bool:
-    """Whether one of the names stands in one of the texts, as whole words."""
+    """Return whether a text contains one of the names as whole words."""
     wanted = [plain_name(name) for name in names]
     return any(contains(text, wanted) for text in texts)
 
 
 def gold_found(row: Row, tree: HypothesisTree | None) -> GoldFound | None:
-    """Return which gold pages were shown, as titles or in facts; None without gold."""
+    """Return the gold pages that were shown, in text or facts; None without gold."""
     passages = tree.passages if tree else {}
     if row.gold_titles:
         titles = {normalise(title) for title, _ in passages.values()}
@@ -240,13 +240,13 @@ def gold_found(row: Row, tree: HypothesisTree | None) -> GoldFound | None:
 
 
 def answer_shown(row: Row, tree: HypothesisTree) -> bool:
-    """Whether an accepted answer stands in a passage or fact that was shown, as whole words."""
+    """Return whether a shown passage or fact contains an accepted answer."""
     texts = [f"{title} {text}" for title, text in tree.passages.values()]
     return any(contains(text, row.answers) for text in (*texts, *tree.facts))
 
 
 def covered(row: Row, tree: HypothesisTree) -> bool:
-    """Whether a fact that was shown has a gold title or an accepted answer (except yes and no) on one side."""
+    """Return whether a shown fact has a gold title or accepted answer on a side."""
     wanted = {plain_name(name) for name in (*row.gold_titles, *row.answers)} - _CLOSED_ANSWERS
     return not wanted.isdisjoint(_sides_of(tree))
 

@@ -1,4 +1,4 @@
-"""Tables about methods that look up what they doubt (MIND): triggers, filters, memory, and demonstration draws."""
+"""Tables about methods that search where they are uncertain (MIND)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILTERS = {"cot": "CoT", "confidence": "confidence"}  # MIND's filters, in the o
 _ORDER = tuple(FILTERS)
 _JUDGED = ("sentence", "step")
 _DECISIONS = (*_JUDGED, "filtered", "skipped", "memory")
-_MAX_FACTS = 10**9  # no memory holds so many: a record that says so is damaged
+_MAX_FACTS = 10**9  # a record with more facts is damaged
 
 
 class CandidateName(NamedTuple):
@@ -34,35 +34,35 @@ class CandidateName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Filtering:
-    """The names before one search, and the filters that were set.
+    """The candidate names of one search, and the filters that were set.
 
-    Relations are left out: the CoT filter is shown none, so that counting them would favour it.
+    Relations are left out: the CoT filter does not see them, and counting them would favour it.
     """
 
     filters: tuple[str, ...]
     names: tuple[CandidateName, ...]
 
     def reached(self, place: str) -> tuple[CandidateName, ...]:
-        """Return the names that a filter was shown."""
+        """Return the names that reached a filter."""
         before = _ORDER[: _ORDER.index(place)]
         return tuple(name for name in self.names if name.dropped_by not in before)
 
 
 @dataclass(frozen=True, slots=True)
 class LookUps:
-    """One question: what was judged and doubted, how names were filtered, and what memory held and saved."""
+    """The look-ups of one question: its triggers, filters and memory."""
 
     judged: int = 0
     triggers: int = 0
     filterings: tuple[Filtering, ...] = ()
-    unread: int = 0  # replies of the CoT filter without a verdict, so that it kept all
+    unread: int = 0  # replies of the CoT filter without a verdict, which drop no name
     skipped: int = 0
-    facts: int | None = None  # of the memory at the end; None if nothing was ever looked up for it
+    facts: int | None = None  # in the memory at the end; None without any search
     conflicts: int = 0
 
 
 def look_ups_of(run: Run) -> dict[str, LookUps]:
-    """Return the look-ups by question id; empty for methods that do not look up by doubt and runs without traces."""
+    """Return the look-ups by question id; {} for other methods or without traces."""
     look_ups = measures.fold_traces(run, (Decision, ReplyParsed), _look_ups)
     return look_ups if any(question.judged for question in look_ups.values()) else {}
 
@@ -119,7 +119,7 @@ _DRAW_MEASURES: dict[str, Callable[[Run], Number | None]] = {
 
 
 def draws_table(group: DataGroup) -> Table | None:
-    """Return a row for all draws of a run together; None if no run was made with two (MIND, Table 1)."""
+    """Return MIND's Table 1: a row for all draws of a run; None without draws."""
     yes_no = measures.has_score(group.runs, measures.YES_NO)
     columns_of = {name: of for name, of in _DRAW_MEASURES.items() if yes_no or name != measures.TITLES[measures.YES_NO]}
     rows = []
@@ -145,15 +145,15 @@ def draws_table(group: DataGroup) -> Table | None:
 
 
 def bridge_titles(row: Row) -> tuple[str, ...]:
-    """Return the supporting titles that the question does not name, ignoring brackets at their end."""
+    """Return the supporting titles that the question does not name."""
     return tuple(title for title in row.gold_titles if not named([title], [row.question]))
 
 
 def _count_bridges(run: Run, look_ups: Mapping[str, LookUps]) -> Counter[str]:
-    """Count how bridges fared: `titles` that the question does not name.
+    """Count the bridges: `titles` that the question does not name.
 
-    `found` were among the names before some search, `used` were kept for one search at least. `reached …` and `kept …`
-    count each search: how often a bridge was shown to a filter, and how often it passed it. "all" is both filters.
+    `found` were candidate names of some search, `used` were kept for at least one. `reached …` and `kept …` count over
+    searches: how often a bridge reached a filter, and how often it passed. "all" is both filters.
     """
     counts: Counter[str] = Counter()
     for row in run.rows:
@@ -166,7 +166,7 @@ def _count_bridges(run: Run, look_ups: Mapping[str, LookUps]) -> Counter[str]:
 
 
 def _passed(title: str, filtering: Filtering) -> dict[str, bool]:
-    """Return which filters that were shown a title kept it, under any of its names; empty if no name is for it."""
+    """Return which filters kept a title; {} if no candidate is a name of it."""
     names = [name for name in filtering.names if named([title], [name.name])]
     if not names:
         return {}
@@ -176,7 +176,7 @@ def _passed(title: str, filtering: Filtering) -> dict[str, bool]:
 
 
 def _skip_cells(run: Run, other: Run | None) -> dict[str, Cell]:
-    """Return what skipping searches changed, held against the run without memory."""
+    """Return what skipping searches changed, compared with the run without memory."""
     look_ups = look_ups_of(run)
     skipped = {name for name, question in look_ups.items() if question.skipped}
     both = {row.id for row in run.rows} & {row.id for row in other.rows} if other else set()
@@ -201,7 +201,7 @@ def _share_changed(run: Run, other: Run, among: Collection[str]) -> Number | Non
 
 
 def lookup_tables(group: DataGroup) -> list[Table | None]:
-    """Return the tables about runs that look up what they doubt; None if there is no such run."""
+    """Return the tables about runs with look-ups; None without such runs."""
     runs = [run for run in group.runs if look_ups_of(run)]
     filtering = [run for run in runs if any(question.filterings for question in look_ups_of(run).values())]
     remembering = [run for run in runs if run.options.get("memory") is True]
@@ -221,7 +221,7 @@ def lookup_tables(group: DataGroup) -> list[Table | None]:
 
 
 def _look_up_cells(run: Run) -> dict[str, Cell]:
-    """MIND's Table 2, and what it is based on."""
+    """Return MIND's Table 2, and the counts behind it."""
     questions = look_ups_of(run).values()
     memory = run.options.get("memory") is True
     return {
@@ -238,7 +238,7 @@ def _look_up_cells(run: Run) -> dict[str, Cell]:
 
 
 def _filter_cells(run: Run) -> dict[str, Cell]:
-    """Return how much each filter drops, and how much of it was needed."""
+    """Return how many names each filter drops, and how many bridges it keeps."""
     look_ups = look_ups_of(run)
     filterings = [filtering for question in look_ups.values() for filtering in question.filterings]
     names = [name for filtering in filterings for name in filtering.names]
@@ -265,7 +265,7 @@ def _filter_cells(run: Run) -> dict[str, Cell]:
 
 
 def searches_by_data(groups: Sequence[DataGroup], everywhere: Mapping[str, Sequence[Run]]) -> Table | None:
-    """Return MIND's Table 2 as printed, for what was run on every data set; None without a doubting method."""
+    """Return MIND's Table 2, for runs on all data sets; None without look-ups."""
     rows = [
         measures.row_of_runs(label, runs, (measures.mean_cost(run, measures.COSTS["searches"]) for run in runs))
         for label, runs in everywhere.items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,28 +13,27 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
 
-from hoptree.core.errors import InputError
+from hoptree.core.errors import InputError, file_errors
 from hoptree.core.files import unsealed
 from hoptree.core.values import Usage
 from hoptree.engine.events import Event, Finished, parse_event
 from hoptree.evaluation.metrics import CANDIDATES
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow, count, make_table
 from hoptree.evaluation.run_folder import RUN, TRACES, Row, by_question, read_rows, read_run
-from hoptree.evaluation.statistics import compare, holm, interval, unseen
+from hoptree.evaluation.statistics import SIGNIFICANCE, compare, holm, interval, unseen
 
-_USAGE = tuple(field.name for field in fields(Usage))
+_USAGE = {field.name for field in fields(Usage)}
 _ON = " on "
-_RUN_AGAIN = "Run it again into another folder."
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run with the outcomes it has so far; `label` is its name in tables, `about` is its `run.json`."""
+    """A run and its outcomes so far."""
 
     folder: Path
     id: str
-    label: str
-    about: Mapping[str, Any]
+    label: str  # its name in tables
+    about: Mapping[str, Any]  # the content of its `run.json`
     rows: tuple[Row, ...]
     total: int
 
@@ -45,7 +43,7 @@ class Run:
 
     @property
     def progress(self) -> str:
-        """How many questions have an outcome; "" if all of them have."""
+        """The number of questions with an outcome, in words; "" if the run is finished."""
         return "" if self.finished else f"{len(self.rows):,} of {self.total:,}, not finished"
 
     @property
@@ -64,7 +62,7 @@ class Run:
         return options if isinstance(options, Mapping) else {}
 
     def row(self, cells: Iterable[Cell], part: str = "") -> TableRow:
-        """Return a row of a table; `part` names what of the run it shows."""
+        """Return a table row of this run, or of a named part of it."""
         return TableRow(f"{self.named}: {part}" if part else self.named, self.id, tuple(cells))
 
 
@@ -78,21 +76,21 @@ class DataGroup:
 
 
 def row_of_runs(label: str, runs: Sequence[Run], cells: Iterable[Cell]) -> TableRow:
-    """Return a row whose figures come from several runs."""
+    """Return a table row with figures from several runs."""
     return TableRow(label, " ".join(run.id for run in runs), tuple(cells))
 
 
 def run_table(
     title: str, runs: Iterable[Run], cells: Callable[[Run], Mapping[str, Cell] | None], *notes: str
 ) -> Table | None:
-    """Return a table with a row a run, from its cells by column; a run without cells is left out."""
+    """Return a table with a row for each run that has cells."""
     known = [(run, by_column) for run in runs if (by_column := cells(run))]
     columns = known[0][1] if known else ()
     return make_table(title, columns, (run.row(by_column.values()) for run, by_column in known), *notes)
 
 
 def kinds_table(title: str, counts: Iterable[tuple[Run, Mapping[str, int] | None]], *notes: str) -> Table | None:
-    """Return a table with a row a run and a column a kind of what was counted; None is not known."""
+    """Return a table of counts, with a column for each kind; None is unknown."""
     counts = list(counts)
     kinds = sorted({kind for _, known in counts for kind in known or ()})
     rows = [
@@ -104,11 +102,11 @@ def kinds_table(title: str, counts: Iterable[tuple[Run, Mapping[str, int] | None
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:
-    """Return the run folders among the paths and below them, each once."""
+    """Return the run folders among and below the paths, each once."""
     folders: dict[Path, Path] = {}
     for path in paths:
         runs = [path]
-        if not (path / RUN).exists():  # reproductions are left out, as they are compared with their originals only
+        if not (path / RUN).exists():  # without reproductions, which are compared with their originals only
             below = sorted(file.parent for file in path.rglob(RUN))
             runs = [run for run in below if not read_run(run).get("reproduces")]
         if not runs:
@@ -125,16 +123,11 @@ def read_groups(paths: Iterable[Path]) -> list[DataGroup]:
     by_data: dict[tuple[str, str], list[Run]] = {}
     for folder in find_runs(paths):
         about = read_run(folder)
-        questions = about.get("questions")
-        texts = [about.get("id"), about.get("name"), *(questions if isinstance(questions, list) else [None])]
-        if not all(isinstance(text, str) for text in texts):
-            raise InputError(f"The run in {folder} is damaged: {RUN} lacks its id, name or questions.", _RUN_AGAIN)
-        if not isinstance(about.get("experiment"), dict):
-            raise InputError(f"The run in {folder} is damaged: {RUN} does not say its experiment.", _RUN_AGAIN)
-        try:
-            rows = tuple(_check_row(row, folder) for row in read_rows(folder))
-        except OSError as error:
-            raise InputError(f"The run in {folder} cannot be read: {error.strerror}.", "Make it readable.") from error
+        with file_errors(f"The run in {folder}", "read", "Make it readable."):
+            rows = tuple(read_rows(folder))
+        if not all(row.usage.keys() >= _USAGE for row in rows):
+            cause = f"The run in {folder} does not record the costs of all its questions."
+            raise InputError(cause, "Run it again into another folder.")
         run = Run(folder, about["id"], about["name"], about, rows, len(about["questions"]))
         rests_on = about["rests_on"]
         by_data.setdefault((str(rests_on.get("data")), str(rests_on.get("questions"))), []).append(run)
@@ -144,27 +137,8 @@ def read_groups(paths: Iterable[Path]) -> list[DataGroup]:
     return [replace(group, name=name) for group, name in zip(groups, names, strict=True)]
 
 
-def _check_row(row: Row, folder: Path) -> Row:
-    texts = (row.id, row.question, row.answer, row.type, row.error, row.error_message, row.stopped_by, row.trace)
-    valid = (
-        all(isinstance(text, str) for text in (*texts, *row.answers, *row.gold, *row.gold_titles))
-        and isinstance(row.hops, int)
-        and all(isinstance(counts, dict) for counts in (row.scores, row.usage, row.sources))
-        and all(value is None or _is_number(value) for value in row.scores.values())
-        and all(_is_number(row.usage.get(name)) for name in _USAGE)
-        and all(map(_is_number, row.sources.values()))
-    )
-    if not valid:
-        raise InputError(f"The run in {folder} is damaged: the result of question {row.id!r} is not valid.", _RUN_AGAIN)
-    return row
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
 def _group(runs: Sequence[Run]) -> DataGroup:
-    """Name the group by the DATA in "METHOD on DATA", where all runs agree on it, and the runs by the rest."""
+    """Return runs as a group; names "METHOD on DATA" are split if DATA is the same."""
     ends = {run.label.rpartition(_ON)[2] if _ON in run.label else "" for run in runs}
     if len(ends) == 1 and (name := ends.pop()):
         labels = [run.label.rpartition(_ON)[0] for run in runs]
@@ -183,9 +157,7 @@ def _distinguish(names: Sequence[str], additions: Sequence[str]) -> list[str]:
     return [f"{name} ({more})" if times[name] > 1 else name for name, more in zip(names, additions, strict=True)]
 
 
-_SIGNIFICANCE = 0.05
-# Costs differ on every question, which makes resampling slow; two digits of an interval need no more samples.
-_COST_SAMPLES = 2_000
+_COST_SAMPLES = 2_000  # enough for two digits; costs differ on every question, which makes resampling slow
 _RECALL = "retrieval_recall"
 _CACHED_STATISTICS = 512
 
@@ -209,7 +181,7 @@ SCORES = {
     _RECALL: "Retrieval recall",
 }
 """Scores between 0 and 1, which are printed as points of 100, with their titles."""
-YES_NO = "yes_no"  # whether the first yes or no is right, whatever follows it (StrategyQA's accuracy)
+YES_NO = "yes_no"  # whether the first word is the right yes or no (StrategyQA's accuracy)
 RARE_SCORES = {
     YES_NO: "Yes/no",
     "list_f1": "List F1",
@@ -217,7 +189,7 @@ RARE_SCORES = {
     "list_recall": "List R",
     CANDIDATES: "Candidate recall",
 }
-"""Scores of questions whose answer is yes or no, or a list of names; shown if there are such questions."""
+"""Scores of questions with a yes-no or list answer, with their titles; shown only if there are such questions."""
 TITLES = SCORES | RARE_SCORES
 COSTS = {
     "calls": Cost("Calls", 1, lambda usage: usage["llm_calls"]),
@@ -230,7 +202,7 @@ COSTS = {
 
 
 def scores_of(run: Run, metric: str) -> dict[str, float | None]:
-    """Return a score by question id; a failed question is wrong wherever the score applies to it."""
+    """Return a score by question id; a failed question is wrong if the score applies."""
     scores = {row.id: row.scores.get(metric) for row in run.rows}
     if all(score is None for score in scores.values()):
         return scores
@@ -248,7 +220,7 @@ def exact_ids(run: Run) -> set[str]:
 
 
 def mean_score(run: Run, metric: str, among: Collection[str] | None = None) -> Number | None:
-    """Return the mean in points with its interval, over all questions or `among` these; None if none has a score."""
+    """Return the mean of a score in points, over all or `among` these questions."""
     scores = [value for key, value in scores_of(run, metric).items() if among is None or key in among]
     values = [value for value in scores if value is not None]
     if not values:
@@ -266,9 +238,10 @@ def has_score(runs: Iterable[Run], metric: str) -> bool:
 
 
 def mean_cost(run: Run, cost: Cost) -> Number | None:
-    """Return the mean cost of a question, failed ones included.
+    """Return the mean cost of a question, including failed ones.
 
-    Money is n/a without prices. It is the price of all calls: what the cache saved depends on earlier runs.
+    Money is None without prices. It is the price of all calls, cached ones included: what the cache saves depends on
+    earlier runs.
     """
     if not run.rows or (cost is COSTS["cost"] and not run.about["experiment"].get("prices")):
         return None
@@ -295,10 +268,10 @@ def best_run(runs: Sequence[Run], metric: str) -> Run | None:
         pairs = [(a, b) for key, b in other_scores.items() if b is not None and (a := scores.get(key)) is not None]
         comparison = _compare(tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
         p_values.append(comparison.p_value if comparison.difference > 0 else 1.0)
-    return best if max(holm(p_values)) < _SIGNIFICANCE else None
+    return best if max(holm(p_values)) < SIGNIFICANCE else None
 
 
-# Cached, as tables and plots show the same figures.
+# Tables and plots show the same figures.
 _interval, _compare = lru_cache(_CACHED_STATISTICS)(interval), lru_cache(_CACHED_STATISTICS)(compare)
 
 
@@ -309,7 +282,7 @@ def settings_without(run: Run, option: str) -> str:
 
 
 def shared_name(runs: Sequence[Run]) -> str:
-    """Return what the names of all these runs share ("k 1, GPT" and "k 3, GPT"); "" if nothing."""
+    """Return the common parts of the runs' names ("GPT" of "k 1, GPT" and "k 3, GPT")."""
     first, *others = [run.label.split(", ") for run in runs]
     return ", ".join(part for part in first if all(part in other for other in others))
 
@@ -319,11 +292,10 @@ _CACHED_FOLDS = 512
 
 
 def fold_traces(run: Run, types: tuple[type[Event], ...], fold: Callable[[Sequence[Event]], T | None]) -> dict[str, T]:
-    """Return what `fold` makes of the events of each finished question, by question id.
+    """Return the result of `fold` over the events of each question, by question id.
 
-    `fold` is a module-level function: its results are cached until the file changes. It sees only events of these
-    types. Questions without such events, and those for which it returns None or fails on a damaged record, are left
-    out. A run without traces has none.
+    `fold` gets only events of these types. It must be a module-level function, as its results are cached until the file
+    changes. Questions are left out if they have no such events, `fold` returns None, or a record is damaged.
     """
     path = run.folder / TRACES
     try:
@@ -338,7 +310,7 @@ def fold_traces(run: Run, types: tuple[type[Event], ...], fold: Callable[[Sequen
 def _fold_file(
     path: Path, size: int, modified_ns: int, types: tuple[type[Event], ...], fold: Callable[[Sequence[Event]], Any]
 ) -> Mapping[str, Any]:
-    """Fold a whole file; size and time of change are there for the cache alone."""
+    """Fold a whole file; its size and modification time only key the cache."""
     results: dict[str, Any] = {}
     for events in by_question(_read_types(path, (*types, Finished))):
         chosen = [event for event in events if isinstance(event, types)]
@@ -349,16 +321,14 @@ def _fold_file(
 
 
 def _read_types(path: Path, types: Iterable[type[Event]]) -> Iterator[Event]:
-    """Yield the events of these types, decoding no other lines; damaged lines are skipped."""
+    """Yield the events of these types; other and damaged lines are skipped."""
     kinds = "|".join(sorted({kind.event for kind in types}))
     wanted = re.compile(rf'"event":\s*"(?:{kinds})"'.encode())
     try:
-        with path.open("rb") as lines:
+        with file_errors(f"The trace {path}", "read", "Make it readable."), path.open("rb") as lines:
             for line in filter(wanted.search, lines):
                 text = unsealed(line)
                 with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
                     yield parse_event(json.loads(text))
     except ValueError as error:
         raise InputError(f"A line of {path} is not what was written.", "Take it out: hoptree show names it.") from error
-    except OSError as error:
-        raise InputError(f"The trace {path} cannot be read: {error.strerror}.", "Make it readable.") from error

@@ -14,7 +14,7 @@ from string import Template
 from typing import Any
 
 from hoptree import __version__
-from hoptree.core.errors import InputError
+from hoptree.core.errors import file_errors
 from hoptree.core.files import atomic_write
 from hoptree.evaluation.report import trace_view
 from hoptree.evaluation.report.contents import group_tables, overall_tables, runs_table
@@ -34,14 +34,14 @@ _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many bytes the page may spend on outcomes, and on traces with their passages."""
+    """The bytes for outcomes on the page, and for traces with their passages."""
 
     outcomes: int = 7_000_000
     traces: int = 11_000_000
 
 
 def script_json(value: Any) -> str:
-    """Return JSON that can stand in a script element: no text in it can end the element or begin markup."""
+    """Return JSON for a script element, which no text in it can end."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -51,13 +51,13 @@ def _size(value: Any) -> int:
 
 
 def browser_data(
-    groups: Sequence[DataGroup], traces: Mapping[tuple[int, int], RunTraces], room: Room | None = None
+    groups: Sequence[DataGroup], traces: Mapping[tuple[int, int], RunTraces], room: Room
 ) -> dict[str, Any]:
-    """Return what the page's script reads; `traces` are keyed by the places of a data set and of a run in it.
+    """Return the data of the page's script.
 
-    If not all fits, questions that failed or were answered wrongly come first, and `notes` say what is left out.
+    `traces` are keyed by the index of a data set and of a run in it. If not everything fits, questions that failed or
+    were answered wrongly come first, and `notes` say what is left out.
     """
-    room = room or Room()
     questions = [question for place, group in enumerate(groups) for question in _questions(place, group)]
     listed: list[_Question] = []
     bytes_left = room.outcomes
@@ -84,13 +84,13 @@ def browser_data(
 
 @dataclass(slots=True)
 class _Question:
-    """A question of a data set, and the places of the runs that asked it; `priority` is lowest for failures."""
+    """A question of a data set, for the page."""
 
     set: int
     id: str
-    runs: Sequence[int]
+    runs: Sequence[int]  # indices of the runs that asked it
     data: dict[str, Any]
-    priority: int
+    priority: int  # lowest first: failures, then wrong answers
 
 
 def _questions(place: int, group: DataGroup) -> Iterator[_Question]:
@@ -137,14 +137,14 @@ def _outcome(row: Row, scores: Sequence[float | None]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _TraceStore:
-    """The passages of the page, each once, and the bytes that traces take; it closes when the first does not fit."""
+    """The passages of the page; it closes at the first traces that do not fit."""
 
     room: int
     passages: dict[PassageText, int] = field(default_factory=dict)
     closed: bool = False
 
     def add(self, question: _Question, traces: Mapping[tuple[int, int], RunTraces]) -> bool:
-        """Put the traces of a question into its outcomes if there is room for all of them."""
+        """Add the traces of a question to its outcomes if all of them fit."""
         known = {number: traces[question.set, number] for number in question.runs if (question.set, number) in traces}
         views = {number: run.views[question.id] for number, run in known.items() if question.id in run.views}
         if self.closed or not views:
@@ -191,22 +191,19 @@ def _notes(asked: int, listed: int, complete: int, store: _TraceStore) -> list[s
     return notes
 
 
-_MAX_RUNS_IN_CAPTION = 12  # more runs than these are folded away
+_MAX_RUNS_IN_CAPTION = 12  # a longer list of runs is collapsed
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a file atomically."""
-    try:
+    with file_errors(path, "written", "Choose another file."):
         if path.is_dir():
             raise IsADirectoryError(None, "It is a folder")
         atomic_write(path, [text])
-    except (OSError, ValueError) as error:
-        cause = getattr(error, "strerror", None) or error
-        raise InputError(f"{path} cannot be written: {cause}.", "Choose another file.") from error
 
 
 def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
-    """Return the whole page; the same runs make the same page."""
+    """Return the whole page; equal runs give an equal page."""
     traces = {
         (place, number): trace_view.read_run_traces(run)
         for place, group in enumerate(groups)
@@ -216,7 +213,7 @@ def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
     sections = _sections(groups, traces)
     links = [(f"part{number}", title) for number, (title, _) in enumerate(sections)]
     links += [("questions", "Questions"), ("runs", "Runs")]
-    # No network, and no style or script but these two.
+    # The policy allows no network, and no other style or script.
     policy = (
         f"default-src 'none'; style-src {hash_source(style)}; script-src {hash_source(script)}; "
         "base-uri 'none'; form-action 'none'"
@@ -233,13 +230,13 @@ def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
         links="".join(f'<li><a href="#{name}">{escape_html(title)}</a></li>' for name, title in links),
         sections="\n".join(_section(f"part{number}", *section) for number, section in enumerate(sections)),
         runs=_section("runs", "Runs", as_html(runs_table(groups))),
-        data=script_json(browser_data(groups, traces, room)),
+        data=script_json(browser_data(groups, traces, room or Room())),
         script=script,
     )
 
 
 def make_figure_page(title: str, figures: Sequence[Figure], tables: Sequence[Table]) -> str:
-    """Return a page of plots and the tables they are drawn from, without runs or a script."""
+    """Return a page of plots and their tables, without runs or a script."""
     style = _part("page.css")
     policy = f"default-src 'none'; style-src {hash_source(style)}; base-uri 'none'; form-action 'none'"
     return (
@@ -256,7 +253,7 @@ def _part(name: str) -> str:
 
 
 def hash_source(text: str) -> str:
-    """Return how a content policy names a script or style that stands in the page."""
+    """Return the name of an inline script or style in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

@@ -1,6 +1,6 @@
-"""Plots as SVG, styled by the page's style sheet: dots, lines, bars, shares and a distribution.
+"""Plots as SVG: dots, lines, bars, shares and a distribution.
 
-Each plot has a title and a description in words, and its marks show their values when pointed at.
+The page's style sheet styles them. Each plot has a title and a description in words, and its marks have tooltips.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hoptree.evaluation.report.tables import escape_html, plain
 
 WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 54, 16, 12, 48
-_COLOURS = 8  # colours in the style sheet; further series repeat them, paler and with an outline
+_COLOURS = 8  # in the style sheet; further series repeat them, paler and with an outline
 _SHAPES = (
     "M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0Z",
     "M-4.5,-4.5h9v9h-9Z",
@@ -31,7 +31,7 @@ _NAMES_WIDTH = 158
 _MAX_NAME_CHARS = 20
 _CHAR_WIDTH = 7
 _LABEL_OFFSET = 8
-_SERIES_OFFSET = 5  # distance between the points of two series with the same value, so that both intervals can be seen
+_SERIES_OFFSET = 5  # distance between points of two series with the same x, so that both intervals are visible
 _MAX_VALUE_TICKS = 10
 _BINS = 10
 _CURVE_POINTS = 80
@@ -40,7 +40,7 @@ _BANDWIDTHS = (0.05, 0.2)
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps values to places in the picture."""
+    """Maps values to coordinates."""
 
     low: float
     high: float
@@ -67,7 +67,7 @@ class Scale:
 
 
 def _scale_of(values: Sequence[float], linear: tuple[float, float]) -> Scale:
-    """Return a scale across: logarithmic if the values are far apart, else between the ends `linear`."""
+    """Return a horizontal scale: logarithmic if the values are far apart."""
     low, high = min(values), max(values)
     if low > 0 and high / low > 12:
         return Scale(low / 1.5, high * 1.5, LEFT, WIDTH - RIGHT, log=True)
@@ -117,7 +117,7 @@ def legend_key(series: int, *, shaped: bool) -> str:
 
 
 def _colour(series: int) -> str:
-    """Return the class that gives a series its colour."""
+    """Return the CSS class of a series' colour."""
     return f"c{series % _COLOURS}{' again' if series // _COLOURS % 2 else ''}"
 
 
@@ -151,7 +151,7 @@ def axes(x: Scale, y: Scale, x_label: str, y_label: str, x_ticks: Sequence[float
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A run in a plot of one mean against another; `low` and `high` are the ends of y's interval."""
+    """A point of a plot; `low` and `high` are the ends of y's interval."""
 
     series: int
     name: str
@@ -167,9 +167,9 @@ class Dot:
 
 
 def dots(name: str, title: str, x_label: str, y_label: str, points: Sequence[Dot]) -> str:
-    """Draw each point with the interval of its height; the x axis is logarithmic if the points are far apart.
+    """Draw points with their intervals, and a line through the Pareto front.
 
-    A line joins the Pareto front: points that nothing to their left is as high as. These are named in the plot.
+    The x axis is logarithmic if the points are far apart. Points of the front are named in the plot.
     """
     values = [point.x for point in points]
     x = _scale_of(values, (0.0, max(values) * 1.08 or 1.0))
@@ -183,14 +183,14 @@ def dots(name: str, title: str, x_label: str, y_label: str, points: Sequence[Dot
     parts += [_marker(x(point.x), y(point.y), point.series, hint) for point, hint in zip(points, hints, strict=True)]
     for point in front if len(front) < len(points) else ():
         label = _shorten(point.name)
-        left = x(point.x) - _LABEL_OFFSET - _CHAR_WIDTH * len(label) > x.start  # where no other point can be
+        left = x(point.x) - _LABEL_OFFSET - _CHAR_WIDTH * len(label) > x.start  # no other point is there
         offset, anchor = (-_LABEL_OFFSET, "end") if left else (_LABEL_OFFSET, "start")
         parts.append(text(x(point.x) + offset, y(point.y) - _LABEL_OFFSET, label, "best", anchor))
     return picture(name, title, f"{y_label} against {x_label}. {'; '.join(hints)}.", parts)
 
 
 def pareto_front(points: Sequence[Dot]) -> list[Dot]:
-    """Return the points that no other with as small an x is as high as, from left to right."""
+    """Return the points that are higher than all points to their left."""
     front: list[Dot] = []
     for point in sorted(points, key=lambda point: (point.x, -point.y)):
         if not front or point.y > front[-1].y:
@@ -206,7 +206,7 @@ def _score_scale(points: Sequence[Dot]) -> Scale:
 
 
 class Line(NamedTuple):
-    """A line through points in percent, and a mark beside it."""
+    """A line through points in percent, and a separate mark."""
 
     series: int
     name: str
@@ -215,7 +215,7 @@ class Line(NamedTuple):
 
 
 def lines(name: str, title: str, x_label: str, y_label: str, drawn: Sequence[Line]) -> str:
-    """Draw lines from 0 to 100 both ways."""
+    """Draw lines on axes from 0 to 100."""
     x, y = Scale(0, 100, LEFT, WIDTH - RIGHT), Scale(0, 100, HEIGHT - BOTTOM, TOP)
     parts = axes(x, y, x_label, y_label)
     hints = []
@@ -233,7 +233,7 @@ def lines(name: str, title: str, x_label: str, y_label: str, drawn: Sequence[Lin
 def swept(
     name: str, title: str, x_label: str, y_label: str, drawn: Sequence[Sequence[Dot]], levels: Sequence[Dot]
 ) -> str:
-    """Draw a line through the points of each series, with intervals; `levels` go all across, whatever their x."""
+    """Draw a line through each series, with intervals, and `levels` as flat lines."""
     points = [point for series in drawn for point in series]
     values = sorted({point.x for point in points})
     margin = 0.08 * (values[-1] - values[0]) or 1.0
@@ -262,7 +262,7 @@ BarValue = tuple[float, float | None, float | None] | None  # a value with the e
 def bars(
     name: str, title: str, label: str, series: Sequence[str], rows: Sequence[tuple[str, Sequence[BarValue]]]
 ) -> str:
-    """Draw groups of horizontal bars, 0 to 100, with intervals; a series without a value says n/a."""
+    """Draw groups of horizontal bars from 0 to 100, with intervals."""
     thickness = max(6, min(14, 60 // max(1, len(series))))
     step = thickness * len(series) + 14
     height = TOP + step * len(rows) + BOTTOM
@@ -298,7 +298,7 @@ def _horizontal_axis(x: Scale, label: str, height: float) -> list[str]:
 
 
 def _row_name(middle: float, name: str) -> list[str]:
-    """Write a name before its bars; brackets at its end go below."""
+    """Write a name beside its bars; brackets at its end go on a second line."""
     first, _, rest = name.rpartition(" (")
     rows = [first, f"({rest}"] if first else [name]
     y = middle + 4 - 6.5 * (len(rows) - 1)
@@ -308,7 +308,7 @@ def _row_name(middle: float, name: str) -> list[str]:
 def shares(
     name: str, title: str, series: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]], label: str
 ) -> str:
-    """Draw a bar a row, divided into shares of 1."""
+    """Draw a bar for each row, divided into shares that add up to 1."""
     step, thickness = 34, 22
     height = TOP + step * len(rows) + BOTTOM
     x = Scale(0, 100, _NAMES_WIDTH, WIDTH - RIGHT)
@@ -329,9 +329,9 @@ def shares(
 
 
 def distribution(name: str, title: str, ends: tuple[str, str], label: str, values: Sequence[float], series: int) -> str:
-    """Draw how often values from 0 to 1 occur: bars as counted, and a kernel-smoothed curve.
+    """Draw the distribution of values from 0 to 1: a histogram and a smoothed curve.
 
-    The curve shows the bar that would stand around each place; near the ends that is the outermost one.
+    The curve is the height of a bar around each value; near the ends, of the outermost bar.
     """
     counts = Counter(min(_BINS - 1, int(value * _BINS + 1e-9)) for value in values)
     percent = [100 * counts[number] / len(values) for number in range(_BINS)]
@@ -352,7 +352,7 @@ def distribution(name: str, title: str, ends: tuple[str, str], label: str, value
 
 
 def smoothed(values: Sequence[float]) -> Callable[[float, float], float]:
-    """Return the share of values between two places, spread by a Gaussian kernel."""
+    """Return a function that gives the kernel-smoothed share of values in a range."""
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
     least, most = _BANDWIDTHS
     width = min(most, max(least, 1.06 * spread * math.pow(len(values), -0.2))) * math.sqrt(2)

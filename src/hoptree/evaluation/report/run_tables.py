@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -22,7 +21,7 @@ from hoptree.evaluation.report.tables import NOTES, Cell, Number, Table, TableRo
 from hoptree.evaluation.run_folder import TRACES, warned_of
 from hoptree.evaluation.statistics import mean_of
 
-_ROUTE_DECISIONS = ("route", "need", "retrieve", "ended", "agreement")  # the first that a question has counts
+_ROUTE_DECISIONS = ("route", "need", "retrieve", "ended", "agreement")  # the first kind that occurs counts
 _ROUTE_NAMES = {
     **dict.fromkeys(("route", "need", "retrieve"), ("documents", "memory")),
     "agreement": ("chains agree", "chains disagree"),
@@ -31,7 +30,7 @@ _MAX_ROUTE_CHARS = 80
 
 
 def routes_table(group: DataGroup) -> Table | None:
-    """Return a row for every route of every run; None if no run chooses."""
+    """Return a row for every route of every run; None without routes."""
     rows = []
     for run in group.runs:
         routes = routes_of(run)
@@ -43,7 +42,7 @@ def routes_table(group: DataGroup) -> Table | None:
 
 
 def routes_of(run: Run) -> dict[str, set[str]]:
-    """Return the ids of the questions of each route; questions without such a decision are left out."""
+    """Return the ids of the questions by route; others are left out."""
     routes = measures.fold_traces(run, (Decision,), _route)
     return {route: {name for name, other in routes.items() if other == route} for route in set(routes.values())}
 
@@ -60,7 +59,7 @@ def _route(events: Sequence[Event]) -> str | None:
 
 
 def judges_table(group: DataGroup) -> Table | None:
-    """Return what every judge says of the runs, and how often each two agree; None without two judges."""
+    """Return the judges' verdicts and agreement; None without two judges."""
     reports = [{each.judge.name: each.report(run.rows) for each in read_judgements(run.folder)} for run in group.runs]
     names = list(dict.fromkeys(chain.from_iterable(reports)))
     if len(names) < 2:
@@ -81,7 +80,7 @@ def judges_table(group: DataGroup) -> Table | None:
 
 
 def warnings_table(group: DataGroup) -> Table | None:
-    """Return a row for every run and a column for every kind of warning; None if nothing warned."""
+    """Return the number of questions by kind of warning; None without warnings."""
     counts: list[tuple[Run, dict[str, int] | None]] = []
     for run in group.runs:
         warned = warned_of(chain.from_iterable(measures.fold_traces(run, (Warned,), _valid_warnings).values()))
@@ -97,7 +96,7 @@ def _valid_warnings(events: Sequence[Event]) -> tuple[Event, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """Parsed, unread and repaired replies by step, and the number of calls and of those answered by a cache."""
+    """Parsed, unread and repaired replies by step, and all and cached calls."""
 
     parsed: Counter[str] = field(default_factory=Counter)
     unread: Counter[str] = field(default_factory=Counter)
@@ -111,12 +110,12 @@ class Replies:
 
     @property
     def worst(self) -> str:
-        """The step with the most unread replies, of several the one with the highest share; "" if all were read."""
+        """The step with the most unread replies, and of those the highest share, or ""."""
         return min(self.unread, key=lambda step: (-self.unread[step], self.parsed[step], step), default="")
 
 
 def replies_table(group: DataGroup) -> Table | None:
-    """Return a row for every run of a data set."""
+    """Return a row about the replies of every run."""
     title = f"{group.name}: replies that could not be read and calls that were remembered"
     return measures.run_table(title, group.runs, _reply_cells, *NOTES["replies"])
 
@@ -140,7 +139,7 @@ def _counted_share(part: int, total: int) -> Number | None:
 
 
 def replies_of(run: Run) -> Replies:
-    """Return the replies of all questions that have an outcome; abandoned attempts are left out."""
+    """Return the replies of all questions with an outcome."""
     return sum(measures.fold_traces(run, (ReplyParsed, ModelCalled), _replies).values(), Replies())
 
 
@@ -189,13 +188,13 @@ _NOTES = (
 
 @dataclass(frozen=True, slots=True)
 class Awareness:
-    """The measurements of one run: shares of 1, None if not measured."""
+    """The measures of one run, as shares of 1; None if not measured."""
 
     run: Run
     data: str
     measures: Mapping[str, float | None]
     ece: float | None
-    curve: tuple[tuple[float, float], ...]  # coverage and precision at every confidence, from the highest down
+    curve: tuple[tuple[float, float], ...]  # coverage and precision at every confidence, highest first
     flips: tuple[Mapping[str, Any], ...]  # the answers that changed between the two settings
     usable: bool | None = None  # None if it cannot be decided
 
@@ -205,7 +204,7 @@ class Awareness:
 
 
 def read_boundary(groups: Iterable[DataGroup]) -> list[Awareness]:
-    """Return the measurements of all runs that have them."""
+    """Return the boundary measures of all runs that have them."""
     return [_read(run, group.name) for group in groups for run in group.runs if (run.folder / BOUNDARY).exists()]
 
 
@@ -216,7 +215,7 @@ def _read(run: Run, data: str) -> Awareness:
         content = without_sum(json.loads(path.read_text(encoding="utf-8")))
         by_name = {name: _number(content.get(name)) for name in (*_COUNTS, *_SHARES, *_MISTAKES, *_OTHER_SHARES)}
         probability = content.get("probability") or {}
-        curve = [(_number(at["coverage"]), _number(at["precision"])) for at in probability.get("curve") or ()]
+        curve = [(float(at["coverage"]), float(at["precision"])) for at in probability.get("curve") or ()]
         flips = [
             {name: str(flip[name]) for name in _FLIP_TEXTS}
             | {name: bool(flip[name]) for name in ("direct_correct", "confident_correct")}
@@ -229,21 +228,15 @@ def _read(run: Run, data: str) -> Awareness:
         raise invalid from error
     if by_name["direct_f1"] is None and by_name["questions"] != 0:
         raise invalid
-    known = tuple((x, y) for x, y in curve if x is not None and y is not None)
-    usable = content.get("usable")
-    return Awareness(run, data, by_name, ece, known, tuple(flips), usable if isinstance(usable, bool) else None)
+    return Awareness(run, data, by_name, ece, tuple(curve), tuple(flips), content.get("usable"))
 
 
-def _number(value: object) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        raise TypeError("not a number")
-    return value
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def measured_on_all(known: Sequence[Awareness]) -> dict[str, list[Awareness]]:
-    """Return the measurements of models that were measured on all of several data sets, by label."""
+    """Return the measures of models on all of several data sets, by label."""
     sets = {awareness.data for awareness in known}
     by_model: dict[str, list[Awareness]] = {}
     for awareness in known:
@@ -253,7 +246,7 @@ def measured_on_all(known: Sequence[Awareness]) -> dict[str, list[Awareness]]:
 
 
 def boundary_tables(groups: Iterable[DataGroup]) -> list[Table]:
-    """Return the tables of awareness; none if no run was measured."""
+    """Return the tables of boundary awareness; [] if no run was measured."""
     known = read_boundary(groups)
     rows = [(awareness.label, [awareness]) for awareness in known]
     rows += [(f"{label} (mean of {len(sets)})", sets) for label, sets in measured_on_all(known).items()]
@@ -271,7 +264,7 @@ def boundary_tables(groups: Iterable[DataGroup]) -> list[Table]:
 
 
 def _main_cells(sets: Sequence[Awareness]) -> tuple[Cell, ...]:
-    """Return the figures of one data set; of several, the sums of counts and the means of shares."""
+    """Return the cells of data sets: sums of counts and means of shares."""
     ece = sets[0].ece if len(sets) == 1 else None
     usable = [awareness.usable for awareness in sets]
     return (
@@ -293,7 +286,7 @@ def _points(sets: Sequence[Awareness], names: Iterable[str]) -> tuple[Number | N
 
 
 def _flips(known: Sequence[Awareness]) -> Table | None:
-    """TAIKC's Figure 7, with all answers that changed."""
+    """Return TAIKC's Figure 7 as a table: answers that changed."""
     rows = []
     for awareness in known:
         for flip in awareness.flips[:_MAX_FLIPS]:

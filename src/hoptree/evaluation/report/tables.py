@@ -14,10 +14,10 @@ from itertools import compress
 from typing import Any
 
 NOT_KNOWN = "n/a"
-NO_FIGURE = "–"  # where there can be none, as of a run against itself
+NO_FIGURE = "–"  # where no figure is possible, as for a run against itself
 NOTES: dict[str, list[str]] = tomllib.loads((files(__package__) / "notes.toml").read_text(encoding="utf-8"))
-"""The notes of tables, which explain how to read them."""
-# Control characters, direction marks and lone surrogates, which no format can use.
+"""Explanations of tables."""
+# Control characters, direction marks and lone surrogates, which all formats drop.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _MARKDOWN = re.compile(r"([\\|*\[\]`])")
 _LATEX = str.maketrans(
@@ -43,7 +43,7 @@ class Number:
     low: float | None = None
     high: float | None = None
     digits: int = 1
-    questions: int | None = None  # that it is based on, if fewer than the run has
+    questions: int | None = None  # its number of questions, if fewer than the run has
     after: str = ""  # printed behind the figure
     best: bool = False  # printed in bold
 
@@ -80,7 +80,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of runs; `columns` name their cells, and `notes` explain how to read them."""
+    """Rows of runs with named columns; `notes` explain how to read them."""
 
     title: str
     columns: tuple[str, ...]
@@ -89,7 +89,7 @@ class Table:
 
     @property
     def filled(self) -> Table:
-        """The table as people read it: without columns that no run has a figure in."""
+        """The table without empty columns."""
         known = [any(row.cells[at] not in (None, "") for row in self.rows) for at in range(len(self.columns))]
         rows = (replace(row, cells=tuple(compress(row.cells, known))) for row in self.rows)
         return self if all(known) else replace(self, columns=tuple(compress(self.columns, known)), rows=tuple(rows))
@@ -122,7 +122,7 @@ def points(share: float | None, **more: Any) -> Number | None:
 
 
 def plain(text: str) -> str:
-    """Return text from a model, document or file on one line, without control characters."""
+    """Return a text on one line, without control characters."""
     return " ".join(_CONTROL.sub("", text).split())
 
 
@@ -180,7 +180,7 @@ def _escape_latex(text: str) -> str:
 
 
 def as_csv(tables: Iterable[Table]) -> str:
-    """Return one line a figure, so that tables of all shapes fit into one file."""
+    """Return one line for each figure: tables of all shapes fit into one file."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_CSV_HEADER)
@@ -196,7 +196,7 @@ def as_csv(tables: Iterable[Table]) -> str:
 
 
 def _escape_csv(text: str) -> str:
-    """Quote what a spreadsheet would execute as a formula."""
+    """Quote a text that a spreadsheet would execute as a formula."""
     text = plain(text)
     return f"'{text}" if text.startswith(_FORMULA) else text
 

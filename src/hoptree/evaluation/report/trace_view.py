@@ -1,4 +1,4 @@
-"""What the page shows of a question's trace: tree or text, searches and their results, chains and warnings."""
+"""The view of a question's trace on the report's page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_REASON_CHARS = 800
 _MAX_NAME_CHARS = 300
 _MAX_LABEL_CHARS = 40
 _MAX_DEPTH = 40
-_MAX_FACTS = 20  # facts of a node, and of each of its validations
+_MAX_FACTS = 20  # of a node, and of each of its validations
 _MAX_PARTS, _MAX_WORDS, _MAX_LISTED = 80, 500, 20  # sentences, words of one, and its facts, names or samples
 
 PassageText = tuple[str, str, str]  # id, title and text
@@ -51,10 +51,10 @@ def _filled(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def view_writing(writing: Writing) -> dict[str, Any]:
-    """Return the writing as the page's script reads it.
+    """Return a generated text in the form of the page's script.
 
-    A word is a list: its text, its level of doubt, 1 if it is in doubt or 2 if it does not count (else 0), and then
-    entropy, share of attention and score, or else its probability alone. What stands between words is a plain text.
+    A word is a list: its text, its level of doubt, a mark (1: in doubt, 2: does not count, else 0), and then entropy,
+    share of attention and score, or only its probability. Texts between words are plain strings.
     """
     return _filled(
         {
@@ -121,7 +121,7 @@ def _view_word(text: str, word: WordView) -> list[Any]:
 
 
 def _view_query(query: SubQuery) -> dict[str, Any]:
-    """`search` is the place of the search among those of the trace; without it, nothing was searched for."""
+    """Return a query; `search` is the index of its search, absent if it was not made."""
     place = {} if query.search is None else {"search": query.search}
     return {"query": cut(query.query, _MAX_NAME_CHARS), **_filled({"repeated": query.repeated}), **place}
 
@@ -134,7 +134,7 @@ def _view_fact(fact: ReadFact) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class TraceView:
-    """A trace, ready to be written; its passages are replaced by their places in the page later."""
+    """The view of a trace; the page replaces its passages by their indices."""
 
     tree: list[dict[str, Any]]
     searches: list[tuple[str, int | None, list[PassageText]]]
@@ -146,14 +146,14 @@ class TraceView:
 
 @dataclass(frozen=True, slots=True)
 class RunTraces:
-    """The traces of a run by question id, and how many of its sub-questions took how many attempts."""
+    """The traces of a run by question id, and counts of attempts at sub-questions."""
 
     views: dict[str, TraceView] = field(default_factory=dict)
     attempts: Counter[int] = field(default_factory=Counter)
 
 
 def read_run_traces(run: Run) -> RunTraces:
-    """Return the traces of all outcomes of a run; none if it has no trace file."""
+    """Return the traces of all outcomes of a run; empty without a trace file."""
     path = run.folder / TRACES
     traces = RunTraces()
     if not path.exists() or not path.stat().st_size:
@@ -169,7 +169,7 @@ def read_run_traces(run: Run) -> RunTraces:
 
 
 def _view_trace(events: Sequence[Event]) -> TraceView:
-    result = read_result(events)  # which also checks the events
+    result = read_result(events)  # also checks the events
     searches = []
     for event in events:
         if isinstance(event, Retrieved):
@@ -218,7 +218,7 @@ def _view_node(node: TreeNode, records: Mapping[int, NodeSettled | None], depth_
 
 
 def _view_reasons(node: TreeNode, knows: bool | None, details: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which module answered and why: what the model said of its own knowledge and of the passages."""
+    """Return the module that answered and the model's judgements that led to it."""
     reasons: dict[str, Any] = {"why": cut(node.why, _MAX_REASON_CHARS), "module": _label(node.module)}
     if isinstance(knows, bool):
         reasons["knows"] = knows
@@ -229,7 +229,7 @@ def _view_reasons(node: TreeNode, knows: bool | None, details: Mapping[str, Any]
 
 
 def _view_validation(node: TreeNode, details: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what evidence said of a hypothesis: verdict, what was struck out, what was tried, and what is cited."""
+    """Return the verdict on a hypothesis, its attempts, and what it cites."""
     validation: dict[str, Any] = {
         "verdict": _label(node.verdict),
         "struck": [cut(text) for text in node.struck],

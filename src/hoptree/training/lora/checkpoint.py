@@ -25,7 +25,7 @@ _MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}
 
 
 class Checkpoints:
-    """The state of a training in a folder."""
+    """The saved state of a training."""
 
     PLAN = "training.json"
 
@@ -37,7 +37,7 @@ class Checkpoints:
         self._state = folder / "state.safetensors"
 
     def check(self) -> None:
-        """Refuse a folder in which another training was started."""
+        """Raise an error if another training was started in the folder."""
         try:
             started = json.loads(self._plan.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -54,7 +54,7 @@ class Checkpoints:
             atomic_write(self._plan, [json.dumps(self._training, indent=2, sort_keys=True) + "\n"])
 
     def save(self, step: int, learner: Learner) -> None:
-        """Save the weights and moments after so many steps."""
+        """Save the weights and moments after `step` steps."""
         tensors = {f"weight.{name}": weight for name, weight in learner.weights.items()}
         for name, weight in learner.weights.items():
             for moment, key in _MOMENTS.items():
@@ -62,7 +62,7 @@ class Checkpoints:
         write_tensors(self._state, tensors, {"step": str(step), "training": self._digest})
 
     def restore(self, learner: Learner) -> int:
-        """Restore weights and moments; return the steps done, or 0."""
+        """Restore weights and moments; return the number of finished steps."""
         if not self._state.exists():
             return 0
         torch: Any = importlib.import_module("torch")
@@ -94,7 +94,7 @@ class Checkpoints:
 
 
 def differences(before: Any, now: Any, name: str = "") -> str:
-    """Return in which options two trainings differ, in words."""
+    """Return the differences between two trainings, in words."""
     if isinstance(before, dict) and isinstance(now, dict):
         keys = dict.fromkeys((*now, *before))
         return "; ".join(filter(None, (differences(before.get(key), now.get(key), str(key)) for key in keys)))
@@ -103,7 +103,7 @@ def differences(before: Any, now: Any, name: str = "") -> str:
 
 @contextmanager
 def _written(path: Path) -> Iterator[None]:
-    """Say what to do where a file of the training cannot be written."""
+    """Raise an OSError as an error with a remedy."""
     try:
         yield
     except OSError as error:
@@ -113,7 +113,7 @@ def _written(path: Path) -> Iterator[None]:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
-    """Replace a safetensors file in one step, as `atomic_write` does with text."""
+    """Write a safetensors file atomically."""
     torch_files: Any = importlib.import_module("safetensors.torch")
     fresh = path.with_name(f"{path.name}.new")
     plain = {name: tensor.detach().float().cpu().contiguous() for name, tensor in tensors.items()}
@@ -132,8 +132,9 @@ def _short(value: Any) -> str:
 
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
+_LINE_CHARS = 40
 _DECAY = 0.9
-# The colours of the report's page, which a picture of its own does not have.
+# The colours of the report's page, for a separate picture.
 _STYLE = (
     "<style>svg{background:#fff}text{font:13px system-ui,sans-serif;fill:#1b1f24}.label{fill:#59636e}"
     ".grid,.tick,.raw,.curve{fill:none}.grid{stroke:#d1d9e0}.tick{stroke:#59636e}"
@@ -151,7 +152,7 @@ def smoothed(losses: Sequence[float]) -> list[float]:
 
 
 def loss_picture(title: str, losses: Sequence[float]) -> str:
-    """Draw the loss of each step, and its moving average: the paper's Figure 12."""
+    """Draw the loss of each step and its moving average (the paper's Figure 12)."""
     x = Scale(1, max(2, len(losses)), LEFT, WIDTH - RIGHT)
     y = Scale(0, 1.05 * max(losses) or 1.0, HEIGHT - BOTTOM, TOP)
     steps = [step for step in x.ticks() if step == int(step)]
@@ -163,9 +164,9 @@ def loss_picture(title: str, losses: Sequence[float]) -> str:
     return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + "\n"
 
 
-def loss_line(losses: Sequence[float], width: int = 40) -> str:
-    """Return the loss as a line of block characters, from 0 to the highest."""
-    count = min(width, len(losses))
+def loss_line(losses: Sequence[float]) -> str:
+    """Return the loss as a line of block characters."""
+    count = min(_LINE_CHARS, len(losses))
     ends = [round(place * len(losses) / count) for place in range(count + 1)]
     means = [sum(losses[low:high]) / (high - low) for low, high in pairwise(ends)]
     highest = max(means) or 1.0
@@ -173,7 +174,7 @@ def loss_line(losses: Sequence[float], width: int = 40) -> str:
 
 
 def summarise_losses(log: Sequence[Mapping[str, Any]], epochs: int) -> dict[str, Any]:
-    """Return first and last loss, and those of each epoch."""
+    """Return the first and last loss, and the mean of each epoch."""
     steps = len(log) // epochs
     means = []
     for begin in range(0, len(log), steps):
@@ -184,7 +185,7 @@ def summarise_losses(log: Sequence[Mapping[str, Any]], epochs: int) -> dict[str,
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:
-    """Return the card of a finished training, if there is one."""
+    """Return the card of a finished training; None if there is none."""
     path = folder / ADAPTER_CARD
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
@@ -203,10 +204,10 @@ def write_adapter(
     config_file, weights_file = ADAPTER_FILES
     (settings,) = learner.adapted.peft_config.values()
     config = {**settings.to_dict(), "base_model_name_or_path": base, "inference_mode": True}
-    # peft writes sets in any order; the same training makes the same file.
+    # peft writes sets in random order; equal trainings should give equal files.
     ordered = {name: sorted(value) if isinstance(value, set) else value for name, value in sorted(config.items())}
     _write_json(folder / config_file, ordered)
-    # Embeddings are not trained; to find that out, peft would look for the base on a hub.
+    # Embeddings are not trained; to check that, peft would look for the base on a hub.
     weights = peft.get_peft_model_state_dict(learner.adapted, save_embedding_layers=False)
     write_tensors(folder / weights_file, weights, {"format": "pt"})
     with _written(folder / "loss.svg"):

@@ -1,4 +1,4 @@
-"""Read chat sets to train on, and the recipe of a training."""
+"""Read chat sets for training; the recipe of a training."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from hoptree.training.taikc_rows import REFUSAL
 _MAX_NAMED_FAULTS = 5
 _ROLES = ("system", "user", "assistant")
 _NO_KIND = "untold"
-_BOUNDARY_KIND = "taikc-kbae"  # the kind of sets whose labels say what one model knows
+_BOUNDARY_KIND = "taikc-kbae"  # labels of this kind describe the knowledge of one model
 _RETRIEVER_KIND = "replug-lsr"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# An identity is KIND:DIGEST;… and a digest is one word of it.
+# An identity is KIND:DIGEST;…, where the digest is one word.
 _NO_WORD = re.compile(r"[^\w@/.-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """A prompt and its reply; `where` is file and line."""
+    """A prompt and its reply; `where` is its file and line."""
 
     id: str
     where: str
@@ -46,14 +46,14 @@ class TrainingSet:
     rows: tuple[TrainingRow, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the set as an adapter's card names it."""
+        """Return the set's entry in an adapter's card."""
         kinds = dict(sorted(Counter(row.kind for row in self.rows).items()))
         return {"file": str(self.path), "digest": self.digest, "rows": len(self.rows), "kinds": kinds}
 
 
 @dataclass(slots=True)
 class RefusedRows:
-    """Faults of rows: the first few in words, their number, and the remedies."""
+    """Faulty rows: the first faults in words, their number, and remedies."""
 
     faults: list[str] = field(default_factory=list)
     count: int = 0
@@ -76,7 +76,7 @@ class RefusedRows:
 
 
 def read_sets(paths: Sequence[Path], base: str) -> list[TrainingSet]:
-    """Read the sets, refusing rows that cannot be trained on."""
+    """Read the sets; rows that cannot be trained on are an error."""
     refused = RefusedRows()
     seen: dict[str, str] = {}
     sets = []
@@ -95,7 +95,7 @@ def read_sets(paths: Sequence[Path], base: str) -> list[TrainingSet]:
 
 
 def same_prompts(sets: Sequence[TrainingSet]) -> dict[str, Any]:
-    """Count the rows that repeat a prompt, by equal reply or not."""
+    """Count the rows that repeat a prompt, with an equal and with another reply."""
     first_rows: dict[tuple[Message, ...], TrainingRow] = {}
     counts = {"same_reply": 0, "other_reply": 0}
     example = ""
@@ -110,7 +110,7 @@ def same_prompts(sets: Sequence[TrainingSet]) -> dict[str, Any]:
 
 
 def without_kind(sets: Sequence[TrainingSet]) -> int:
-    """Count the rows that do not say their kind: whose labels they have is not known."""
+    """Count the rows without a kind: it is unknown which model they describe."""
     return sum(row.kind == _NO_KIND for training_set in sets for row in training_set.rows)
 
 
@@ -170,7 +170,7 @@ def _fault(value: dict[str, Any], base: str, seen: dict[str, str]) -> str:
         return "its label says what a model knows, and not which: labels_of is missing"
     if not labels_of and not meta.get("kind") and any(REFUSAL in turn["content"] for turn in value["messages"]):
         return f"it is about {REFUSAL}, which says what a model knows, and not which: meta.labels_of is missing"
-    # Labels are of these weights without an adapter.
+    # Labels describe the base only if it had no adapter.
     same = labels_of == base or (base in _NO_WORD.split(labels_of) and "adapter=" not in labels_of)
     if labels_of and not same:
         whose = meta.get("model") or "another model"
@@ -204,7 +204,7 @@ def _turns_fault(turns: Any) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return the beginning of a long text: enough to tell digests apart."""
+    """Return the start of a long text: enough to distinguish digests."""
     return text if len(text) <= 40 else f"{text[:12]}…"
 
 
@@ -214,20 +214,20 @@ DTYPES = {"fp32": "float32", "bf16": "bfloat16"}  # Torch's names; fp16 would ne
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What decides the weights of a training; defaults are of TAIKC's appendix F."""
+    """The settings that the weights depend on; defaults are of TAIKC's appendix F."""
 
     rank: int = 16
     alpha: int = 32
     learning_rate: float = 5e-5
     epochs: int = 3
-    batch: int = 2  # times `accumulation` examples make a step
+    batch: int = 2  # a step has this times `accumulation` examples
     accumulation: int = 8
     dropout: float = 0.0
-    warmup: float = 0.03  # the share of steps over which the rate rises, to fall to 0 along a cosine
-    targets: str = ALL_LINEAR  # names of linear layers, separated by commas, or all but the output layer
+    warmup: float = 0.03  # share of steps with a rising rate; then it falls to 0 along a cosine
+    targets: str = ALL_LINEAR  # names of linear layers, separated by commas; or all but the output layer
     max_length: int = 2048
     seed: int = 0
-    dtype: str = ""  # by default bf16 on an accelerator, else fp32; the adapter has 32 bits in either case
+    dtype: str = ""  # default: bf16 on an accelerator, else fp32; the adapter always has 32 bits
 
     def __post_init__(self) -> None:
         for name in ("rank", "alpha", "epochs", "batch", "accumulation", "max_length"):
@@ -265,7 +265,7 @@ class Recipe:
         return self.learning_rate * 0.5 * (1 + math.cos(math.pi * along))
 
 
-PAPER_RATES = {"ra-isf": 5e-4}  # other learning rates than the recipe's, by how kinds begin
+PAPER_RATES = {"ra-isf": 5e-4}  # learning rates that differ from the recipe's, by the prefix of kinds
 
 
 def rate_of_paper(sets: Sequence[TrainingSet]) -> float:
@@ -277,7 +277,7 @@ def rate_of_paper(sets: Sequence[TrainingSet]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What changes time and memory only."""
+    """Settings that change only time and memory."""
 
     device: str = ""
     save_every: int = 50

@@ -18,7 +18,7 @@ from hoptree.training.lora.checkpoint import read_card
 
 _LAYER = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
 _PERMUTED: dict[str, tuple[str, ...]] = {"llama": ("attn_q.weight", "attn_k.weight"), "qwen2": ()}
-"""The architectures that are supported, and their layers whose rows llama.cpp has in another order."""
+"""The supported architectures, and their layers whose rows llama.cpp reorders."""
 _NUMPY_TYPES = {"F32": "<f4", "F16": "<f2", "F64": "<f8"}
 _UNSUPPORTED = ("use_dora", "use_rslora", "modules_to_save", "rank_pattern", "alpha_pattern", "fan_in_fan_out")
 """Settings of peft that a LoRA file of llama.cpp cannot express."""
@@ -36,10 +36,10 @@ class _Base:
 
 
 def convert(adapter: Path, base: Path, out: Path) -> dict[str, Any]:
-    """Write the adapter for llama.cpp, checked against a GGUF file.
+    """Write the adapter for llama.cpp, checked against the base as a GGUF file.
 
-    Every layer must be in that file and have the same shape; the base may be quantised differently. Numbers have 16
-    bits. The file names the weights it belongs to by their digests, and the prompts it was trained on.
+    Every layer must be in the base with the same shape; the base may be quantised differently. Numbers have 16 bits.
+    The file records the digests of its base weights, and the prompts that it was trained on.
     """
     gguf = import_optional("gguf", "A LoRA file for llama.cpp", "train")
     settings = _settings(adapter)

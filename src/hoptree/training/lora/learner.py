@@ -1,4 +1,4 @@
-"""Encode examples, and a model with a LoRA adapter that learns."""
+"""Encode examples, and train a LoRA adapter on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ATTENTION = "hoptree_packed"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A row as tokens, of which the first `prompt` are not learnt."""
+    """A row as tokens; the first `prompt` tokens are not learnt."""
 
     id: str
     tokens: tuple[int, ...]
@@ -33,13 +33,13 @@ class Example:
 
     @property
     def reply(self) -> int:
-        """The number of tokens that are learnt; the last of them ends the turn."""
+        """The number of learnt tokens; the last one ends the turn."""
         return len(self.tokens) - self.prompt
 
 
 @dataclass(frozen=True, slots=True)
 class PackedSequence:
-    """Packed examples of `lengths`; `targets` are the tokens learnt at `kept`."""
+    """Packed examples of `lengths`; `targets` are the tokens to learn at `kept`."""
 
     tokens: list[int]
     positions: list[int]
@@ -49,7 +49,7 @@ class PackedSequence:
 
 
 def encode(rows: Sequence[TrainingRow], loaded: Loaded, max_length: int) -> list[Example]:
-    """Encode rows as tokens; refuse those that are too long, by name."""
+    """Encode rows as tokens; rows that do not fit are an error."""
     longest = min(max_length, loaded.context)
     shorter = "take out what is longer, as the model takes no more"
     if longest < loaded.context:
@@ -90,13 +90,13 @@ def encode(rows: Sequence[TrainingRow], loaded: Loaded, max_length: int) -> list
 
 
 def end_of_turn(loaded: Loaded) -> int:
-    """Return the token that ends a reply in the chat template, behind a probe word."""
+    """Return the token that ends a reply in the chat template."""
     tokenizer = loaded.tokenizer
     ends = end_tokens(loaded)
     turns = [{"role": "user", "content": "A?"}, {"role": "assistant", "content": _PROBE}]
     try:
         text = str(tokenizer.apply_chat_template(turns, tokenize=False))
-    except Exception:  # the template is a program of the model's makers
+    except Exception:  # templates are programs of the model's makers
         text = ""
     for token in tokenizer.encode(text.rpartition(_PROBE)[2], add_special_tokens=False):
         if token in ends:
@@ -138,7 +138,7 @@ def _join(examples: Sequence[Example]) -> PackedSequence:
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """This process among all; only the first writes files."""
+    """This process among all processes; only the first writes files."""
 
     device: str
     rank: int = 0
@@ -148,7 +148,7 @@ class Processes:
         return examples[self.rank :: self.world]
 
     def add_up(self, tensors: Sequence[Any]) -> None:
-        """Give every process the sums over all of them; small tensors travel as one."""
+        """Replace tensors by their sums over all processes, in one transfer."""
         if self.world == 1:
             return
         torch: Any = importlib.import_module("torch")
@@ -158,7 +158,7 @@ class Processes:
             tensor.copy_(part.view_as(tensor))
 
     def wait(self) -> None:
-        """Wait until all processes are here."""
+        """Wait for all processes."""
         if self.world > 1:
             importlib.import_module("torch").distributed.barrier()
 
@@ -192,7 +192,7 @@ _WEIGHT_DECAY = 0.0
 
 
 class Learner:
-    """The base with an adapter that learns in 32 bits."""
+    """The base model with an adapter that is trained in 32 bits."""
 
     def __init__(
         self, model: Any, recipe: Recipe, processes: Processes, *, checkpointing: bool = False, packing: bool = True
@@ -228,7 +228,7 @@ class Learner:
             loss = self.gradients(examples)
         gradient = self._torch.nn.utils.clip_grad_norm_(self.weights.values(), _MAX_GRADIENT_NORM)
         for what, value in (("loss", loss), ("gradient", gradient)):
-            if not self._torch.isfinite(value):  # before the weights are spoilt: the last checkpoint stays good
+            if not self._torch.isfinite(value):  # before it reaches the weights
                 cause = f"The {what} of step {number + 1} is no number any more."
                 raise HoptreeError(cause, "Give --learning-rate less, or --dtype fp32, and another --out.")
         for group in self.optimiser.param_groups:
@@ -258,8 +258,8 @@ class Learner:
         )
         more = {"hoptree_lengths": sequence.lengths} if self._apart else {}
         with self._autocast():
-            # With "sdpa", without a mask and a cache, transformers keeps examples apart whose positions begin anew.
-            # Logits are computed only for the places that are learnt from.
+            # With "sdpa" and without a mask and cache, transformers separates examples where positions restart.
+            # Logits are computed only for learnt positions.
             out = self._model(
                 input_ids=tokens[None], position_ids=positions[None], logits_to_keep=kept, use_cache=False, **more
             )
@@ -293,13 +293,13 @@ class Learner:
 
 
 def _has_windows(config: Any) -> bool:
-    """Whether a layer attends to the nearest tokens alone."""
+    """Return whether a layer attends only to the nearest tokens."""
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     return kinds != {"full_attention"} or getattr(config, "sliding_window", None) is not None
 
 
 def _register_attention() -> str:
-    """Register an attention that reads each packed example alone; return its name."""
+    """Register an attention within each packed example; return its name."""
     transformers: Any = importlib.import_module("transformers")
     torch: Any = importlib.import_module("torch")
     attention = transformers.AttentionInterface()["sdpa"]
@@ -307,7 +307,7 @@ def _register_attention() -> str:
     def attend(
         module: Any, query: Any, key: Any, value: Any, mask: Any, *, hoptree_lengths: list[int], **more: Any
     ) -> tuple[Any, None]:
-        # A mask over the whole sequence would cost its square, and the fast kernels.
+        # A mask over the whole sequence would be quadratic, and rule out the fast kernels.
         parts = zip(*(tensor.split(hoptree_lengths, dim=2) for tensor in (query, key, value)), strict=True)
         return torch.cat([attention(module, *part, None, **more)[0] for part in parts], dim=1), None
 

@@ -31,12 +31,12 @@ _LIBRARIES = ("torch", "transformers", "peft")
 _STATE = "state"
 _LOG = "log.jsonl"
 
-Progress = Callable[[int, int, float], None]  # steps done, their total, and the loss of the last one
+Progress = Callable[[int, int, float], None]  # gets the steps done, the total, and the last loss
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSpec:
-    """A training: the base `model`, the chat sets, and the folder."""
+    """The settings of a training."""
 
     model: str
     data: tuple[Path, ...]
@@ -44,11 +44,11 @@ class TrainingSpec:
     recipe: Recipe = field(default_factory=Recipe)
     pace: Pace = field(default_factory=Pace)
     dry_run: bool = False
-    paper_rate: bool = False  # take the learning rate of the paper whose sets they are, not the recipe's
+    paper_rate: bool = False  # take the learning rate of the sets' paper
 
 
 class Order:
-    """Which examples a step learns from."""
+    """The examples of each step, shuffled by the seed."""
 
     def __init__(self, examples: int, recipe: Recipe) -> None:
         self._orders = []
@@ -73,7 +73,7 @@ def train(
     on_progress: Progress = lambda done, total, loss: None,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> dict[str, Any]:
-    """Train an adapter or resume its training; a dry run only reports."""
+    """Train an adapter, or resume its training; a dry run only reports."""
     if any(importlib.util.find_spec(library) is None for library in _LIBRARIES):
         raise MissingExtra("Training", "train")
     from hoptree.models.hf_weights import load, resolve_source, weights_digest
@@ -95,7 +95,7 @@ def train(
     }
     if (finished := _finished_card(spec.out, training)) is not None:
         if not spec.dry_run:
-            shutil.rmtree(spec.out / _STATE, ignore_errors=True)  # left by a kill after the card was written
+            shutil.rmtree(spec.out / _STATE, ignore_errors=True)  # if it was killed after writing the card
         return {**finished, "out": str(spec.out), "new_steps": 0}
     if spec.dry_run:
         on_stage(f"loading {name}")
@@ -117,7 +117,7 @@ def _base_name(model: str) -> str:
 
 
 def _finished_card(out: Path, training: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the card of this training if finished; refuse other folders."""
+    """Return the card of this training if it is finished; check the folder."""
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is no folder.", "Give --out a folder that is new.")
     if (card := read_card(out)) is not None:
@@ -126,7 +126,7 @@ def _finished_card(out: Path, training: Mapping[str, Any]) -> dict[str, Any] | N
         return card
     state = out / _STATE
     started = (state / Checkpoints.PLAN).exists()
-    unstarted = (FolderLock.NAME, Checkpoints.PLAN)  # all that a training killed at its start leaves
+    unstarted = (FolderLock.NAME, Checkpoints.PLAN)  # files of a training that was killed at its start
     left = [path for path in out.rglob("*") if path != state] if not started else []
     if not all(path.parent == state and path.name.startswith(unstarted) for path in left):
         raise InputError(f"{out} holds other files.", "Give --out a folder that is new.")
@@ -135,11 +135,11 @@ def _finished_card(out: Path, training: Mapping[str, Any]) -> dict[str, Any] | N
 
 
 def _decisive(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recipe with batch times accumulation as one number."""
+    """Return a recipe with batch times accumulation as one setting."""
     others = {name: value for name, value in recipe.items() if name not in ("batch", "accumulation")}
     batch, accumulation = recipe.get("batch"), recipe.get("accumulation")
     if not isinstance(batch, int) or not isinstance(accumulation, int):
-        return {**others, "examples_a_step": None}  # a card that somebody changed
+        return {**others, "examples_a_step": None}  # the card was edited
     return {**others, "examples_a_step": batch * accumulation}
 
 
@@ -154,7 +154,7 @@ def _training_of(card: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Training:
-    """A training that can be started: its data is read and encoded."""
+    """A training that is ready to start, with encoded examples."""
 
     spec: TrainingSpec
     base: Mapping[str, str]
@@ -173,7 +173,7 @@ class _Training:
         return not self.processes.device.startswith("cpu")
 
     def estimate(self, model: Any, on_stage: Callable[[str], None]) -> dict[str, Any]:
-        """Estimate time by one step, or by one example a process."""
+        """Estimate the time from one step, or on a CPU from one example a process."""
         from hoptree.training.lora.learner import pack
 
         order, recipe = Order(len(self.examples), self.spec.recipe), self.spec.recipe
@@ -204,7 +204,7 @@ class _Training:
         }
 
     def complete(self, model: Any, on_progress: Progress) -> dict[str, Any]:
-        """Take all steps that are left, and write the adapter."""
+        """Take the remaining steps, and write the adapter."""
         out = self.spec.out
         checkpoints = Checkpoints(out / _STATE, self.training)
         learner = self._learner(model)
@@ -259,7 +259,7 @@ class _Training:
 
     @contextlib.contextmanager
     def _writing(self, checkpoints: Checkpoints) -> Iterator[None]:
-        """Let the first process make and lock the folder; the others wait for it."""
+        """Make and lock the folder in the first process; the others wait."""
         if self.processes.rank:
             self.processes.wait()
             yield
@@ -267,7 +267,7 @@ class _Training:
         with file_errors(checkpoints.folder, "made", "Give another --out."):
             checkpoints.folder.mkdir(parents=True, exist_ok=True)
         with FolderLock(checkpoints.folder, HoptreeError):
-            checkpoints.check()  # another process may have started since the first check
+            checkpoints.check()  # another training may have started since the first check
             checkpoints.begin()
             self.processes.wait()
             yield
@@ -275,13 +275,13 @@ class _Training:
     def _learn(
         self, learner: Learner, checkpoints: Checkpoints, done: int, on_progress: Progress
     ) -> list[dict[str, Any]]:
-        """Take all steps that are left; the first process logs the losses."""
+        """Take the remaining steps; the first process logs the losses."""
         order = Order(len(self.examples), self.spec.recipe)
         path = self.spec.out / _LOG
         log = [row for _, row in read_lines(path) if row["step"] <= done]
         if [row["step"] for row in log] != list(range(1, done + 1)):
             raise ConfigError(f"{path} is damaged.", f"Delete {path.parent}, or give another --out.")
-        self.processes.wait()  # until the others have read it, too
+        self.processes.wait()  # until all have read the log
         with contextlib.ExitStack() as stack:
             file = None
             if not self.processes.rank:

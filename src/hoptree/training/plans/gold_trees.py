@@ -1,4 +1,4 @@
-"""Turn the steps of a data set into a plan in TAIKC's form, and into re-plans."""
+"""Turn the steps of a data set into plans in TAIKC's form, and into re-plans."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from hoptree.training.questions import TrainingQuestion
 
 _POINTING = re.compile(r"\b(?:this|these|those|she|he|they)\b", re.IGNORECASE)
 _WITHIN = "located in the administrative territorial entity"
-_STEM_CHARS = 4  # letters that words of one stem have in common at least: "directed" and "director"
-_MIN_FOREIGN_WORDS = 4  # A step with so many content words that the question does not have is no paraphrase
+_STEM_CHARS = 4  # equal first letters of words with one stem: "directed" and "director"
+_MIN_FOREIGN_WORDS = 4  # content words that the question lacks, from which a step is not a paraphrase
 _KIND = re.compile(r"\b(film|movie|song|album|novel|book|magazine|opera)s?\b", re.IGNORECASE)
 _OF_WORKS = frozenset(
     ("director", "performer", "composer", "producer", "screenwriter", "author", "publication date", "country of origin")
@@ -43,7 +43,7 @@ _WORDS = re.compile(r"(#?)(\w+)")
 _LOOSE = " \t,;:"
 _MAX_MERGED_WORDS = 25
 _UNFIT_REFERENCE = re.compile(r"#query\d+['’]s|^#query")
-"""References that a name with several words cannot stand for: a possessive, or the first word."""
+"""References that a longer phrase cannot replace: a possessive, or the first word."""
 
 
 def packaged_plans() -> dict[str, Mapping[str, Any]]:
@@ -53,7 +53,7 @@ def packaged_plans() -> dict[str, Mapping[str, Any]]:
 
 
 def with_written_steps(questions: Iterable[TrainingQuestion]) -> list[TrainingQuestion]:
-    """Add the steps that were written by hand (PLANS.md) to questions without steps."""
+    """Add steps written by hand (PLANS.md) to questions without steps."""
     text = (files("hoptree.training.plans") / "steps.jsonl").read_text(encoding="utf-8")
     steps = {f"{row['dataset']}/{row['id']}": row["steps"] for row in map(json.loads, text.splitlines())}
     return [_with_steps(question, steps.get(question.key, ())) for question in questions]
@@ -80,8 +80,8 @@ class GoldStep:
     id: int
     asked: str  # with answers in place of references
     answer: str
-    states: str  # what both say, as part of a sentence; "" if that cannot be put into good English
-    place: int  # among the steps of the data set, from 0
+    states: str  # both as a clause; "" if that makes no good English
+    place: int  # index among the steps of the data set
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class GoldTree:
 
     @property
     def paths(self) -> list[list[GoldStep]]:
-        """Return the steps along every path from the top to a leaf."""
+        """The steps along every path from the top to a leaf."""
         return [[self.steps[node.id] for node in path] for path in self.read.paths()] if self.steps else []
 
 
@@ -137,7 +137,7 @@ def facts_alone(question: TrainingQuestion) -> list[GoldStep]:
 
 
 def arranged(steps: Sequence[Step]) -> tuple[dict[str, Any], list[int]]:
-    """Nest the steps as JSON; return it with the place of each entry."""
+    """Return the steps as nested JSON, and the index of each entry's step."""
     below: dict[int | None, list[int]] = {None: []}
     for place, step in enumerate(steps):
         below[place] = []
@@ -157,7 +157,7 @@ def arranged(steps: Sequence[Step]) -> tuple[dict[str, Any], list[int]]:
 
 
 def carried_out(plan: Mapping[str, Any], question: str) -> Plan:
-    """Return the plan as TAIKC reads it; raise `LeftOut` if repaired."""
+    """Return the plan as TAIKC reads it; raise `LeftOut` if it needs repairs."""
     read = make_plan(plan, question)
     if read.issues:
         raise LeftOut(f"a tree that would be mended ({read.issues[0].kind})")
@@ -172,7 +172,7 @@ def carried_out(plan: Mapping[str, Any], question: str) -> Plan:
 
 
 def written(plan: Mapping[str, Any]) -> str:
-    """Return the plan as the demonstrations of TAIKC write theirs."""
+    """Return the plan in the form of TAIKC's demonstrations."""
     return json.dumps(plan, ensure_ascii=False)
 
 
@@ -181,7 +181,7 @@ def _downwards(below: Mapping[int | None, Sequence[int]], top: int | None) -> li
 
 
 def _check(step: Step, question: str) -> None:
-    """Refuse a step that is no sub-question of the question."""
+    """Raise `LeftOut` for a step that is not a sub-question of the question."""
     numbers = references(step.subject)
     if numbers and not REFERENCE.fullmatch(step.subject.strip()):
         raise LeftOut("a step that adds words to a reference")
@@ -199,7 +199,7 @@ def _check(step: Step, question: str) -> None:
 
 
 def _stems(text: str) -> set[str]:
-    """Return the content words of a text by their first letters, without references."""
+    """Return the first letters of a text's content words, without references."""
     words = (word.casefold() for mark, word in _WORDS.findall(text) if not mark)
     return {word[:_STEM_CHARS] for word in words if word not in FUNCTION_WORDS}
 
@@ -228,7 +228,7 @@ def _recased(step: Step, question: str) -> Step:
 
 
 def _released(text: str, kind: str) -> str:
-    """Replace "published" for what is released, such as films and songs."""
+    """Replace "published" by "released" for films, songs and the like."""
     return re.sub(r"\bpublished(?=\?$| (?:on|in) [\w ,]+$)", "released", text) if kind in _RELEASED else text
 
 
@@ -246,7 +246,7 @@ def _states(step: Step, answers: Sequence[str], asked: str, place: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Replan:
-    """What is known, what was not found, and the plan of what is left."""
+    """The known answers, the missing ones, and the plan for the rest."""
 
     known: str
     missing: str
@@ -254,7 +254,7 @@ class Replan:
 
 
 def write_plan(plan: Plan, question: str) -> str:
-    """Return a plan as a model is to write it; "" if it would be read as another."""
+    """Return a plan as JSON; "" if that would be read as another plan."""
 
     def entry(node: Node) -> Any:
         children = {f"query{child.id}": entry(child) for child in plan.nodes if child.parent == node.id}
@@ -269,11 +269,11 @@ def write_plan(plan: Plan, question: str) -> str:
 
 
 def replans(tree: GoldTree, question: str) -> list[Replan]:
-    """Return all re-plans that can be made of a gold tree whose steps are answered.
+    """Return all re-plans of a gold tree whose steps have answers.
 
-    For each step that refers to one before it, both are merged into one question ("Where was the director of X
-    born?"), which was asked and not found. Known is nothing that rests on it: everything else of the tree, or only
-    what comes before. Where both of its steps are known, nothing is left to be asked.
+    For each step with a reference, both steps are merged into one question ("Where was the director of X born?") that
+    found no answer. Known are all steps that do not depend on it, with or without the first of the two. A third re-plan
+    knows both, and has nothing left to ask.
     """
     rows: list[Replan] = []
     for node in tree.read.nodes:
@@ -283,7 +283,7 @@ def replans(tree: GoldTree, question: str) -> list[Replan]:
         phrase = phrase_of(tree.steps[first].asked)
         merged = resolve(node.question, {first: phrase})
         if not phrase or len(merged.split()) > _MAX_MERGED_WORDS or normalise(merged) == normalise(question):
-            continue  # nobody asks for the whole question as a part of it
+            continue  # a part cannot be the whole question
         pending = _not_found(tree, node, merged)
         missing = "\n".join(pending.values())
         before = [other.id for other in tree.read.nodes if other.id not in pending and other.id != first]
@@ -296,7 +296,7 @@ def replans(tree: GoldTree, question: str) -> list[Replan]:
 
 
 def _not_found(tree: GoldTree, node: Node, merged: str) -> dict[int, str]:
-    """Return the questions asked in vain by node: merged, and dependent ones."""
+    """Return the questions without an answer, by node: merged, and dependent ones."""
     asked = {node.id: merged}
     for other in tree.read.order():
         if any(ref in asked for ref in other.refs):
@@ -315,7 +315,7 @@ def _replan(tree: GoldTree, known: Sequence[int], missing: str) -> Replan:
 
 
 def _remaining(plan: Plan, answered: Mapping[int, str]) -> Plan:
-    """Return the plan of unanswered nodes, with answers filled in."""
+    """Return the plan of the unanswered nodes, with known answers filled in."""
     left = [node for node in plan.nodes if node.id not in answered]
     number_of = {node.id: number for number, node in enumerate(left, 1)}
     names = {**answered, **{old: f"#query{new}" for old, new in number_of.items()}}

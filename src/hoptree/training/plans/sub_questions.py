@@ -1,4 +1,4 @@
-"""Turn steps and relations of a data set into sub-questions."""
+"""Turn the steps and relations of a data set into sub-questions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STATEMENTS: dict[str, str] = {
 _MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _DAY = re.compile(rf"\d{{1,2}} {_MONTH},? \d{{3,4}}|{_MONTH} \d{{1,2}},? \d{{3,4}}")
 _YEAR = re.compile(rf"(?:{_MONTH} )?\d{{3,4}}(?: (?:AD|BC))?")
-# What "X is …" can end with: 2WikiMultihopQA gives countries as its passages have them, by adjective or by name.
+# Endings of "X is …": 2WikiMultihopQA gives countries as its passages do, by adjective or name.
 _ADJECTIVE = re.compile(
     r"(?:\S+ )?\S*(?:[a-z](?:ian|can|ish|ese)|German|French|Dutch|Greek|Czech|Swiss|Argentine|Filipino|Italian|Welsh)"
 )
@@ -54,7 +54,7 @@ _IN_PLACE = re.compile(
 )
 _PUBLISHED = re.compile(r"When was ([^?]+) (released|published|founded|established|formed)\??")
 _PROPER_PLACE = re.compile(r"[A-Z][\w.'’-]*(?:[ ,]+[\w.'’-]+){0,5}")
-_MAX_NAME_WORDS = 6  # longer answers are sentences of their own, and cannot stand behind "is"
+_MAX_NAME_WORDS = 6  # longer answers are sentences, and cannot follow "is"
 _AUXILIARY = "is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might|must"
 _NOUN = re.compile(
     r"\b(?:what|which)\s+(?:(?:kind|type|name)\s+of\s+)?"
@@ -77,7 +77,7 @@ def as_phrase(relation: str, subject: str) -> str:
 
 
 def as_statement(relation: str, subject: str, value: str) -> str:
-    """Return what a fact says as part of a sentence, or ""."""
+    """Return a fact as a clause, or ""."""
     if relation in _WORDS["dated_statements"]:
         when = when_of(value)
         return f"{_WORDS['dated_statements'][relation].format(subject)} {when}" if when else ""
@@ -97,7 +97,7 @@ def answers_it(relation: str, value: str) -> bool:
 
 
 def stated(question: str, answer: str) -> str:
-    """Return a plain question and its answer as part of a sentence, or ""."""
+    """Return a simple question and its answer as a clause, or ""."""
     text = question.strip()
     for relation, asks in _WORDS["plain_questions"].items():
         before, _, after = asks.partition("{}")
@@ -121,12 +121,12 @@ def stated(question: str, answer: str) -> str:
 
 
 def when_of(value: str) -> str:
-    """Return a date or year as it follows a verb, or ""."""
+    """Return a date or year with its preposition, or ""."""
     return f"on {value}" if _DAY.fullmatch(value) else f"in {value}" if _YEAR.fullmatch(value) else ""
 
 
 def phrase_of(question: str) -> str:
-    """Return a noun phrase for what a question asks by name, or ""."""
+    """Return the noun phrase that a question asks about, or ""."""
     match = _BY_NAME.fullmatch(question.strip())
     return match[2].strip() if match else ""
 
@@ -144,7 +144,7 @@ def name_of(question: str) -> str:
 Source = Literal["steps", "facts"]
 
 REFERENCE = re.compile(r"(?:\bthe\s+)?#\s?(\d{1,2})(?!\d)", re.IGNORECASE)
-"""How the steps of data sets refer to an earlier one by its number."""
+"""A reference to an earlier step by its number, as in the data sets."""
 _RELATION = re.compile(r"(.+?)\s*>>\s*(.+)")
 _BEFORE_MARK = re.compile(r"\s+(?=[?,.!;:)]|['’]s\b)")
 _POSSESSIVE = re.compile(r"(?<=\w)['’]s\b", re.IGNORECASE)
@@ -154,7 +154,7 @@ _YES_NO = re.compile(rf"(?:{_AUXILIARY})\b", re.IGNORECASE)
 
 
 class Decomposed(NamedTuple):
-    """The sub-questions of a question in order, and what they were made from."""
+    """The sub-questions of a question in order, and their source."""
 
     questions: tuple[str, ...]
     source: Source
@@ -177,8 +177,8 @@ class Step:
 def decomposed(question: TrainingQuestion, *, linked: bool) -> Decomposed:
     """Return the sub-questions of a question, or raise `LeftOut`.
 
-    Each is self-contained: a reference to an earlier step becomes the name of what that one asks for ("the director of
-    X"), and that step is not asked itself. With `linked`, steps that cannot be put so are kept, and a reference becomes
+    Each is self-contained: a reference to an earlier step becomes a noun phrase for its answer ("the director of X"),
+    and that step is not asked itself. With `linked`, if this is impossible, all steps are kept and a reference becomes
     "that person".
     """
     steps, source = steps_of(question)
@@ -266,10 +266,10 @@ def _titles(example: Example) -> list[str]:
 
 
 def _left_over(place: int, facts: Sequence[Fact], example: Example, given: Sequence[str]) -> str:
-    """Return the subject of a fact that is spelled differently.
+    """Return the name of a fact's subject if the question spells it differently.
 
-    That is the only page that the question names, or, if it names no other, the only answer that nothing depends on.
-    `given` is what the facts before it are about.
+    It is the only page that the question names, or, if it names no other, the only answer that no fact depends on.
+    `given` are the subjects of the facts before it.
     """
     subjects = [subject for number, (subject, _, _) in enumerate(facts) if number != place]
     pages = [title for title in _titles(example) if not any(is_named(name, title) for name in (*subjects, *given))]
@@ -290,7 +290,7 @@ def _left_over(place: int, facts: Sequence[Fact], example: Example, given: Seque
 
 
 def _without_answers(steps: Sequence[Step], answers: Sequence[str], question: str) -> list[Step]:
-    """Replace answers of earlier steps by references: a model would make them up."""
+    """Replace answers of earlier steps by references, as a model cannot know them."""
     kept: list[Step] = []
     for place, step in enumerate(steps):
         for number, answer in enumerate(answers[:place], 1):
@@ -318,7 +318,7 @@ def _self_contained(steps: Sequence[Step]) -> list[str]:
 
 
 def _linked(steps: Sequence[Step]) -> list[str]:
-    """Replace references by "that …", if it is clear which answer is meant."""
+    """Replace references by "that …"; raise `LeftOut` if that is ambiguous."""
     names = [name_of(step.question) for step in steps]
     for place, step in enumerate(steps):
         meant = [names[number - 1] for number in sorted(set(references(step.question)))]
@@ -333,7 +333,7 @@ def _filled(text: str, names: Sequence[str]) -> str:
 
 
 def references(text: str) -> list[int]:
-    """Return the numbers of the steps that a text refers to, as often as it does."""
+    """Return the numbers of all references in a text, with repetitions."""
     return [int(number) for number in REFERENCE.findall(text)]
 
 
@@ -351,7 +351,7 @@ def _check_list(questions: Sequence[str], parent: str) -> tuple[str, ...]:
 
 
 def is_named(name: str, text: str) -> bool:
-    """Return whether a text has the words of a name in a row."""
+    """Return whether a text contains a name as consecutive words."""
     return f" {_words(name)} " in f" {_words(text)} "
 
 
