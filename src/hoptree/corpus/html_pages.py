@@ -11,7 +11,7 @@ from itertools import islice
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from hoptree.corpus.contents import is_entry
-from hoptree.corpus.document import Document, HeadingPath, Problems, Section, short, table_lines
+from hoptree.corpus.document import Document, HeadingPath, Problems, Section, short, table_lines, tells_something
 from hoptree.corpus.files import GUESSES, decode, read_all, stem
 from hoptree.corpus.references import place_name, resolve_link
 from hoptree.text.names import word_set
@@ -191,6 +191,7 @@ class _Page:
         self._heading: tuple[int, list[str]] | None = None
         self._walk(root)
         self._end_heading()
+        self._keep_bare(0)
         self.text = "".join(self._pieces)
 
     def links(self) -> tuple[tuple[tuple[int, str], ...], tuple[tuple[int, int, int], ...]]:
@@ -268,6 +269,8 @@ class _Page:
             self._end_link()
         if tag in _HEADINGS:
             self._end_heading()
+            if step > 0:
+                self._keep_bare(_HEADINGS[tag])
             self._heading = (_HEADINGS[tag], []) if step > 0 else None
             return
         self._pre_depth += step * (tag == "pre")
@@ -312,6 +315,13 @@ class _Page:
             if len(words) > len(short(words)):
                 self._put(words)
                 self._widen("\n\n")
+
+    def _keep_bare(self, level: int) -> None:
+        """Make a heading a text of its own if it says something and nothing stands below it."""
+        place, above, words = self.headings[-1] if self.headings else (-1, 0, "")
+        if place == self._length and level <= above and tells_something(words):
+            self._put(words)
+            self._widen("\n\n")
 
 
 def _named_rows(table: LexborNode) -> list[dict[int, str]]:

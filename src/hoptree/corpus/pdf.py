@@ -94,7 +94,7 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
             if heading:
                 headings[number].remove(heading)
                 above = path.enter(*heading)
-                builder.section(BETWEEN_HEADINGS.join((title, above)))
+                builder.section(BETWEEN_HEADINGS.join((title, above)), *heading)
             else:
                 builder.add([paragraph])
         if texts[number].strip():
