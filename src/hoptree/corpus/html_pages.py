@@ -29,6 +29,8 @@ _PARAGRAPHS = word_set(
     "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer form header hr main "
     "ol p pre section table ul"
 )
+_ASIDES = frozenset(("note", "tip", "warning", "caution", "important", "admonition", "sidebar", "attention", "hint"))
+"""The classes of boxes within a text: a heading of theirs is not that of what follows them."""
 _LINES = frozenset(("br", "li", "tr", "caption", "summary", "option"))
 _CELLS = frozenset(("td", "th"))
 
@@ -37,7 +39,7 @@ _END_MARK = "hoptree-end"
 _CLOSED_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _ANY_TAG = re.compile(r"<(/?[A-Za-z][^\s<>/]*)[^<>]*?(/?)>|<(?![!?/][^<>]*>)")
 _UNCLOSED_TITLE = re.compile(r"<title>([^<]*+)(?!</title)", re.IGNORECASE)
-_PLACE = re.compile(r"""\s(id|name|href)="([^"'<>]{1,300})\"""", re.IGNORECASE)
+_KEPT_ATTRIBUTE = re.compile(r"""\s(id|name|href|class|colspan|rowspan)="([^"'<>]{1,300})\"""", re.IGNORECASE)
 _BARE_TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*)(?: [^<>]*)?/?>")
 _HAS_WORD = re.compile(r"\w")
 _TURNING = word_set("next prev previous up home top zurück weiter nach-oben 上一页 下一页 起始页 上一级")
@@ -134,10 +136,14 @@ def _repair(text: str) -> str:
 
 
 def _without_quotes(tag: re.Match[str]) -> str:
-    """Return a tag with the attributes of links alone, so that no quote is left open."""
+    """Return a tag with the attributes that are read alone, so that no quote is left open."""
     if not tag[1]:
         return "&lt;"
-    kept = "" if tag[1].startswith("/") else "".join(f' {name}="{value}"' for name, value in _PLACE.findall(tag[0]))
+    kept = (
+        ""
+        if tag[1].startswith("/")
+        else "".join(f' {name}="{value}"' for name, value in _KEPT_ATTRIBUTE.findall(tag[0]))
+    )
     return f"<{tag[1]}{kept}{tag[2]}>"
 
 
@@ -235,6 +241,8 @@ class _Page:
                         self._put(line)
                         self._widen("\n\n")
                     continue
+                if tag in _HEADINGS and _is_in_aside(node):
+                    tag = "p"
                 self._enter_or_leave(tag, 1)
                 self._note_places(node, tag)
                 stack += [tag, *reversed(list(node.iter(include_text=True)))]
@@ -322,6 +330,11 @@ class _Page:
         if place == self._length and level <= above and tells_something(words):
             self._put(words)
             self._widen("\n\n")
+
+
+def _is_in_aside(heading: LexborNode) -> bool:
+    box = heading.parent
+    return box is not None and not _ASIDES.isdisjoint((box.attributes.get("class") or "").lower().split())
 
 
 def _named_rows(table: LexborNode) -> list[dict[int, str]]:
