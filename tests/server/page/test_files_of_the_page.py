@@ -20,6 +20,7 @@ from tests.traced import event
 
 import hoptree
 from hoptree.cli import render
+from hoptree.core.errors import _PUBLIC_TEXTS, EndpointError, InternalError, public_error
 from hoptree.core.values import Passage
 from hoptree.engine import explain
 from hoptree.engine.events import SOURCE_WORDS
@@ -108,6 +109,21 @@ def test_what_to_do_about_a_file_is_said_in_all_languages() -> None:
     assert all(fitting(f"a.txt {trouble}.") for trouble in (*troubles, "is empty", "is no document of a known kind"))
     assert all(fitting(f"{stage}: 1,234 passages") for stage in ("reading", "copying", "linking", "encoding"))
     assert fitting("2 of 3 pages of a.pdf hold no text; scanned pages need OCR.")
+
+
+def test_failures_are_told_in_all_languages() -> None:
+    errors = [error("x") for error, _, _ in _PUBLIC_TEXTS if error not in (InternalError, EndpointError)]
+    errors += [EndpointError("x", status=status) for status in (None, 401, 404, 502)]
+    errors += [InternalError(ValueError()), EndpointError("x", retryable=True)]
+    texts = [text for error in errors for text in public_error(error, "")]
+    assert len(texts) > 25 and [text for text in texts if text and not fitting(text)] == []
+
+
+def test_why_a_method_cannot_be_chosen_is_told_in_all_languages() -> None:
+    pytest.importorskip("fastapi", reason="needs the extra [server]")
+    from hoptree.server.about_routes import NO_CORPUS, NO_GRAPH
+
+    assert fitting(NO_GRAPH) and fitting(NO_CORPUS)
 
 
 def test_steps_of_the_methods_have_words_in_all_languages() -> None:
