@@ -341,7 +341,15 @@ def test_an_answer_is_saved_in_the_language_of_its_page() -> None:
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 @pytest.mark.parametrize(
     ("answer", "text", "held"),
-    [("Rome", "Romeo is a play.", False), ("Rome", "He died in rome.", True), ("北京", "首都是北京。", True)],
+    [
+        ("Rome", "Romeo is a play.", False),
+        ("Rome", "He died in rome.", True),
+        ("北京", "首都是北京。", True),
+        ("I", "I saw the codes I2, I-2 and I.4.", False),
+        ("I", "He wrote an I in the sand.", True),
+        ("B", "The codes B-4, 4.B and B 12.", False),
+        ("B", "It is rich in vitamin B.", True),
+    ],
 )
 def test_a_passage_of_the_graph_is_joined_to_an_answer_it_holds(answer: str, text: str, held: bool) -> None:
     passages = [{"id": "a", "title": "Play", "text": text}, {"id": "b", "title": "Rom", "text": "x"}]
