@@ -219,3 +219,13 @@ def test_spans_without_end_take_no_time() -> None:
     with patience(10):
         text = html_document(f"<table><tr><th>a<th>b<tr>{cells}{'<tr><td>y' * 20_000}</table>", "a.html").text
     assert len(text) < 5_000_000
+
+
+@pytest.mark.parametrize("head", ["", "<?xml version='1.0'?>" + "<br/>" * 600])
+def test_the_heading_of_a_note_is_not_that_of_what_follows(tmp_path: Path, head: str) -> None:
+    path = tmp_path / "a.html"
+    note = '<div class="note"><h3 class="title">Note</h3><p>The lamp is new.</p></div>'
+    path.write_text(f"{head}<title>Capes</title><h2>The lamp</h2>{note}<p>It is seen from afar.</p>", encoding="utf-8")
+    (passage,) = read_passages(path)
+    assert passage.title == "Capes › The lamp"
+    assert passage.text == "Note\n\nThe lamp is new.\n\nIt is seen from afar."

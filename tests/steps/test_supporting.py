@@ -7,6 +7,7 @@ import pytest
 from hoptree.core.values import Passage
 from hoptree.graph.facts import Fact, Term
 from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.text.grounding import find_quote, holding, supports_answer
 
 BOX = EvidenceBox(
     (
@@ -96,3 +97,25 @@ def test_a_name_with_a_year_in_it_is_a_name() -> None:
 def test_what_a_title_has_in_brackets_is_not_looked_for() -> None:
     box = EvidenceBox((Passage("k", "Elia Kazan (director)", "He was born in 1909."),))
     assert box.supporting("1909", "when was elia kazan born?") == ("k",)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "held"),
+    [
+        ("A", "The codes of ISO 3166-1 A2 have a length of two.", False),
+        ("A", "A film of 1973. The A-2 code, in section A.4 of A Study in Scarlet.", False),
+        ("A", "She was given an A in mathematics.", True),
+        ("A", "The grade was “A”.", True),
+        ("B", "The codes B-4, B/3, 4.B, B 12 and B2 differ.", False),
+        ("B", "It is rich in vitamin B.", True),
+        ("b", "Choose (B) for the second.", True),
+        ("C", "It was written in C++ and C#.", False),
+        ("C", "It was written in C, and compiled.", True),
+        ("是", "他是画家。", True),
+    ],
+)
+def test_a_letter_of_a_code_or_an_article_is_no_answer(answer: str, text: str, *, held: bool) -> None:
+    passages = [Passage("p", "Codes", text)]
+    assert supports_answer(answer, passages) is held
+    assert holding(answer, "", passages) == ({"p"} if held else set())
+    assert (find_quote(answer, "Which one?", passages) is not None) is held

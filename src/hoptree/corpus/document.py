@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from hoptree.core.errors import CorpusError
+from hoptree.text.tokens import is_unspaced
 
 BETWEEN_HEADINGS = " › "
 MAX_DOCUMENT_BYTES = 128 * 2**20  # the largest file that is one document, and the longest text of one, in characters
@@ -153,6 +154,17 @@ def short(heading: str) -> str:
     return " ".join(heading[: _MAX_HEADING_CHARS * 4].split())[:_MAX_HEADING_CHARS]
 
 
+_HEADING_WORD = re.compile(r"[^\W\d_][^\W_]+")
+_MIN_TOLD_WORDS, _MIN_TOLD_CHARS = 4, 8  # of a heading that says something; characters where no spaces are written
+
+
+def tells_something(heading: str) -> bool:
+    """Tell whether a heading says something by itself, as "Summary" does not."""
+    if heading and sum(map(is_unspaced, heading)) * 2 > len(heading):
+        return len(heading) >= _MIN_TOLD_CHARS
+    return len(_HEADING_WORD.findall(heading)) >= _MIN_TOLD_WORDS
+
+
 _NUMBER = re.compile(r"[^\w]*\d[\d\s.,:/%()€$£+-]*$")
 _YEAR, _MAX_YEARS_APART = re.compile(r"(?:1[5-9]|20)\d\d$"), 10
 _MAX_COLUMN_CHARS = 100
@@ -240,6 +252,7 @@ class TextBuilder:
         self._pieces: list[str] = []
         self._length = 0
         self._tight = False
+        self._bare: tuple[int, int, str] | None = None  # a heading: where nothing stands below it, its level and words
         self.anchors: list[tuple[int, str]] = []
         self.references: list[tuple[int, str]] = []
         self._entries: list[tuple[int, int, int]] = []
@@ -258,12 +271,20 @@ class TextBuilder:
         """Begin a section; the first one names a document that has no title."""
         if words := short(words):
             self.title = self.title or words
-            self.section(self._path.enter(level, words))
+            self.section(self._path.enter(level, words), level, words)
 
-    def section(self, title: str) -> None:
-        """Begin a section whose path of headings is known."""
+    def section(self, title: str, level: int = 0, heading: str = "") -> None:
+        """Begin a section whose path of headings is known; `heading` is its last one."""
+        self._keep_bare(level)
+        self._bare = (self._length, level, heading)
         self._sections.append(Section(self._length, title))
         self._tight = False
+
+    def _keep_bare(self, level: int) -> None:
+        """Make a heading a text of its own if it says something and nothing stands below it."""
+        bare, self._bare = self._bare, None
+        if bare and bare[0] == self._length and level <= bare[1] and tells_something(bare[2]):
+            self.add([bare[2]])
 
     def add(self, paragraphs: Iterable[str], *, tight: bool = False, entries: int = 0) -> None:
         """Add paragraphs; `tight` ones follow without an empty line.
@@ -305,6 +326,7 @@ class TextBuilder:
         self, key: str, name: str, *, aliases: tuple[str, ...] = (), metadata: tuple[tuple[str, str], ...] = ()
     ) -> Document:
         """Make the document, named `name` if it has no title."""
+        self._keep_bare(0)
         text, sections = "".join(self._pieces), tuple(self._sections)
         links = tuple(self.anchors), tuple(self.references)
         return Document(key, self.title or name, text, aliases, metadata, sections, False, *links, tuple(self._entries))

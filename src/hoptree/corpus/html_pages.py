@@ -11,7 +11,7 @@ from itertools import islice
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from hoptree.corpus.contents import is_entry
-from hoptree.corpus.document import Document, HeadingPath, Problems, Section, short, table_lines
+from hoptree.corpus.document import Document, HeadingPath, Problems, Section, short, table_lines, tells_something
 from hoptree.corpus.files import GUESSES, decode, read_all, stem
 from hoptree.corpus.references import place_name, resolve_link
 from hoptree.text.names import word_set
@@ -29,6 +29,8 @@ _PARAGRAPHS = word_set(
     "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer form header hr main "
     "ol p pre section table ul"
 )
+_ASIDES = frozenset(("note", "tip", "warning", "caution", "important", "admonition", "sidebar", "attention", "hint"))
+"""The classes of boxes within a text: a heading of theirs is not that of what follows them."""
 _LINES = frozenset(("br", "li", "tr", "caption", "summary", "option"))
 _CELLS = frozenset(("td", "th"))
 
@@ -37,7 +39,7 @@ _END_MARK = "hoptree-end"
 _CLOSED_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _ANY_TAG = re.compile(r"<(/?[A-Za-z][^\s<>/]*)[^<>]*?(/?)>|<(?![!?/][^<>]*>)")
 _UNCLOSED_TITLE = re.compile(r"<title>([^<]*+)(?!</title)", re.IGNORECASE)
-_PLACE = re.compile(r"""\s(id|name|href)="([^"'<>]{1,300})\"""", re.IGNORECASE)
+_KEPT_ATTRIBUTE = re.compile(r"""\s(id|name|href|class|colspan|rowspan)="([^"'<>]{1,300})\"""", re.IGNORECASE)
 _BARE_TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*)(?: [^<>]*)?/?>")
 _HAS_WORD = re.compile(r"\w")
 _TURNING = word_set("next prev previous up home top zurück weiter nach-oben 上一页 下一页 起始页 上一级")
@@ -134,10 +136,14 @@ def _repair(text: str) -> str:
 
 
 def _without_quotes(tag: re.Match[str]) -> str:
-    """Return a tag with the attributes of links alone, so that no quote is left open."""
+    """Return a tag with the attributes that are read alone, so that no quote is left open."""
     if not tag[1]:
         return "&lt;"
-    kept = "" if tag[1].startswith("/") else "".join(f' {name}="{value}"' for name, value in _PLACE.findall(tag[0]))
+    kept = (
+        ""
+        if tag[1].startswith("/")
+        else "".join(f' {name}="{value}"' for name, value in _KEPT_ATTRIBUTE.findall(tag[0]))
+    )
     return f"<{tag[1]}{kept}{tag[2]}>"
 
 
@@ -191,6 +197,7 @@ class _Page:
         self._heading: tuple[int, list[str]] | None = None
         self._walk(root)
         self._end_heading()
+        self._keep_bare(0)
         self.text = "".join(self._pieces)
 
     def links(self) -> tuple[tuple[tuple[int, str], ...], tuple[tuple[int, int, int], ...]]:
@@ -234,6 +241,8 @@ class _Page:
                         self._put(line)
                         self._widen("\n\n")
                     continue
+                if tag in _HEADINGS and _is_in_aside(node):
+                    tag = "p"
                 self._enter_or_leave(tag, 1)
                 self._note_places(node, tag)
                 stack += [tag, *reversed(list(node.iter(include_text=True)))]
@@ -268,6 +277,8 @@ class _Page:
             self._end_link()
         if tag in _HEADINGS:
             self._end_heading()
+            if step > 0:
+                self._keep_bare(_HEADINGS[tag])
             self._heading = (_HEADINGS[tag], []) if step > 0 else None
             return
         self._pre_depth += step * (tag == "pre")
@@ -312,6 +323,18 @@ class _Page:
             if len(words) > len(short(words)):
                 self._put(words)
                 self._widen("\n\n")
+
+    def _keep_bare(self, level: int) -> None:
+        """Make a heading a text of its own if it says something and nothing stands below it."""
+        place, above, words = self.headings[-1] if self.headings else (-1, 0, "")
+        if place == self._length and level <= above and tells_something(words):
+            self._put(words)
+            self._widen("\n\n")
+
+
+def _is_in_aside(heading: LexborNode) -> bool:
+    box = heading.parent
+    return box is not None and not _ASIDES.isdisjoint((box.attributes.get("class") or "").lower().split())
 
 
 def _named_rows(table: LexborNode) -> list[dict[int, str]]:

@@ -150,7 +150,7 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
             heading = headings.get(number, none).take(_packed(paragraph))
             if heading:
                 above = path.enter(*heading)
-                builder.section(BETWEEN_HEADINGS.join((title, above)))
+                builder.section(BETWEEN_HEADINGS.join((title, above)), *heading)
             else:
                 builder.add([paragraph])
         if texts[number].strip():

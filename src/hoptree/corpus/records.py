@@ -25,7 +25,7 @@ from hashlib import blake2b
 from typing import Any, TypeVar, cast
 
 from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Oversized, Problems, Section, TextBuilder, short
-from hoptree.corpus.files import decode, read_all, stem
+from hoptree.corpus.files import LATIN, decode, read_all, stem
 from hoptree.corpus.html_pages import html_document
 from hoptree.corpus.json_rows import Row
 
@@ -330,13 +330,38 @@ class _NoMessage(Exception):
     """Says why a text is no message."""
 
 
+_HEADER = re.compile(rb"^[\w-]+:[^\n]*(?:\n[ \t][^\n]*)*", re.MULTILINE)
+_PART_HEADER = re.compile(rb"^Content-(?:Type|Disposition):[^\n]*(?:\n[ \t][^\n]*)*", re.MULTILINE | re.IGNORECASE)
+_CHARSET = re.compile(rb"charset\s*=\s*\"?([\w.:-]{1,40})", re.IGNORECASE)
+_SAMPLE_BYTES = 100_000  # of a message, to guess how its headers are encoded
+
+
+def _with_readable_headers(content: bytes) -> bytes:
+    """Write headers with raw bytes in UTF-8: they are decoded as the message says, or as its text is."""
+    if content.isascii():
+        return content
+    head, gap, body = content.partition(b"\n\n")
+    declared, guess = _CHARSET.search(content), decode(content[:_SAMPLE_BYTES])[1]
+    encodings = ["utf-8", declared[1].decode() if declared else "", "" if guess == LATIN else guess, "cp1252"]
+
+    def recode(match: re.Match[bytes]) -> bytes:
+        for encoding in filter(None, encodings):
+            with suppress(LookupError, ValueError):
+                return match[0].decode(encoding).encode()
+        return match[0].decode("latin-1").encode()
+
+    body = gap + body
+    return _HEADER.sub(recode, head) + _PART_HEADER.sub(recode, body)
+
+
 def _mail_document(content: bytes, key: str, name: str) -> Document:
+    content = _with_readable_headers(content)
     message = cast(EmailMessage, email.message_from_bytes(content, policy=_MAIL_POLICY))
-    headers = [(field, " ".join(str(message[field] or "").split())) for field in ("From", "To", "Cc", "Date")]
-    headers = [(field, value) for field, value in headers if value]
-    if not headers and not message["Subject"]:
+    subject = _header(message, "Subject")
+    headers = [(field, value) for field in ("From", "To", "Cc", "Date") if (value := _header(message, field))]
+    if not headers and not subject:
         raise _NoMessage("it has no sender, date or subject")
-    builder = TextBuilder(short(str(message["Subject"] or "")))
+    builder = TextBuilder(short(subject))
     builder.add(["\n".join(f"{field}: {value}" for field, value in headers)])
     body = message.get_body(("plain", "html"))
     if body is not None:
@@ -344,6 +369,16 @@ def _mail_document(content: bytes, key: str, name: str) -> Document:
         builder.add(_html_paragraphs(text, name) if body.get_content_type() == "text/html" else [text.strip()])
     builder.add(f"Attachment: {part.get_filename()}" for part in message.iter_attachments() if part.get_filename())
     return builder.document(key, stem(name), metadata=tuple((field.lower(), value) for field, value in headers))
+
+
+def _header(message: EmailMessage, field: str) -> str:
+    """Return a header on one line, as it is written where the library cannot read it."""
+    try:
+        value = str(message[field] or "")
+    except Exception:  # of several kinds, as of lists of addresses with nothing between two commas
+        value = next(raw for name, raw in message.raw_items() if name.lower() == field.lower())[:_MAX_HEADER_CHARS]
+        value = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return " ".join(value.split())
 
 
 def _body_text(body: MIMEPart) -> str:

@@ -290,6 +290,10 @@ def option_text(method: Method, option: Option) -> str:
     return text if len(text) <= _MAX_ABOUT_CHARS else f"{text[:_MAX_ABOUT_CHARS].rpartition(' ')[0]} …"
 
 
+NO_GRAPH = "It needs a knowledge graph, and this server has none."
+NO_CORPUS = "It needs a corpus, and this server has none."
+
+
 def _missing_source(method: Method, questions: QuestionService, fixed: dict[str, Any]) -> str:
     """Say what a method needs as it is set up here and the server does not have; empty if nothing is missing."""
     kinds = next((option for option in method.options if option.name == "evidence"), None)
@@ -297,7 +301,7 @@ def _missing_source(method: Method, questions: QuestionService, fixed: dict[str,
     if "graph" in method.needs and not questions.graphs.names and evidence != "text":
         free = kinds is not None and "text" in kinds.choices and "evidence" not in fixed
         hint = ' With "options": {"evidence": "text"} it does without.' if free else ""
-        return f"It needs a knowledge graph, and this server has none.{hint}"
+        return f"{NO_GRAPH}{hint}"
     if "corpus" in method.needs and questions.corpora.default is None and evidence != "graph":
-        return "It needs a corpus, and this server has none."
+        return NO_CORPUS
     return ""

@@ -40,6 +40,25 @@ _KIND_AFTER = lazy_re(
 )
 
 
+_LONE_LETTER = lazy_re(rf"\W*([^\W\d_{UNSPACED}])\W*")
+
+
+@lru_cache(maxsize=64)
+def _lone_letter(answer: str) -> re.Pattern[str] | None:
+    """Return the pattern of an answer that is one letter: neither an article nor part of a code or a number.
+
+    The page's evidence.js has the same.
+    """
+    match = _LONE_LETTER.fullmatch(answer)
+    if match is None:
+        return None
+    letter = re.escape(match[1].upper())
+    alone = rf"(?<![\w.\-/]){letter}(?![\w+#]|[-/.]\w|\s?\d|['’]\w)"
+    if letter not in "AI":
+        return re.compile(alone, re.IGNORECASE)
+    return re.compile(rf"(?<=[\w,;:]\s){alone}(?!\s+[A-Z])|(?<=[\"“„'‘(\[]){letter}(?=[\"”“'’)\]])")
+
+
 def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answer:
     """Return the answer as the passages spell it, or unknown.
 
@@ -120,6 +139,8 @@ def _read(passages: Sequence[Passage]) -> tuple[list[tuple[str, str]], list[str]
 
 
 def _is_held(words: str, texts: Sequence[tuple[str, str]], folded: Sequence[str]) -> bool:
+    if lone := _lone_letter(words):
+        return any(lone.search(f"{title}. {text}") for title, text in texts)
     words = plain_numbers(words)
     wanted = [f" {' '.join(way)} " for way in _ways(words) if way]
     if any(way in text for text in folded for way in wanted):
@@ -220,6 +241,8 @@ def _ways(answer: str) -> tuple[tuple[str, ...], ...]:
 
 def _spelled(ways: Sequence[tuple[str, ...]], text: str, held: str) -> str:
     """Return the first of `ways` that occurs, as the text spells it; or ""."""
+    if lone := _lone_letter(" ".join(ways[0])):
+        return match[0] if (match := lone.search(text)) else ""
     ways = [part for part in ways if part and f" {' '.join(part)} " in held]
     if not ways:
         return ""
@@ -338,19 +361,19 @@ def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copie
     first with most words of the question (the title's words count too). A bare yes or no is supported only by a copy.
     """
     wanted = question_key(answer)
-    asked, copy = stems(question), question_key(copied)
+    asked, copy, lone = stems(question), question_key(copied), _lone_letter(answer)
     only_copies = wanted in ("yes", "no")
     if not wanted or (only_copies and not copy):
         return None
     best: tuple[tuple[bool, int, bool], Quote] | None = None
     for passage in passages:
         title = stems(passage.title)
-        named = f" {wanted} " in f" {question_key(passage.title)} "
+        named = lone is None and f" {wanted} " in f" {question_key(passage.title)} "
         for start, end in sentence_spans(passage.text):
             sentence = passage.text[start:end]
             key = question_key(sentence)
             is_copy = bool(copy and key) and (f" {copy} " in f" {key} " or f" {key} " in f" {copy} ")
-            holds = f" {wanted} " in f" {key} "
+            holds = bool(lone.search(sentence)) if lone else f" {wanted} " in f" {key} "
             if not is_copy and (only_copies or not (holds or named)):
                 continue
             rank = (is_copy, len(asked & (stems(sentence) | title)), holds)

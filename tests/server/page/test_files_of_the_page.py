@@ -20,6 +20,7 @@ from tests.traced import event
 
 import hoptree
 from hoptree.cli import render
+from hoptree.core.errors import _PUBLIC_TEXTS, EndpointError, InternalError, public_error
 from hoptree.core.values import Passage
 from hoptree.engine import explain
 from hoptree.engine.events import SOURCE_WORDS
@@ -108,6 +109,21 @@ def test_what_to_do_about_a_file_is_said_in_all_languages() -> None:
     assert all(fitting(f"a.txt {trouble}.") for trouble in (*troubles, "is empty", "is no document of a known kind"))
     assert all(fitting(f"{stage}: 1,234 passages") for stage in ("reading", "copying", "linking", "encoding"))
     assert fitting("2 of 3 pages of a.pdf hold no text; scanned pages need OCR.")
+
+
+def test_failures_are_told_in_all_languages() -> None:
+    errors = [error("x") for error, _, _ in _PUBLIC_TEXTS if error not in (InternalError, EndpointError)]
+    errors += [EndpointError("x", status=status) for status in (None, 401, 404, 502)]
+    errors += [InternalError(ValueError()), EndpointError("x", retryable=True)]
+    texts = [text for error in errors for text in public_error(error, "")]
+    assert len(texts) > 25 and [text for text in texts if text and not fitting(text)] == []
+
+
+def test_why_a_method_cannot_be_chosen_is_told_in_all_languages() -> None:
+    pytest.importorskip("fastapi", reason="needs the extra [server]")
+    from hoptree.server.about_routes import NO_CORPUS, NO_GRAPH
+
+    assert fitting(NO_GRAPH) and fitting(NO_CORPUS)
 
 
 def test_steps_of_the_methods_have_words_in_all_languages() -> None:
@@ -325,7 +341,15 @@ def test_an_answer_is_saved_in_the_language_of_its_page() -> None:
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 @pytest.mark.parametrize(
     ("answer", "text", "held"),
-    [("Rome", "Romeo is a play.", False), ("Rome", "He died in rome.", True), ("北京", "首都是北京。", True)],
+    [
+        ("Rome", "Romeo is a play.", False),
+        ("Rome", "He died in rome.", True),
+        ("北京", "首都是北京。", True),
+        ("I", "I saw the codes I2, I-2 and I.4.", False),
+        ("I", "He wrote an I in the sand.", True),
+        ("B", "The codes B-4, 4.B and B 12.", False),
+        ("B", "It is rich in vitamin B.", True),
+    ],
 )
 def test_a_passage_of_the_graph_is_joined_to_an_answer_it_holds(answer: str, text: str, held: bool) -> None:
     passages = [{"id": "a", "title": "Play", "text": text}, {"id": "b", "title": "Rom", "text": "x"}]

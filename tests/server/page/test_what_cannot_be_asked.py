@@ -139,3 +139,25 @@ def test_the_box_grows_when_the_window_narrows(watched: Watched) -> None:
     watched.until(
         "(({ scrollHeight, clientHeight }) => scrollHeight <= clientHeight + 1)(document.querySelector('#question'))"
     )
+
+
+@pytest.mark.parametrize(
+    ("locale", "why", "failure"),
+    [
+        ("de-DE", "Sie braucht einen Wissensgraphen", "ist nicht erreichbar oder hat nicht geantwortet"),
+        ("zh-CN", "它需要知识图谱", "服务器所请求的端点无法连接"),
+    ],
+)
+def test_what_cannot_be_is_told_in_the_language_of_the_reader(
+    browser: Browser, server: Running, locale: str, why: str, failure: str
+) -> None:
+    from tests.server.page.browsing import Watched
+
+    context = browser.new_context(locale=locale, reduced_motion="reduce")
+    watched = Watched(context.new_page(), server.url)
+    page = watched.ask(FILMS, model="dead")
+    page.wait_for_selector(".problem")
+    assert failure in page.locator(".problem").first.inner_text()
+    tog = page.locator("option[value=tog]").first
+    assert tog.is_disabled() and why in (tog.text_content() or "")
+    context.close()

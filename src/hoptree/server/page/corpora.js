@@ -59,7 +59,7 @@ export class CorporaPage {
   }
 
   #noUploads() {
-    return make("p", { class: "note warm uploads-off", text: t("Files cannot be uploaded here. {why}", { why: this.uploadsOff ?? "" }) });
+    return make("p", { class: "note warm uploads-off", text: t("Files cannot be uploaded here. {why}", { why: translated(this.uploadsOff ?? "") }) });
   }
 
   #newForm(corpora, changed) {

@@ -15,7 +15,7 @@ export class Contender {
     this.offer = offer;
     this.place = place;
     this.method = choice(offer.methods.map((one) => [one.name, one.name]), offer.default?.method ?? offer.methods[0]?.name);
-    for (const [place, one] of offer.methods.entries()) if (!works(one)) bar(this.method.options[place], one.why);
+    for (const [place, one] of offer.methods.entries()) if (!works(one)) bar(this.method.options[place], translated(one.why));
     this.model = choice(offer.models.map((name) => [name, name]), offer.default?.model ?? offer.models[0]);
     this.about = make("p", { class: "note about" });
     this.options = make("div", { class: "options" });
@@ -36,7 +36,7 @@ export class Contender {
   #drawOptions(values = {}) {
     const method = this.chosen;
     this.about.replaceChildren(make("strong", { text: method?.name ?? "" }), ` ${[method?.title, method?.about].filter(Boolean).map(translated).join(". ")}`);
-    if (method?.available === false) this.about.append(" ", make("span", { class: "warm", text: works(method) ? NO_GRAPH : method.why ?? "" }));
+    if (method?.available === false) this.about.append(" ", make("span", { class: "warm", text: works(method) ? NO_GRAPH : translated(method.why ?? "") }));
     this.controls = new Map(this.#offered.map((option) => [option.name, control(option, values[option.name])]));
     const fields = this.#offered.map((option) => field(option.name, this.controls.get(option.name), [translated(option.about), option.fixed ? FIXED : ""].filter(Boolean).join(" ")));
     this.options.replaceChildren(make("p", { class: "label", text: t("Options of {method}", { method: method?.name ?? "" }) }),

@@ -67,7 +67,7 @@ export const pieces = (sentence) => sentence.split(/((?<!\S)(?:\[\d+\])+)/).flat
 /** The answer of a result in words, where there is none. */
 export function noAnswer(result) {
   if (result.error) return t("None: the run failed.");
-  if (result.stopped_by) return t("None yet: the run was stopped ({why}).", { why: result.stopped_by });
+  if (result.stopped_by) return t("None yet: the run was stopped ({why}).", { why: translated(result.stopped_by) });
   return translated(result.sentence) || t("None: no answer was found.");
 }
 
