@@ -35,6 +35,7 @@ from hoptree.server.ask_routes import ask_routes
 from hoptree.server.corpus_routes import corpus_routes
 from hoptree.server.corpus_service import CorpusService
 from hoptree.server.error_responses import Refusal, note_refusal, refusal_of
+from hoptree.server.graphs import Graphs
 from hoptree.server.guard import EXPOSED_HEADERS, Guard, speaks_openai
 from hoptree.server.jobs import Jobs
 from hoptree.server.keys import Quotas
@@ -43,7 +44,7 @@ from hoptree.server.prometheus import Metrics
 from hoptree.server.question_service import Journal, QuestionService, RunningQuestions
 from hoptree.server.reply_schemas import complete_document
 from hoptree.server.request_schemas import validation_refusal
-from hoptree.server.resources import Corpora, Graphs, Models, Retrievers
+from hoptree.server.resources import Corpora, Models, Retrievers
 from hoptree.server.runs import Runs, run_routes
 from hoptree.server.settings import Settings
 from hoptree.server.views import refusal_response

@@ -35,6 +35,7 @@ _STATUSES: dict[type[errors.HoptreeError], int] = {
     errors.RequestTooLong: 400,
     errors.ModelError: 502,
     errors.IndexUnavailable: 503,
+    errors.GraphUnavailable: 503,
     errors.MissingExtra: 501,
     errors.MissingModel: 501,
     errors.InputError: 400,

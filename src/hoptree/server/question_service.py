@@ -27,9 +27,10 @@ from hoptree.engine.result import Result
 from hoptree.engine.trace import Listener, ModelCalled
 from hoptree.retrieval.retriever import Retriever
 from hoptree.server.error_responses import Refusal, log_failure
+from hoptree.server.graphs import Graphs
 from hoptree.server.keys import HeldCalls, Key, Quotas
 from hoptree.server.prometheus import Metrics
-from hoptree.server.resources import Corpora, Graphs, Models, Retrievers
+from hoptree.server.resources import Corpora, Models, Retrievers
 from hoptree.server.settings import Settings
 from hoptree.server.views import is_free_text
 from hoptree.server.workers import WorkerEnded, Workers
