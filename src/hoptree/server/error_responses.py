@@ -158,6 +158,17 @@ def log_failure(failure: errors.HoptreeError, *, what: str) -> None:
         log_internal_error(failure.__cause__)
 
 
+def clear_frames(error: BaseException) -> None:
+    """Let go of what the frames hold that an error came through.
+
+    The framework's refer to the error: a ring that stays, with the body of the request, as garbage is seldom collected.
+    """
+    cleared: BaseException | None = error
+    while cleared is not None:
+        traceback.clear_frames(cleared.__traceback__)
+        cleared = cleared.__context__
+
+
 def note_refusal(request: Request, refusal: Refusal, metrics: Metrics) -> None:
     """Count and log a refusal that happened behind the guard."""
     if request.state.body.refused:
