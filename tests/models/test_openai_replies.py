@@ -102,3 +102,11 @@ def test_true_is_no_count_of_tokens() -> None:
     }
     assert read_usage({"prompt_tokens": True, "completion_tokens": True, **details}) == TokenUsage()
     assert read_usage({"prompt_tokens": 7, "completion_tokens": 5}) == TokenUsage(7, 0, 5, 0)
+
+
+def test_counts_of_tokens_give_no_key_more_than_it_has() -> None:
+    """Less than nothing would be added to a budget, and more cached than read would be a price below nothing."""
+    assert read_usage({"prompt_tokens": -7, "completion_tokens": -5}) == TokenUsage()
+    details = {"prompt_tokens_details": {"cached_tokens": 70}, "completion_tokens_details": {"reasoning_tokens": 50}}
+    assert read_usage({"prompt_tokens": 7, "completion_tokens": 5, **details}) == TokenUsage(7, 7, 5, 5)
+    assert read_usage({"prompt_tokens": 1e308, "completion_tokens": float("inf")}) == TokenUsage(10**9, 0, 10**9, 0)

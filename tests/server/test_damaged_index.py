@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 pytest.importorskip("fastapi")
 
+from tests.graph.graph_files import TRUTHY, written
 from tests.server.corpora_made import add, class_of, found, made, passages, remove
 from tests.server.running import running, settings
+
+from hoptree.core.errors import CorpusError, GraphError, GraphUnavailable, HoptreeError
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -107,3 +113,75 @@ def test_an_index_that_is_gone_is_not_said_to_be_in_the_making(tmp_path: Path) -
         assert class_of(reply) == (409, "NotReady")
         assert "job" not in reply.text and "made anew" in reply.json()["error"]["remedy"]
         assert remove(server, "bob.txt")["state"] == "done" and found(server, "bees")
+
+
+def _cut_graph(graph: Path) -> None:
+    (graph / "hoptree-graph.json").write_text("{", encoding="utf-8")
+
+
+def _other_graph(graph: Path) -> None:
+    (graph / "hoptree-graph.json").write_text("{}", encoding="utf-8")
+
+
+@pytest.mark.parametrize("damage", [_cut_graph, _other_graph, _gone])
+def test_a_damaged_graph_is_the_servers_fault_and_its_path_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, damage: Any
+) -> None:
+    loading = pytest.importorskip("hoptree.graph.loading")
+    monkeypatch.chdir(tmp_path)
+    graph = tmp_path / "our data" / "kg.graph"
+    loading.load_graph(graph, [written(tmp_path / "truthy.nt", TRUTHY)])
+    damage(graph)
+    with (
+        running(settings(tmp_path, graphs={"facts": "our data/kg.graph"})) as server,
+        caplog.at_level(logging.WARNING, "hoptree.server"),
+    ):
+        reply = server.ask(method="tog")
+        assert reply.status_code == 500
+        assert reply.json()["error"]["message"] == "The graph 'facts' is damaged, or gone."
+        assert "our data" not in reply.text and "kg.graph" not in reply.text
+    assert "our data/kg.graph" in caplog.text
+
+
+@pytest.mark.parametrize("failure", [GraphError, GraphUnavailable, CorpusError])
+def test_what_is_noticed_while_answering_names_no_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[HoptreeError]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wanted = settings(tmp_path)
+    (tmp_path / "index").rename(tmp_path / "our index")
+
+    async def search(*args: Any, **more: Any) -> Any:
+        raise failure(f"{tmp_path}/our index/000001 is damaged: x.sst is not what was written.")
+
+    with running(replace(wanted, corpora={"films": "our index"})) as server:
+        find = server.state.questions.retrievers.find
+        found = asyncio.run_coroutine_threadsafe(find("films", "bm25"), server.loop).result(60)
+        monkeypatch.setattr(type(found), "search", search)
+        reply = server.ask(method="oner", retriever="bm25")
+        assert (reply.status_code >= 400 and "…" in reply.text) or failure is GraphUnavailable
+        assert "our index" not in reply.text and str(tmp_path) not in reply.text
+
+
+@pytest.mark.parametrize("way", ["topics", "passages/a", "files/a"])
+def test_addresses_of_a_corpus_name_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with running(settings(tmp_path, corpora={"films": "index"})) as server:
+        _gone(tmp_path / "index")
+        reply = server.client.get(f"/v1/corpora/films/{way}")
+        assert reply.status_code == (404 if way.startswith("files") else 500)
+        assert ("index at" not in reply.text and "retryable" not in reply.json()["error"]) or reply.status_code == 404
+
+
+@pytest.mark.parametrize("name", ["nope", "NOPE", "..", "%2e%2e", "a b", "nul", "x" * 300])
+def test_an_address_that_names_no_corpus_is_not_found(tmp_path: Path, name: str) -> None:
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        client, place = server.client, f"/v1/corpora/{quote(name, safe='%')}"
+        place = place.replace("..", "%2e%2e")
+        files = {"files": ("a.txt", b"Words.")}
+        replies = [client.get(f"{place}/{rest}") for rest in ("documents", "topics", "passages/a", "files/a")]
+        replies += [client.post(f"{place}/documents", files=files)]
+        replies += [client.delete(place), client.delete(f"{place}/documents/a.txt")]
+        assert [reply.status_code for reply in replies] == [404] * 7
+        for reply in replies:
+            assert reply.json()["error"]["message"].startswith(("There is no corpus '", "There is nothing at this"))

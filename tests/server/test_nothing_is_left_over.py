@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from tests.server.running import QUESTION, script, settings
+from tests.server.running import QUESTION, limits, script, settings
 
 from hoptree.models.model import Reply, Request
 from hoptree.models.scripted import ScriptedModel
@@ -52,8 +52,13 @@ def collector() -> Iterator[None]:
 
 async def _visit(app: Any, goes: asyncio.Event, question: str = QUESTION, *, stream: bool) -> list[dict[str, Any]]:
     """Ask, and go away when that happens; what the server sent until then."""
-    body = json.dumps({"question": question, "stream": stream}).encode()
-    headers = {b"host": b"127.0.0.1", b"content-type": b"application/json", b"content-length": b"%d" % len(body)}
+    return await _send(app, json.dumps({"question": question, "stream": stream}).encode(), goes)
+
+
+async def _send(app: Any, body: bytes, goes: asyncio.Event, *, missing: int | None = 0) -> list[dict[str, Any]]:
+    """Send a body but for its last bytes, as many as `missing`; None says no length."""
+    headers = {b"host": b"127.0.0.1", b"content-type": b"application/json"}
+    headers |= {} if missing is None else {b"content-length": b"%d" % (len(body) + missing)}
     scope: dict[str, Any] = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -63,7 +68,8 @@ async def _visit(app: Any, goes: asyncio.Event, question: str = QUESTION, *, str
     }
     scope |= {"method": "POST", "path": "/v1/ask", "raw_path": b"/v1/ask", "query_string": b"", "state": {}}
     scope |= {"server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1), "headers": list(headers.items())}
-    arriving, sent = [{"type": "http.request", "body": body}], list[dict[str, Any]]()
+    arriving = [{"type": "http.request", "body": body, "more_body": missing != 0}]
+    sent = list[dict[str, Any]]()
 
     async def receive() -> dict[str, Any]:
         assert scope["type"] == "http"  # as in a real server, what receives holds the request
@@ -95,6 +101,45 @@ def test_nothing_of_a_question_waits_for_the_collector(tmp_path: Path, stream: b
         return _found()
 
     assert asyncio.run(visits()) == Counter()
+
+
+@pytest.mark.parametrize(
+    ("body", "missing"),
+    [
+        (b" ", 1),
+        (b"{" * 9, 0),
+        (b"\xff", 0),
+        (b"[]", 0),
+        (b'{"question": 5}', 0),
+        (b'{"question": "x", "corpus": "y"}', 0),
+    ],
+)
+@pytest.mark.usefixtures("collector")
+def test_nor_does_a_body_that_is_refused(tmp_path: Path, body: bytes, missing: int | None) -> None:
+    async def send() -> Counter[str]:
+        app, gone = create_app(settings(tmp_path)), asyncio.Event()
+        gone.set()
+        await _send(app, body, gone, missing=missing)
+        _seek()
+        for _ in range(2):
+            sent = await _send(app, body, gone, missing=missing)
+            assert sent[0]["status"] in (400, 413, 422)
+        return _found()
+
+    assert asyncio.run(send()) == Counter()
+
+
+@pytest.mark.usefixtures("collector")
+def test_nor_does_a_body_that_comes_too_slowly(tmp_path: Path) -> None:
+    async def send() -> Counter[str]:
+        app, never = create_app(settings(tmp_path, limits=limits(body_seconds=0.01))), asyncio.Event()
+        await _send(app, b" ", never, missing=1)
+        _seek()
+        for _ in range(2):
+            assert (await _send(app, b" ", never, missing=1))[0]["status"] == 408
+        return _found()
+
+    assert asyncio.run(send()) == Counter()
 
 
 @pytest.mark.usefixtures("collector")

@@ -18,7 +18,8 @@ from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
 from hoptree.server import resources
 from hoptree.server.error_responses import Refusal
-from hoptree.server.resources import Corpora, Graphs, Retrievers
+from hoptree.server.graphs import Graphs
+from hoptree.server.resources import Corpora, Retrievers
 
 
 class _Opened:

@@ -199,13 +199,16 @@ def test_a_question_ends_in_the_worker_when_its_client_goes_away(server: Running
     eventually(lambda: len(server.state.questions.running) == 0, seconds=_PATIENCE)
 
 
+LEAVING = Key("leaving", budget=Budget(calls=1_000))
+
+
 def test_what_a_question_has_cost_until_its_client_left_is_charged(
     server: Running, alone: Running, endpoint: Endpoint
 ) -> None:
     spent = []
     for one in (server, alone):
         endpoint.on("taikc/final", endless(), contains="N10 ", times=1)
-        asking, key, before = one.state.questions, Key("leaving"), len(endpoint.texts("taikc/final"))
+        asking, key, before = one.state.questions, LEAVING, len(endpoint.texts("taikc/final"))
 
         async def ask(asking: QuestionService = asking, key: Key = key) -> None:
             await asking.ask(await asking.prepare(AskRequest(film_question(10)), key))
@@ -287,6 +290,26 @@ def test_the_budget_of_a_key_is_charged_while_a_question_is_answered(server: Run
     eventually(lambda: asking.quotas._today(key).calls == len(FILM_STEPS) - 1, seconds=_PATIENCE)
     task.cancel()
     eventually(lambda: len(asking.running) == 0, seconds=_PATIENCE)
+
+
+def test_questions_at_once_do_not_overspend_the_budget_of_a_key(server: Running, endpoint: Endpoint) -> None:
+    asking, key = server.state.questions, Key("many", budget=Budget(calls=5))
+    before = len(endpoint.requests)
+
+    async def ask(number: int) -> str:
+        try:
+            return (await asking.ask(await asking.prepare(AskRequest(film_question(20 + number)), key))).stopped_by
+        except Refusal as refusal:
+            return refusal.kind
+
+    async def ask_all() -> list[str]:
+        return await asyncio.gather(*map(ask, range(6)))
+
+    ended = asyncio.run_coroutine_threadsafe(ask_all(), server.loop).result(_PATIENCE)
+    assert set(ended) <= {"calls", "BudgetSpent", ""}
+    account = asking.quotas._today(key)
+    assert (account.calls, account.held, account.waiting) == (5, [], [])
+    assert len(endpoint.requests) - before <= 5
 
 
 def test_the_same_question_at_once_is_paid_for_once(server: Running, endpoint: Endpoint) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from hoptree.core.lazy import lazy_re
 
@@ -191,10 +192,21 @@ _PUBLIC_TEXTS: tuple[tuple[type[HoptreeError], str, str], ...] = (
     (ModelError, "The model could not do what the method asks of it.", "Choose another method or model."),
     (CacheError, "The server cannot remember replies.", ASK_OPERATOR),
     (MissingModel, "The model is not there.", ASK_OPERATOR),
+    (GraphUnavailable, "The graph cannot be used at this moment.", "Ask again later."),
     (IndexUnavailable, "The corpus cannot be used at this moment.", "Ask again later."),
     (InternalError, "Something went wrong inside Hoptree.", "The server's log says more; try again."),
 )
 """Cause and remedy for clients, of errors whose own text comes from elsewhere or is for the operator."""
+
+
+_HIDDEN_PATHS: set[str] = set()
+
+
+def hide_path(path: str) -> str:
+    """Return a path in full, which `redact` knows from then on: it cannot tell where one with spaces ends."""
+    full = str(Path(path).absolute())
+    _HIDDEN_PATHS.add(full)
+    return full
 
 
 def redact(text: str, *, known: Iterable[str] = ()) -> str:
@@ -204,6 +216,8 @@ def redact(text: str, *, known: Iterable[str] = ()) -> str:
     a file or passage that the client has seen, stays.
     """
     names = [name for name in known if name in text]
+    for path in sorted(_HIDDEN_PATHS, key=len, reverse=True):
+        text = text.replace(path, "…")
     for pattern in (_ADDRESS, _PATH, _SOCKET, _KEY):
         text = pattern.sub(lambda match: match[0] if _is_within(match, names) else "…", text)
     return text[:_MAX_CHARS]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,10 @@ class Prices:
         return ((prompt - cached) * self.prompt + cached * cached_price + completion * self.completion) / 1e6
 
 
+Gate = Callable[[Request], AbstractAsyncContextManager[None]]
+"""Entered before a call of a model is sent, which it may hold back or refuse, and left when its reply is counted."""
+
+
 class Context:
     """All that a method can do for a question, counted, limited and traced."""
 
@@ -105,6 +110,7 @@ class Context:
         prices: Prices | None = None,
         roles: Mapping[str, Model] | None = None,
         graph: KnowledgeGraph | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.method = method
         self.model = model
@@ -120,6 +126,7 @@ class Context:
         self._graph = graph
         self._budget = budget or Budget()
         self._prices = prices or Prices()
+        self._gate = gate
         self._cache_lost = False
 
     def model_for(self, role: str) -> Model:
@@ -191,6 +198,14 @@ class Context:
             prompt.opening,
             prompt.template,
         )
+        async with self._gate(request) if self._gate else nullcontext():
+            reply = await self._send(step, request, role, node)
+        if reply.finish == "length" and not part:
+            self.warn("cut_off", f"The model's reply in step {step} was cut off after {max_tokens} tokens.")
+        return reply
+
+    async def _send(self, step: str, request: Request, role: str, node: Node | None) -> Reply:
+        """Have a model reply, and count what that took."""
         issued = self.trace.now()
         token = on_progress.set(lambda now: self._tell_progress(step, now, node))
         try:
@@ -207,7 +222,7 @@ class Context:
         self._record_call(
             tracing.ModelCalled(
                 step=step,
-                template=prompt.template,
+                template=request.template,
                 role=role,
                 reply=call.reply.text,
                 finish=call.reply.finish,
@@ -221,8 +236,6 @@ class Context:
             ),
             node,
         )
-        if call.reply.finish == "length" and not part:
-            self.warn("cut_off", f"The model's reply in step {step} was cut off after {max_tokens} tokens.")
         return call.reply
 
     async def search(

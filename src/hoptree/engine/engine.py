@@ -19,7 +19,7 @@ from hoptree.core.config import settings_of_files
 from hoptree.core.errors import BudgetSpent, ConfigError, HoptreeError, InputError, InternalError, MissingExtra
 from hoptree.core.values import Answer, Question
 from hoptree.engine.calls import Calls, open_calls
-from hoptree.engine.context import Budget, Context, Prices
+from hoptree.engine.context import Budget, Context, Gate, Prices
 from hoptree.engine.events import FORMAT, Event, Finished, Started
 from hoptree.engine.own_prompts import OwnPrompts, open_prompts
 from hoptree.engine.prompts import using_prompts
@@ -140,15 +140,17 @@ class Engine:
         if self._spans:
             await self._spans.flush()
 
-    async def ask(self, question: str | Question, *, listeners: Sequence[Listener] = ()) -> Result:
+    async def ask(
+        self, question: str | Question, *, listeners: Sequence[Listener] = (), gate: Gate | None = None
+    ) -> Result:
         """Answer one question; a failure is a result too, with class and message."""
-        events, failure = await self.trace(question, listeners=listeners)
+        events, failure = await self.trace(question, listeners=listeners, gate=gate)
         from hoptree.engine.result import read_result  # imported late, so that the first call starts sooner
 
         return read_result(events, failure)
 
     async def trace(
-        self, question: str | Question, *, listeners: Sequence[Listener] = ()
+        self, question: str | Question, *, listeners: Sequence[Listener] = (), gate: Gate | None = None
     ) -> tuple[Sequence[Event], HoptreeError | None]:
         """Answer one question; return its events and the failure, if any."""
         asked = check_question(question)
@@ -163,6 +165,7 @@ class Engine:
             prices=self._prices,
             roles=self.roles,
             graph=self.graph,
+            gate=gate,
         )
         self._begin(trace, asked)
         with using_prompts(self.prompts.texts, self.method.name):

@@ -274,13 +274,20 @@ def read_finish(reason: object) -> Literal["stop", "length", "other"]:
     return "stop" if reason == "stop" else "length" if reason == "length" else "other"
 
 
+_MAX_TOKENS = 10**9  # of one reply; more would be no number that can be shown
+
+
 def read_usage(usage: dict[str, Any]) -> TokenUsage:
-    """Read the token counts of an OpenAI-compatible endpoint; a boolean counts as 0."""
+    """Read the token counts of an OpenAI-compatible endpoint; booleans and negative numbers count as 0."""
     read, written = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
-    counts = usage.get("prompt_tokens"), read.get("cached_tokens"), usage.get("completion_tokens")
-    return TokenUsage(
-        *(0 if isinstance(count, bool) else int(count or 0) for count in (*counts, written.get("reasoning_tokens")))
-    )
+    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    cached, reasoning = _count(read.get("cached_tokens")), _count(written.get("reasoning_tokens"))
+    return TokenUsage(prompt, min(cached, prompt), completion, min(reasoning, completion))
+
+
+def _count(value: Any) -> int:
+    number = 0 if isinstance(value, bool) else value if isinstance(value, float) else int(value or 0)
+    return int(min(max(number, 0), _MAX_TOKENS))
 
 
 _SPACES = lazy_re(r"\s*")

@@ -8,26 +8,30 @@ server has, and so does this process.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from hoptree.core.errors import HoptreeError, InternalError
 from hoptree.core.http_server import LOG_FORMAT, log_line
-from hoptree.engine.context import Budget
+from hoptree.engine.context import Budget, Prices
 from hoptree.engine.events import Event
+from hoptree.models.model import Request
 from hoptree.server.app import collect_garbage_rarely, open_question_service
 from hoptree.server.error_responses import log_internal_error
-from hoptree.server.keys import ANYBODY
+from hoptree.server.keys import ANYBODY, CallSize
 from hoptree.server.question_service import AskRequest, QuestionService
 from hoptree.server.settings import read_settings
-from hoptree.server.workers import error_to_dict
+from hoptree.server.workers import error_from_dict, error_to_dict
 
 _LOG = logging.getLogger("hoptree.server")
 _MAX_LINE_BYTES = 2**26
@@ -59,13 +63,18 @@ async def _work(out: int) -> None:
     collect_garbage_rarely()
     pipe.write(b'{"ready": true}\n')
     running: dict[int, asyncio.Task[dict[str, Any]]] = {}
+    gates: dict[int, RemoteGate] = {}
     async for line in lines:
         message = json.loads(line)
         if "ask" in message:
             number = message["ask"]
             sender = EventSender(number, pipe.write, live=message["live"])
-            running[number] = start_question(questions, message, sender)
-            running[number].add_done_callback(lambda _, number=number: running.pop(number))  # type: ignore[misc]
+            gates[number] = RemoteGate(sender, questions.settings.prices)
+            running[number] = start_question(questions, message, sender, gates[number] if message["held"] else None)
+            running[number].add_done_callback(lambda _, number=number: (running.pop(number), gates.pop(number)))  # type: ignore[misc]
+        elif "admit" in message:
+            if gate := gates.get(message["admit"]):
+                gate.answer(message)
         elif "forget" in message:
             questions.retrievers.forget(message["forget"])
         elif task := running.get(message["cancel"]):
@@ -77,22 +86,24 @@ async def _work(out: int) -> None:
 
 
 def start_question(
-    questions: QuestionService, message: Mapping[str, Any], sender: EventSender
+    questions: QuestionService, message: Mapping[str, Any], sender: EventSender, gate: RemoteGate | None = None
 ) -> asyncio.Task[dict[str, Any]]:
     """Answer one question in a task; its end is sent, also if it is cancelled before it has begun."""
-    task = asyncio.get_running_loop().create_task(_answer(questions, message, sender))
+    task = asyncio.get_running_loop().create_task(_answer(questions, message, sender, gate))
     task.add_done_callback(lambda task: sender.end(**{} if task.cancelled() else task.result()))
     return task
 
 
-async def _answer(questions: QuestionService, message: Mapping[str, Any], sender: EventSender) -> dict[str, Any]:
+async def _answer(
+    questions: QuestionService, message: Mapping[str, Any], sender: EventSender, gate: RemoteGate | None
+) -> dict[str, Any]:
     """Answer a question, and return how it ended."""
     names = {name: message[name] for name in ("method", "model", "corpus", "graph", "retriever", "rerank", "options")}
     history = tuple(message.get("history", ()))
     request = AskRequest(message["question"], **names, budget=Budget(**message["budget"]), history=history)
     try:
         prepared = await questions.prepare(request, ANYBODY)
-        _, failure = await prepared.engine.trace(request.asked, listeners=(sender.listen,))
+        _, failure = await prepared.engine.trace(request.asked, listeners=(sender.listen,), gate=gate)
     except asyncio.CancelledError as error:
         # The frames of a traceback refer to each other, and garbage is seldom collected.
         traceback.clear_frames(error.__traceback__)
@@ -124,14 +135,52 @@ class EventSender:
     def end(self, **outcome: Any) -> None:
         self._send(over=True, **outcome)
 
-    def _send(self, *, over: bool, **outcome: Any) -> None:
-        if not self._events and not over:
+    def send(self, **message: Any) -> None:
+        """Send a message, after all events before it."""
+        self._send(over=False, **message)
+
+    def _send(self, *, over: bool, **more: Any) -> None:
+        if not (self._events or over or more):
             return
-        message = {"id": self._number, "events": [event.as_dict() for event in self._events], "over": over, **outcome}
+        message = {"id": self._number, "events": [event.as_dict() for event in self._events], "over": over, **more}
         self._events = []
         # What JSON cannot hold goes as text: otherwise the server would wait for ever.
         line = json.dumps(message, separators=(",", ":"), check_circular=False, default=str)
         self._write(line.encode() + b"\n")
+
+
+class RemoteGate:
+    """Has the server hold each call of a question against the budget of its key."""
+
+    def __init__(self, sender: EventSender, prices: Prices | None) -> None:
+        self._sender = sender
+        self._prices = prices
+        self._numbers = itertools.count()
+        self._asked: dict[int, asyncio.Future[Mapping[str, Any] | None]] = {}
+
+    def answer(self, message: Mapping[str, Any]) -> None:
+        """Take in whether a call may be sent."""
+        asked = self._asked.get(message["call"])
+        if asked is not None and not asked.done():
+            asked.set_result(message["refused"])
+
+    @asynccontextmanager
+    async def __call__(self, request: Request) -> AsyncIterator[None]:
+        number, asked = next(self._numbers), asyncio.get_running_loop().create_future()
+        self._asked[number] = asked
+        self._sender.send(hold=number, size=asdict(CallSize.of(request, self._prices)))
+        lost = False
+        try:
+            if refused := await asked:
+                raise error_from_dict(refused)
+            try:
+                yield
+            except asyncio.CancelledError:
+                lost = True
+                raise
+        finally:
+            del self._asked[number]
+            self._sender.send(settled=number, lost=lost)
 
 
 if __name__ == "__main__":

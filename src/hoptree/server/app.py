@@ -34,7 +34,8 @@ from hoptree.server.about_routes import about_routes
 from hoptree.server.ask_routes import ask_routes
 from hoptree.server.corpus_routes import corpus_routes
 from hoptree.server.corpus_service import CorpusService
-from hoptree.server.error_responses import Refusal, note_refusal, refusal_of
+from hoptree.server.error_responses import Refusal, clear_frames, note_refusal, refusal_of
+from hoptree.server.graphs import Graphs
 from hoptree.server.guard import EXPOSED_HEADERS, Guard, speaks_openai
 from hoptree.server.jobs import Jobs
 from hoptree.server.keys import Quotas
@@ -43,7 +44,7 @@ from hoptree.server.prometheus import Metrics
 from hoptree.server.question_service import Journal, QuestionService, RunningQuestions
 from hoptree.server.reply_schemas import complete_document
 from hoptree.server.request_schemas import validation_refusal
-from hoptree.server.resources import Corpora, Graphs, Models, Retrievers
+from hoptree.server.resources import Corpora, Models, Retrievers
 from hoptree.server.runs import Runs, run_routes
 from hoptree.server.settings import Settings
 from hoptree.server.views import refusal_response
@@ -206,23 +207,25 @@ def state_of(app: FastAPI) -> ServerState:
 def _handle_errors(app: FastAPI) -> None:
     """Reply to every error in the same form."""
 
-    def respond(request: Request, refusal: Refusal) -> Response:
+    def respond(request: Request, error: Exception, refusal: Refusal) -> Response:
+        clear_frames(error)
         note_refusal(request, refusal, state_of(request.app).questions.metrics)
         return refusal_response(refusal, openai=speaks_openai(request.url.path))
 
     @app.exception_handler(HoptreeError)
     async def on_error(request: Request, error: HoptreeError) -> Response:
-        return respond(request, refusal_of(error))
+        return respond(request, error, refusal_of(error))
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(request: Request, error: RequestValidationError) -> Response:
-        return respond(request, validation_refusal(error.errors()))
+        return respond(request, error, validation_refusal(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def on_http(request: Request, error: HTTPException) -> Response:
         kind = _ERROR_CLASSES.get(error.status_code, "BadRequest")
         cause = _MESSAGES.get(error.detail, error.detail) if error.status_code < 500 else "Something went wrong."
-        reply = respond(request, Refusal(error.status_code, kind, cause, "GET /openapi.json tells what there is."))
+        refusal = Refusal(error.status_code, kind, cause, "GET /openapi.json tells what there is.")
+        reply = respond(request, error, refusal)
         reply.headers.update(error.headers or {})
         if error.status_code == 405:  # the router names those of one route, and a path may have several
             scopes = {method: {**request.scope, "method": method} for method in ("DELETE", "GET", "HEAD", "POST")}

@@ -35,6 +35,7 @@ _STATUSES: dict[type[errors.HoptreeError], int] = {
     errors.RequestTooLong: 400,
     errors.ModelError: 502,
     errors.IndexUnavailable: 503,
+    errors.GraphUnavailable: 503,
     errors.MissingExtra: 501,
     errors.MissingModel: 501,
     errors.InputError: 400,
@@ -155,6 +156,17 @@ def log_failure(failure: errors.HoptreeError, *, what: str) -> None:
     _LOG.warning("%s failed: %s: %s", what, type(failure).__name__, log_line(cause))
     if internal and failure.__cause__:
         log_internal_error(failure.__cause__)
+
+
+def clear_frames(error: BaseException) -> None:
+    """Let go of what the frames hold that an error came through.
+
+    The framework's refer to the error: a ring that stays, with the body of the request, as garbage is seldom collected.
+    """
+    cleared: BaseException | None = error
+    while cleared is not None:
+        traceback.clear_frames(cleared.__traceback__)
+        cleared = cleared.__context__
 
 
 def note_refusal(request: Request, refusal: Refusal, metrics: Metrics) -> None:

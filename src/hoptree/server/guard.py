@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hoptree.core.config import is_loopback
 from hoptree.core.http_server import bearer_key, log_refusal
-from hoptree.server.error_responses import Refusal, log_internal_error, refusal_of
+from hoptree.server.error_responses import Refusal, clear_frames, log_internal_error, refusal_of
 from hoptree.server.keys import ANYBODY, Key, Quotas, find_key
 from hoptree.server.prometheus import Metrics
 from hoptree.server.settings import Limits, Settings
@@ -86,7 +86,11 @@ class Guard:
             log_internal_error(error)
             await exchange.refuse(refusal_of(error))
         finally:
-            scope.get("state", {}).pop("body", None)  # it receives from what holds the scope: a ring that stays
+            # Rings that would stay: it receives from what holds the scope, and its refusal holds the frames it came by.
+            received: _Body | None = scope.get("state", {}).pop("body", None)
+            if received and received.refused:
+                clear_frames(received.refused)
+                received.refused = None
             exchange.close()
 
     def _admit(self, scope: Scope, exchange: _Exchange) -> Key:

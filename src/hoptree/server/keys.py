@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
+import itertools
 import os
 import stat
 import time
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +19,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hoptree.core.errors import ConfigError
-from hoptree.engine.context import Budget
+from hoptree.engine.context import Budget, Prices
+from hoptree.models.model import Request
 from hoptree.server.error_responses import Refusal
 
 _MIN_SECRET_CHARS = 16
@@ -102,9 +106,29 @@ def read_keys(path: Path) -> tuple[Key, ...]:
     return keys
 
 
+_CHARS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class CallSize:
+    """What a call of a model may take, as far as its request tells, and what its prompt alone takes."""
+
+    tokens: int
+    cost: float
+    prompt_tokens: int
+    prompt_cost: float
+
+    @classmethod
+    def of(cls, request: Request, prices: Prices | None) -> CallSize:
+        chars = sum(len(message.content) for message in request.messages) + len(request.prefix)
+        prompt, reply = chars // _CHARS_PER_TOKEN, request.max_tokens * request.n
+        price = (prices or Prices()).of
+        return cls(prompt + reply, price(prompt, 0, reply), prompt, price(prompt, 0, 0))
+
+
 @dataclass(slots=True)
 class _Account:
-    """The token bucket of a key, full at first, and what the key spent on a day."""
+    """The token bucket of a key, full at first, what it spent on a day, and what its calls under way may take."""
 
     bucket: float
     filled_at: float
@@ -112,6 +136,8 @@ class _Account:
     calls: int = 0
     tokens: int = 0
     cost: float = 0.0
+    held: list[CallSize] = field(default_factory=list)
+    waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
 
 class Quotas:
@@ -155,6 +181,41 @@ class Quotas:
             left[name] = allowed - spent
         return Budget(**left)
 
+    async def hold(self, key: Key, size: CallSize) -> None:
+        """Set aside what a call may take before it is sent; wait while others under way may take all that is left.
+
+        Refuses it once the key has spent its budget. Whoever holds must `settle`.
+        """
+        while not self._has_room(key):
+            account = self._account(key)
+            settled = asyncio.get_running_loop().create_future()
+            account.waiting.append(settled)
+            try:
+                await settled
+            finally:
+                if settled in account.waiting:
+                    account.waiting.remove(settled)
+        self._account(key).held.append(size)
+
+    def settle(self, key: Key, size: CallSize, *, lost: bool) -> None:
+        """Give back what a call held, which is charged by itself; of a `lost` one, charge the call and its prompt."""
+        account = self._account(key)
+        account.held.remove(size)
+        if lost:
+            self.charge(key, size.prompt_tokens, size.prompt_cost)
+        for waiting in account.waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+        account.waiting.clear()
+
+    def _has_room(self, key: Key) -> bool:
+        left, held = self.remaining(key), self._account(key).held
+        return not held or (
+            (left.calls is None or len(held) < left.calls)
+            and (left.tokens is None or sum(size.tokens for size in held) < left.tokens)
+            and (left.cost is None or sum(size.cost for size in held) < left.cost)
+        )
+
     def charge(self, key: Key, tokens: int, cost: float = 0.0) -> None:
         """Count a call; also of questions that come to nothing, or whose client goes away."""
         account = self._today(key)
@@ -175,3 +236,44 @@ class Quotas:
 
     def _rate_of(self, key: Key) -> int:
         return self._rate if key.rate is None else key.rate
+
+
+class HeldCalls:
+    """The calls of one question that are under way, held against the budget of its key."""
+
+    def __init__(self, quotas: Quotas, key: Key, prices: Prices | None) -> None:
+        self._quotas = quotas
+        self._key = key
+        self._prices = prices
+        self._sizes: dict[int, CallSize] = {}
+        self._numbers = itertools.count()
+
+    async def hold(self, number: int, size: CallSize) -> None:
+        """Hold a call; the number is the question's own."""
+        await self._quotas.hold(self._key, size)
+        self._sizes[number] = size
+
+    def settle(self, number: int, *, lost: bool) -> None:
+        """Settle a call, if it is held."""
+        size = self._sizes.pop(number, None)
+        if size is not None:
+            self._quotas.settle(self._key, size, lost=lost)
+
+    def close(self) -> None:
+        """Settle what a process that ended has left."""
+        for number in list(self._sizes):
+            self.settle(number, lost=True)
+
+    @asynccontextmanager
+    async def admit(self, request: Request) -> AsyncIterator[None]:
+        """Hold a call of this process; one that is broken off has cost its prompt."""
+        number = next(self._numbers)
+        await self.hold(number, CallSize.of(request, self._prices))
+        lost = False
+        try:
+            yield
+        except asyncio.CancelledError:
+            lost = True
+            raise
+        finally:
+            self.settle(number, lost=lost)

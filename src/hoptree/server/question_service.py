@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hoptree.core.errors import BudgetSpent, HoptreeError
+from hoptree.core.errors import HoptreeError
 from hoptree.core.files import atomic_write
 from hoptree.core.values import Question
 from hoptree.engine.calls import Calls
@@ -27,9 +27,10 @@ from hoptree.engine.result import Result
 from hoptree.engine.trace import Listener, ModelCalled
 from hoptree.retrieval.retriever import Retriever
 from hoptree.server.error_responses import Refusal, log_failure
-from hoptree.server.keys import Key, Quotas
+from hoptree.server.graphs import Graphs
+from hoptree.server.keys import HeldCalls, Key, Quotas
 from hoptree.server.prometheus import Metrics
-from hoptree.server.resources import Corpora, Graphs, Models, Retrievers
+from hoptree.server.resources import Corpora, Models, Retrievers
 from hoptree.server.settings import Settings
 from hoptree.server.views import is_free_text
 from hoptree.server.workers import WorkerEnded, Workers
@@ -283,47 +284,34 @@ class QuestionService:
     async def ask(self, prepared: PreparedQuestion, listeners: Sequence[Listener] = ()) -> Result:
         """Answer a question; a failure is a result too."""
         self.running.check()
-        longest_prompt = len(prepared.request.question) // 4
-        asking, spent_by_others = asyncio.current_task(), list[Refusal]()
-        calls, tokens, cost = 0, 0, 0.0
-        assert asking is not None
 
         def charge(event: Event) -> None:
-            nonlocal longest_prompt, calls, tokens, cost
-            if not isinstance(event, ModelCalled):
-                return
-            try:
-                prepared.budget.check(calls, tokens, cost)  # what this question spends itself ends it in order
-                self.quotas.remaining(prepared.key)
-            except BudgetSpent:
-                pass
-            except Refusal as refusal:  # other questions of the key had the same allowance, and were quicker
-                if not spent_by_others:
-                    spent_by_others.append(refusal)
-                    asking.cancel()
-            calls, tokens, cost = calls + 1, tokens + event.prompt_tokens + event.completion_tokens, cost + event.cost
-            self.quotas.charge(prepared.key, event.prompt_tokens + event.completion_tokens, event.cost)
-            longest_prompt = max(longest_prompt, event.prompt_tokens)
+            if isinstance(event, ModelCalled):
+                self.quotas.charge(prepared.key, event.prompt_tokens + event.completion_tokens, event.cost)
 
+        # Questions that a key asks at once have one budget together.
+        held = HeldCalls(self.quotas, prepared.key, self.settings.prices) if prepared.key.budget != Budget() else None
         with self.metrics.question(prepared.method.name) as outcome:
             heard = (charge, *listeners)
             if self.workers is None:
-                answering = prepared.engine.ask(prepared.request.asked, listeners=heard)
+                answering = prepared.engine.ask(
+                    prepared.request.asked, listeners=heard, gate=held.admit if held else None
+                )
             else:  # a key with a budget is charged at once, for the next question to know what is left
-                live = bool(listeners) or prepared.key.budget != Budget()
-                answering = self.workers.ask(prepared.worker_message, heard, live=live)
+                answering = self.workers.ask(
+                    prepared.worker_message, heard, live=bool(listeners or held is not None), held=held
+                )
             try:
                 # That nothing was found is an answer, too.
                 result = await self.running.run(
                     answering, prepared.journal_entry, lambda result: not result.error and not result.stopped_by
                 )
-            except (asyncio.CancelledError, WorkerEnded) as error:  # the endpoint was asked all the same
-                self.quotas.charge(prepared.key, longest_prompt)
-                outcome.failed = isinstance(error, WorkerEnded) or bool(spent_by_others)
-                if spent_by_others and isinstance(error, asyncio.CancelledError):
-                    asking.uncancel()
-                    raise spent_by_others[0] from None
+            except WorkerEnded:
+                outcome.failed = True
                 raise
+            if isinstance(result.failure, Refusal):  # other questions of the key spent what was left
+                outcome.failed = True
+                raise result.failure
             outcome.result = result
         if result.failure:
             log_failure(result.failure, what=f"a question ({prepared.method.name} with {prepared.model_name})")

@@ -13,11 +13,13 @@ from pathlib import Path
 
 from typing_extensions import TypedDict
 
-from hoptree.core.errors import ConfigError, CorpusError, IndexUnavailable
+from hoptree.core.errors import (
+    ConfigError,
+    CorpusError,
+    IndexUnavailable,
+    hide_path,
+)
 from hoptree.core.values import Passage
-from hoptree.graph import MANIFEST as GRAPH_MANIFEST
-from hoptree.graph import open_graph
-from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models import open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -49,7 +51,7 @@ def opening_error(error: CorpusError, corpus: str, where: str) -> CorpusError | 
     return CorpusError(paths.sub(lambda _: f"'{corpus}'", error.cause), error.remedy)
 
 
-def _version(where: str, manifest: str = MANIFEST) -> tuple[int, ...]:
+def version_of(where: str, manifest: str = MANIFEST) -> tuple[int, ...]:
     """Return what differs once an index or graph has changed: its manifest is replaced at every change."""
     if is_remote(where):
         return ()
@@ -84,7 +86,7 @@ class Retrievers:
         self._place(corpus)  # an unknown name is refused before anything is kept of it
         async with self._opening.setdefault(key, asyncio.Lock()):
             where = self._place(corpus)
-            version = _version(where)
+            version = version_of(where)
             known = self._open.get(key)
             if known and known[0] == version:
                 return known[1]
@@ -95,10 +97,10 @@ class Retrievers:
                     open_retriever, where, kind, rerank=reranker, cached=self._cached, facts=facts
                 )
             except CorpusError as error:
-                if version and not _version(where):
+                if version and not version_of(where):
                     raise removed from error
                 raise await asyncio.to_thread(opening_error, error, corpus, where) from error
-            if version and not _version(where):  # forgotten meanwhile, and nobody would close it
+            if version and not version_of(where):  # forgotten meanwhile, and nobody would close it
                 await fresh.aclose()
                 raise removed
             known = self._open.get(key)
@@ -132,35 +134,6 @@ class Retrievers:
         task = asyncio.get_running_loop().create_task(close_later())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
-
-
-class Graphs:
-    """Knowledge graphs by name, each opened when it is first used; one that changed is opened anew."""
-
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self._places = places
-        self._open: dict[str, tuple[tuple[int, ...], KnowledgeGraph]] = {}
-        self._opening = asyncio.Lock()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._places)
-
-    async def find(self, name: str) -> KnowledgeGraph:
-        if name not in self._places:
-            raise unknown("graph", name, self._places)
-        async with self._opening:
-            version = _version(self._places[name], GRAPH_MANIFEST)
-            known = self._open.get(name)
-            if known is None or known[0] != version:  # the files of one in a folder close with its last question
-                # Its replies are cached with those of models.
-                graph = await asyncio.to_thread(open_graph, self._places[name], cached=False)
-                known = self._open[name] = version, graph
-            return known[1]
-
-    async def aclose(self) -> None:
-        for _, graph in self._open.values():
-            await graph.aclose()
 
 
 class Models:
@@ -257,10 +230,11 @@ class Corpora:
     def __init__(self, named: Mapping[str, str], folder: Path | None) -> None:
         self._named: dict[str, str] = {}
         self._open: dict[str, tuple[tuple[int, ...], Index]] = {}
-        self.folder = folder
+        self.folder = folder and Path(hide_path(str(folder)))
         for name, where in named.items():
             check_name(name)
-            self._named[name] = str(sample_index()) if where == _SAMPLE else where
+            place = str(sample_index()) if where == _SAMPLE else where
+            self._named[name] = place if is_remote(place) else hide_path(place)
             if not is_remote(where):
                 read_manifest(Path(self._named[name]))  # says what is wrong with it, before anything is served
 
@@ -285,7 +259,6 @@ class Corpora:
 
     def own(self, name: str) -> ManagedCorpus:
         """Return a corpus made here; any other name is refused."""
-        check_name(name)
         if name in self._named:
             cause = f"The corpus '{name}' was not made here."
             raise Refusal(403, "NotManaged", cause, "Whoever runs the server can change it.")
@@ -294,13 +267,16 @@ class Corpora:
             raise unknown("corpus", name, known, status=404)
         return known[name]
 
-    def place(self, name: str) -> str:
-        """Return the folder or address of a corpus that can be asked about."""
+    def place(self, name: str, *, status: int = 400) -> str:
+        """Return the folder or address of a corpus that can be asked about; an unknown name is refused with `status`.
+
+        That is 404 where the name is part of an address.
+        """
         if name in self._named:
             return self._named[name]
         corpus = next((corpus for corpus in self.managed() if corpus.name == name), None)
         if corpus is None:
-            raise unknown("corpus", name, self.names)
+            raise unknown("corpus", name, self.names, status=status)
         if corpus.ready:
             return str(corpus.index)
         if corpus.pending.exists():
@@ -309,8 +285,8 @@ class Corpora:
 
     def passage(self, name: str, passage_id: str) -> tuple[str, Passage, str]:
         """Return a passage of an index by its id, between the text before it and after it in its document."""
-        where = self.place(name)
-        texts = None if is_remote(where) else self._index(where).texts
+        where = self.place(name, status=404)
+        texts = None if is_remote(where) else self._index(name, where).texts
         passages = texts.fetch([key_of(passage_id)]) if texts else {}
         if texts is None or not passages:
             cause = f"The corpus '{name}' has no such passage."
@@ -334,12 +310,12 @@ class Corpora:
         Files of corpora that were not made here are returned with `of_others` alone.
         """
         own = next((corpus for corpus in self.managed() if corpus.name == name), None)
-        where = self.place(name)
+        where = self.place(name, status=404)
         for file in _file_names(document):
             if own is not None and file in {known for known, _ in own.files()}:
                 return own.documents / file
             if own is None and of_others and not is_remote(where):
-                with suppress(CorpusError, OSError), closing(self._index(where).ledger()) as ledger:
+                with suppress(CorpusError, Refusal, OSError), closing(self._index(name, where).ledger()) as ledger:
                     for source, known in map(ledger.place_of, ledger.files_named(file)):
                         path = Path(source, known) if Path(source).is_dir() else Path(source)
                         if source and path.is_file() and path.resolve().is_relative_to(Path(source).resolve()):
@@ -348,10 +324,10 @@ class Corpora:
 
     def topics(self, name: str) -> list[Topic]:
         """Return what questions could be about, by passages from all over the corpus, of each file about as many."""
-        where = self.place(name)
+        where = self.place(name, status=404)
         if is_remote(where):
             return []
-        index = self._index(where)
+        index = self._index(name, where)
         with closing(index.ledger()) as ledger:
             spans = ledger.spans()
         spans = spans[:: max(1, len(spans) // _TOPIC_PASSAGES)]
@@ -364,12 +340,15 @@ class Corpora:
         if self.folder is not None:
             self._open.pop(str(ManagedCorpus(name, self.folder / name).index), None)
 
-    def _index(self, where: str) -> Index:
+    def _index(self, name: str, where: str) -> Index:
         """Return an index, opened anew once it has changed: opening it compares its files with their checksums."""
-        version = _version(where)
+        version = version_of(where)
         known = self._open.get(where)
         if known is None or known[0] != version:
-            known = self._open[where] = version, Index(Path(where))
+            try:
+                known = self._open[where] = version, Index(Path(where))
+            except CorpusError as error:
+                raise opening_error(error, name, where) from error
         return known[1]
 
     def list_all(self) -> list[CorpusAbout]:

@@ -12,7 +12,7 @@ import json
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +22,7 @@ from hoptree.engine.events import Event, parse_event
 from hoptree.engine.result import Result, read_result
 from hoptree.engine.trace import Listener
 from hoptree.server.error_responses import Refusal
+from hoptree.server.keys import CallSize, HeldCalls
 from hoptree.server.settings import Settings
 
 _LOG = logging.getLogger("hoptree.server")
@@ -78,16 +79,24 @@ class _Question:
 
     listeners: Sequence[Listener]
     failure: asyncio.Future[HoptreeError | None]
+    held: HeldCalls | None
     over: asyncio.Event = field(default_factory=asyncio.Event)
     events: list[Event] = field(default_factory=list)
+    holding: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def receive(self, message: Mapping[str, Any]) -> None:
+    def receive(self, message: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], None]) -> None:
         """Take in what the worker sent; also for a cancelled question, as it has cost what it has."""
         events = [parse_event(event) for event in message["events"]]
         self.events += events
         for event in events:
             for listen in self.listeners:
                 listen(event)
+        if "hold" in message and not self.failure.done():
+            task = asyncio.get_running_loop().create_task(self._hold(message, answer))
+            self.holding.add(task)
+            task.add_done_callback(self.holding.discard)
+        elif "settled" in message and self.held is not None:
+            self.held.settle(message["settled"], lost=message["lost"])
         if message["over"]:
             self.over.set()
         if self.failure.done():
@@ -96,6 +105,23 @@ class _Question:
             self.failure.set_exception(error_from_dict(message["refused"]))
         elif "failure" in message:
             self.failure.set_result(error_from_dict(message["failure"]) if message["failure"] else None)
+
+    async def _hold(self, message: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], None]) -> None:
+        """Let the worker send a call once the key's budget has room for it."""
+        assert self.held is not None
+        refused = None
+        try:
+            await self.held.hold(message["hold"], CallSize(**message["size"]))
+        except Refusal as refusal:
+            refused = error_to_dict(refusal)
+        answer({"admit": message["id"], "call": message["hold"], "refused": refused})
+
+    def close(self) -> None:
+        """Hold no more calls; those that nothing was heard of have been sent."""
+        for task in self.holding:
+            task.cancel()
+        if self.held is not None:
+            self.held.close()
 
     def give_up(self) -> None:
         """End the question with its worker."""
@@ -126,14 +152,22 @@ class Workers:
         self._keepers = [loop.create_task(self._keep_worker(event)) for event in tried]
         await asyncio.gather(*(event.wait() for event in tried))
 
-    async def ask(self, message: Mapping[str, Any], listeners: Sequence[Listener], *, live: bool) -> Result:
-        """Have a question answered; listeners hear events at once if it is `live`."""
+    async def ask(
+        self,
+        message: Mapping[str, Any],
+        listeners: Sequence[Listener],
+        *,
+        live: bool,
+        held: HeldCalls | None = None,
+    ) -> Result:
+        """Have a question answered; listeners hear events at once if it is `live`, and its calls are `held`."""
         identity = json.dumps({**message, "budget": None})
         worker = self._worker_of[identity] = self._choose(identity)
         self._identical[identity] += 1
         number, seconds = next(self._numbers), message["budget"]["seconds"]
-        question = worker.questions[number] = _Question(listeners, asyncio.get_running_loop().create_future())
-        worker.send({"ask": number, "live": live, **message})
+        question = _Question(listeners, asyncio.get_running_loop().create_future(), held)
+        worker.questions[number] = question
+        worker.send({"ask": number, "live": live, "held": held is not None, **message})
         try:
             async with asyncio.timeout(None if seconds is None else seconds + _HANG_TIMEOUT_S):
                 failure = await question.failure
@@ -147,6 +181,7 @@ class Workers:
                 await asyncio.wait_for(question.over.wait(), _CANCEL_TIMEOUT_S)  # then its cost so far is known
             raise
         finally:
+            question.close()
             self._identical[identity] -= 1
             if not self._identical[identity]:
                 del self._identical[identity], self._worker_of[identity]
@@ -241,7 +276,7 @@ class _Worker:
                 continue
             number = message["id"]
             question = self.questions.pop(number) if message["over"] else self.questions[number]
-            question.receive(message)
+            question.receive(message, self.send)
         await self._process.wait()
         self._lost = len(self.questions)
         for question in self.questions.values():
