@@ -154,10 +154,10 @@ def _processor_seconds() -> float:
 def generated(folder: Path) -> tuple[Path, Path]:
     """Return a generated corpus's index and questions."""
     corpus = Corpus(PASSAGES)
-    rows, index, data = folder / "corpus.jsonl", folder / "corpus.idx", folder / "questions.jsonl"
-    write_corpus(corpus, rows)
+    passages, index, data = folder / "corpus.jsonl", folder / "corpus.idx", folder / "questions.jsonl"
+    write_corpus(corpus, passages)
     subprocess.run(
-        [sys.executable, "-m", "hoptree", "index", "build", str(rows), "--out", str(index)],
+        [sys.executable, "-m", "hoptree", "index", "build", str(passages), "--out", str(index)],
         check=True,
         stdout=subprocess.DEVNULL,
     )

@@ -67,8 +67,8 @@ def fit(
     by_model: dict[str, list[Judged]] = {}
     for row in fitted.by_model:
         by_model.setdefault(row.model, []).append(row)
-    for model, judged in by_model.items() if len(by_model) > 1 else ():
-        _report(f"effort medium, each data set left out, {model}", judged)
+    for model, its_rows in by_model.items() if len(by_model) > 1 else ():
+        _report(f"effort medium, each data set left out, {model}", its_rows)
     echo(f"written to {out}; use it with --set chooser={out}")
 
 
