@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,26 @@ def test_broken_files_are_refused(tmp_path: Path, content: bytes, words: str) ->
 def test_a_file_without_any_answers_can_still_be_asked(tmp_path: Path) -> None:
     data = read_examples(whole(tmp_path / "test.json", [{**HOTPOT, "answer": "", "supporting_facts": []}]))
     assert not only(data).answers and only(data).supporting_facts is None
+
+
+def test_a_file_is_read_anew_only_when_it_holds_something_else(tmp_path: Path) -> None:
+    path, times = tmp_path / "data.jsonl", (1_700_000_000, 1_700_000_000)
+    read = []
+    for question in ("Who?", "Who?", "Why?"):
+        path.write_text(json.dumps({"question": question, "answer": "x"}), encoding="utf-8")
+        os.utime(path, times)
+        read.append(read_examples(path).examples[0])
+    assert [example.question for example in read] == ["Who?", "Who?", "Why?"]
+    assert read[0] is read[1]
+
+
+def test_judgements_that_change_are_read_anew(tmp_path: Path) -> None:
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "Who?"}', encoding="utf-8")
+    (tmp_path / "qrels").mkdir()
+    for passage in ("a", "b"):
+        table = f"query-id\tcorpus-id\tscore\nq\t{passage}\t1\n"
+        (tmp_path / "qrels" / "test.tsv").write_text(table, encoding="utf-8")
+        assert read_examples(tmp_path).examples[0].supporting_ids == (passage,)
 
 
 def test_a_form_can_be_told_and_must_exist(tmp_path: Path) -> None:

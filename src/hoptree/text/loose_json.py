@@ -144,6 +144,7 @@ _BARE_VALUES = {"unknown": '"unknown"', "True": "true", "False": "false", "None"
 _BARE_NAME = lazy_re(rf"({_STRING})|(?<=[{{,\s])([A-Za-z_][\w-]{{0,40}})(?=\s{{0,9}}:)", re.DOTALL)
 _COMMENT = lazy_re(rf"({_STRING})|//[^\n]*", re.DOTALL)
 _ESCAPE = lazy_re(r"\\(u[0-9a-fA-F]{4}|[\"\\/bfnrt]|['_]|)")
+_STRING_OR_BRACKET = lazy_re(r'"(?:[^"\\]+|\\.)*(?:(")|\\?\Z)|[{}\[\]]', re.DOTALL)
 _SMART_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"'})
 
 
@@ -200,26 +201,18 @@ def parse_json(text: str) -> JsonReading:
 def _scan(text: str) -> tuple[str, list[str], bool]:
     """Return the first complete value, the missing closers, and if a string is open."""
     closers: list[str] = []
-    in_string = escaped = False
-    for index, char in enumerate(text):
-        if in_string:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                in_string = False
-        elif char == '"':
-            in_string = True
-        elif char in "{[":
-            closers.append("}" if char == "{" else "]")
-        elif char in "}]" and closers:
-            if char != closers[-1]:
-                continue
+    for match in _STRING_OR_BRACKET.finditer(text):
+        token = match[0]
+        if token[0] == '"':
+            if not match[1]:
+                return text, closers, True
+        elif token in "{[":
+            closers.append("}" if token == "{" else "]")
+        elif closers and token == closers[-1]:
             closers.pop()
             if not closers:
-                return text[: index + 1], [], False
-    return text, closers, in_string
+                return text[: match.end()], [], False
+    return text, closers, False
 
 
 def _end(text: str) -> int:

@@ -209,7 +209,33 @@ def _token_starts(owners: Sequence[int], mark: int) -> list[Span]:
     return starts
 
 
-_JOINS = frozenset("'’-‐‑&")
+class _Kinds(dict[int, str]):
+    """What a character is to words: itself in ASCII, else the character that stands for its kind."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        if character.isascii():
+            kind = character
+        elif is_unspaced(character):
+            kind = "一"
+        elif character.isalpha():
+            kind = "a"
+        elif character.isdigit():
+            kind = "0"
+        elif character.isalnum() or unicodedata.category(character).startswith("M"):
+            kind = "½"
+        else:
+            kind = "-" if character in "’‐‑" else " "
+        self[code] = kind
+        return kind
+
+
+_KINDS = _Kinds()
+_WORD = lazy_re(
+    r"(?:[A-Za-z]\.(?=[A-Za-z]))?[0-9A-Za-z½]+"
+    r"(?:(?:['&-]|(?<=[0-9])[.,](?=[0-9])|(?<=\.[A-Za-z])\.(?=[A-Za-z]))[0-9A-Za-z½]+)*|一"
+)
+"""A word of characters that stand for kinds; full stops join digits, and letters that each stand alone before them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,19 +260,8 @@ def word_spans(text: str) -> tuple[Span, ...]:
     "don't", "well-known", "AT&T", "1,000.5" and "U.S" are one word each; final full stops, brackets and dashes belong
     to none. In scripts without spaces every character is a word.
     """
-    spans: list[Span] = []
-    begin = -1
-    for at, character in enumerate(text):
-        alone = is_unspaced(character)
-        inside = not alone and (_lettered(character) or (begin >= 0 and _joins_word(text, begin, at)))
-        if begin >= 0 and not inside:
-            spans.append((begin, at))
-            begin = -1
-        if alone:
-            spans.append((at, at + 1))
-        elif inside and begin < 0:
-            begin = at
-    return (*spans, (begin, len(text))) if begin >= 0 else tuple(spans)
+    kinds = text if text.isascii() else text.translate(_KINDS)
+    return tuple([match.span() for match in _WORD.finditer(kinds)])
 
 
 def find_words(text: str, pieces: Sequence[str]) -> tuple[Word, ...]:
@@ -276,10 +291,6 @@ def find_words(text: str, pieces: Sequence[str]) -> tuple[Word, ...]:
     return tuple(words)
 
 
-def _lettered(character: str) -> bool:
-    return character.isalnum() or (character > "\u02ff" and unicodedata.category(character).startswith("M"))
-
-
 def is_unspaced(character: str) -> bool:
     """Return whether a character is of a script without spaces between words."""
     return character > "\u303f" and (
@@ -288,21 +299,6 @@ def is_unspaced(character: str) -> bool:
         or "\u4e00" <= character <= "\u9fff"
         or "\uf900" <= character <= "\ufaff"
         or "\U00020000" <= character <= "\U0003ffff"
-    )
-
-
-def _joins_word(text: str, begin: int, at: int) -> bool:
-    """Return whether a mark joins two parts of one word."""
-    mark, before, after = text[at], text[at - 1], text[at + 1 : at + 2]
-    if not after or not _lettered(after) or is_unspaced(after):
-        return False
-    if mark in _JOINS:
-        return _lettered(before)
-    if mark == ",":
-        return before.isdigit() and after.isdigit()
-    initial = at - 1 == begin or (at - 2 >= begin and text[at - 2] == ".")
-    return mark == "." and (
-        (before.isdigit() and after.isdigit()) or (before.isalpha() and after.isalpha() and initial)
     )
 
 

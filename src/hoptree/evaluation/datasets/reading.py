@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from hoptree.core.errors import ConfigError, InputError, did_you_mean, file_errors
@@ -227,6 +228,38 @@ def read_examples(
     if limit is not None and limit < 1:
         raise ConfigError(f"A limit of {limit} leaves no questions.", "Give 1 or more.")
     beir = find_beir(path) if form in ("auto", "beir") else None
+    digests = _digests(*((beir.queries, beir.judgements) if beir else (path,)), aliases)
+    read = _read_all if digests else _read_all.__wrapped__
+    data = read(path, form, aliases, beir, digests)
+    if ids is not None:
+        data = data.select(read_ids(ids) if isinstance(ids, Path) else ids)
+    if of_half:
+        data = replace(data, examples=half(data.examples, of_half))
+        if not data.examples:
+            raise InputError(f"The {of_half} half of {path} holds no questions.", "Take the other half, or the whole.")
+    if seed is not None:
+        data = replace(data, examples=sample(data.examples, len(data.examples), seed))
+    return replace(data, examples=data.examples[:limit])
+
+
+def _digests(*paths: Path | None) -> tuple[str, ...]:
+    """Return the digests of what files hold; none where one of them cannot be read."""
+    digests = []
+    for path in filter(None, paths):
+        try:
+            if not path.is_file():
+                return ()
+            with path.open("rb") as stream:
+                digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
+        except (OSError, ValueError):
+            return ()
+    return tuple(digests)
+
+
+@lru_cache(maxsize=1)  # the runs of an experiment ask one data set after the other
+def _read_all(
+    path: Path, form: str, aliases: Path | None, beir: BeirFiles | None, _digests: tuple[str, ...]
+) -> DataSet:
     file: AbstractContextManager[Path] = nullcontext(beir.queries if beir else path)
     if path == _SAMPLE and not path.exists():
         from hoptree.sample import sample_questions_file  # its imports, for building an index, are slow
@@ -262,7 +295,7 @@ def read_examples(
     stem = _stem(beir.folder if beir else path)
     examples = tuple(example if example.dataset else replace(example, dataset=stem) for example in kept)
     chosen = {example.id for example in examples}
-    data = DataSet(
+    return DataSet(
         examples,
         digest_of(examples),
         name,
@@ -270,15 +303,6 @@ def read_examples(
         tuple(example.id for _, example in placed if example.id not in chosen),
         taken_apart,
     )
-    if ids is not None:
-        data = data.select(read_ids(ids) if isinstance(ids, Path) else ids)
-    if of_half:
-        data = replace(data, examples=half(data.examples, of_half))
-        if not data.examples:
-            raise InputError(f"The {of_half} half of {path} holds no questions.", "Take the other half, or the whole.")
-    if seed is not None:
-        data = replace(data, examples=sample(data.examples, len(data.examples), seed))
-    return replace(data, examples=data.examples[:limit])
 
 
 def _read(path: Path, wanted: str, aliases: Mapping[str, tuple[str, ...]] | None) -> tuple[str, list[Placed]]:
