@@ -85,7 +85,7 @@ class ScriptedModel:
                 why = "there is none" if isinstance(error, FileNotFoundError) else error
                 cause = f"The script {path} cannot be read: {why}."
                 raise InputError(cause, "Give scripted/FILE with a JSON file.") from error
-            self.rules, self._latency = _read_script(text, path, latency)
+            self.rules, self._latency = _read_script(text, path)
         else:
             self.rules = rules
             text = repr(rules)
