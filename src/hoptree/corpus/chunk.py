@@ -125,8 +125,9 @@ class _Places:
 def _pieces(document: Document, chunking: Chunking, tokenizer: Tokenizer | None) -> Iterator[tuple[str, int, int]]:
     cut = _by_tokens(tokenizer) if chunking.by == "tokens" else _by_words
     # The title comes before every path of headings, as "Rollback" alone does not say of what.
-    roots = {section.title.partition(BETWEEN_HEADINGS)[0] for section in document.sections}
-    above = "" if not document.title or document.title in roots else f"{document.title}{BETWEEN_HEADINGS}"
+    above = f"{document.title}{BETWEEN_HEADINGS}" if document.title else ""
+    if any(f"{section.title}{BETWEEN_HEADINGS}".startswith(above) for section in document.sections):
+        above = ""
     for title, start, end in _sections(document):
         for begin, stop in cut(document.text, start, end, chunking):
             yield f"{above}{title}" if title else document.title, begin, stop
