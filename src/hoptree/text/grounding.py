@@ -40,7 +40,7 @@ _KIND_AFTER = lazy_re(
 )
 
 
-_LONE_LETTER = lazy_re(rf"\W*([^\W\d_{UNSPACED}])\W*")
+_LONE_LETTER = lazy_re(rf"\W*([^\W\d_{UNSPACED}])([+#]*)\W*")
 
 
 @lru_cache(maxsize=64)
@@ -52,6 +52,8 @@ def _lone_letter(answer: str) -> re.Pattern[str] | None:
     match = _LONE_LETTER.fullmatch(answer)
     if match is None:
         return None
+    if match[2]:  # C++ and C# are not C
+        return re.compile(rf"(?<![\w.\-/]){re.escape(match[1] + match[2])}(?![\w+#])", re.IGNORECASE)
     letter = re.escape(match[1].upper())
     alone = rf"(?<![\w.\-/]){letter}(?![\w+#]|[-/.]\w|\s?\d|['’]\w)"
     if letter not in "AI":
@@ -84,7 +86,7 @@ def _supported(answer: str, question: str, title: str, text: str) -> str:
     held = _held(title, text)
     if names and not any(name.stands_in(held) for name in names):
         return ""
-    return answer if ways[0] in (("yes",), ("no",)) else _spelled(ways, f"{title}. {text}", held)
+    return answer if ways[0] in (("yes",), ("no",)) else _spelled(answer, ways, f"{title}. {text}", held)
 
 
 def has_names(question: str) -> bool:
@@ -239,9 +241,9 @@ def _ways(answer: str) -> tuple[tuple[str, ...], ...]:
     return tuple(dict.fromkeys(tuple(_fold(word) for word in part) for part in (words, *telling)))
 
 
-def _spelled(ways: Sequence[tuple[str, ...]], text: str, held: str) -> str:
-    """Return the first of `ways` that occurs, as the text spells it; or ""."""
-    if lone := _lone_letter(" ".join(ways[0])):
+def _spelled(answer: str, ways: Sequence[tuple[str, ...]], text: str, held: str) -> str:
+    """Return the first of the `ways` of an answer that occurs, as the text spells it; or ""."""
+    if lone := _lone_letter(answer) or _lone_letter(" ".join(ways[0])):
         return match[0] if (match := lone.search(text)) else ""
     ways = [part for part in ways if part and f" {' '.join(part)} " in held]
     if not ways:

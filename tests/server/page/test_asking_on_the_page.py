@@ -98,6 +98,20 @@ def test_what_the_answer_rests_on_has_the_numbers_of_the_sentence(watched: Watch
     assert page.locator(".detail details.passage").count() == 0, "the fourth is not cited"
 
 
+def test_passages_without_an_answer_are_what_was_read(watched: Watched) -> None:
+    page = watched.open()
+    result = {
+        "question": "Where?",
+        "answer": "",
+        "sentence": "No answer was found.",
+        "abstained": True,
+        "method": "hop",
+    }
+    page.evaluate(SHOWN, result | {"evidence": [{"id": "a", "title": "A", "text": "A is a town."}]})
+    page.wait_for_selector(".detail .passage")
+    assert page.locator(".detail-head .label").text_content() == "What was read"
+
+
 def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched, models: dict[str, Gated]) -> None:
     page = watched.ask(FILMS)
     assert watched.answered() == "Touki Bouki"

@@ -5,7 +5,7 @@ import { openSource } from "./source.js";
 import { t } from "./texts.js";
 
 const splitter = Intl.Segmenter ? new Intl.Segmenter("en", { granularity: "sentence" }) : null;
-const SHORT = /(?:^|[\s(])(?:\p{Lu}|St|Dr|Mr|Mrs|Ms|Prof|Jr|Sr|vs|No|Mt|Lt|Gen|Col|Capt|c|ca|approx)\.\s*$/u;
+const SHORT = /(?:^|[\s(])(?:\p{Lu}|St|Dr|Mr|Mrs|Ms|Prof|Jr|Sr|vs|No|Mt|Lt|Gen|Col|Capt|c|ca|approx|(?:[Aa]m|[Ii]m|[Dd](?:er|ie|as|en|em|es)|[Vv]om|[Zz]u[mr]|[Bb]is)\s\d{1,3})\.\s*$/u;
 /** Letters of scripts that put no spaces between words, each of which counts as one; hoptree.text.tokens has the same. */
 const UNSPACED = "[\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u9fff\\uf900-\\ufaff\\u{20000}-\\u{3ffff}]";
 const SPACED = `(?:(?!${UNSPACED})[\\p{L}\\p{N}])`;
@@ -28,7 +28,8 @@ export function sentences(text) {
 const wordsOf = (text) => text.toLowerCase().match(LETTERS) ?? [];
 
 /** An answer of one letter: neither an article nor part of a code or a number. hoptree.text.grounding has the same. */
-function loneLetter(letter) {
+function loneLetter(letter, marks = "") {
+  if (marks) return new RegExp(`(?<![\\p{L}\\p{N}_.\\-/])${letter}${marks.replaceAll("+", "\\+")}(?![\\p{L}\\p{N}_+#])`, "iu"); // C++ and C# are not C
   const alone = `(?<![\\p{L}\\p{N}_.\\-/])${letter}(?![\\p{L}\\p{N}_+#]|[-/.][\\p{L}\\p{N}_]|\\s?\\p{N}|['’][\\p{L}\\p{N}_])`;
   if (!"AI".includes(letter)) return new RegExp(alone, "iu");
   return new RegExp(`(?<=[\\p{L}\\p{N}_,;:]\\s)${alone}(?!\\s+[A-Z])|(?<=["“„'‘([])${letter}(?=["”“'’)\\]])`, "u");
@@ -39,7 +40,7 @@ export function placeOf(text, answer) {
   const words = String(answer ?? "").match(LETTERS);
   if (!words || (words.length === 1 && UNTOLD.has(words[0].toLowerCase()))) return null;
   if (words.length === 1 && /^\p{L}$/u.test(words[0]) && !isUnspaced(words[0])) {
-    const lone = loneLetter(words[0].toUpperCase()).exec(text);
+    const lone = loneLetter(words[0].toUpperCase(), /[\p{L}]([+#]*)/u.exec(answer)[1]).exec(text);
     return lone ? [lone.index, lone.index + lone[0].length] : null;
   }
   const form = words.map((word, at) => `${at ? `[^\\p{L}\\p{N}]${isUnspaced(word) || isUnspaced(words[at - 1]) ? "*" : "+"}` : ""}${word}`).join("");
