@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from hoptree.core.errors import CorpusError
-from hoptree.corpus.document import MAX_DOCUMENT_BYTES, Document, Problems
+from hoptree.corpus.document import MAX_DOCUMENT_BYTES, Document, Problems, join_wrapped
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -409,7 +409,7 @@ def text_reader(make: Callable[[str, str], Document]) -> Reader:
 def text_document(text: str, name: str) -> Document:
     """Make a document of a text as it is, named after its file."""
     base = PurePosixPath(name).name
-    return Document(name, stem(name) if suffix_of(name) == ".txt" else base.removesuffix(".gz"), text)
+    return Document(name, stem(name) if suffix_of(name) == ".txt" else base.removesuffix(".gz"), join_wrapped(text))
 
 
 read_text_file = text_reader(text_document)

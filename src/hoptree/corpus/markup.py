@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from hoptree.corpus.contents import is_entry
-from hoptree.corpus.document import Document, Problems, TextBuilder, short, table_lines
+from hoptree.corpus.document import Document, Problems, TextBuilder, join_lines, short, table_lines
 from hoptree.corpus.files import read_text, stem, text_document, text_reader
 from hoptree.corpus.references import heading_anchor, place_name, resolve_link
 from hoptree.corpus.rst_tables import with_rows
@@ -91,7 +91,7 @@ class _Blocks:
             self._builder.anchor(place_name(self._name, heading_anchor(words)))
         else:
             entries = len(linked) if linked and "\n" not in words and is_entry(words, linked) else 0
-            self._builder.add([words], tight=self._tight, entries=entries)
+            self._builder.add([join_lines(words)], tight=self._tight, entries=entries)
 
 
 def _plain(text: str) -> str:
@@ -191,12 +191,12 @@ def rst_document(text: str, name: str) -> Document:
         if _ADORNMENT.match(line):
             continue
         if not line.strip():
-            builder.add(["\n".join(paragraph)])
+            builder.add([join_lines("\n".join(paragraph))])
             paragraph.clear()
         elif label := _LABEL.match(line):
             builder.anchor(f"{_LABELLED}{' '.join(label[1].casefold().split())}")
         elif footnote := _FOOTNOTE.match(line):
-            builder.add(["\n".join(paragraph)])
+            builder.add([join_lines("\n".join(paragraph))])
             paragraph[:] = [_plain_rst(footnote[2])]
         elif (match := _DIRECTIVE.match(line)) and not _ADORNMENT.match(below):
             kind, argument, options = match[2], match[3] or "", True
@@ -215,7 +215,7 @@ def rst_document(text: str, name: str) -> Document:
             for role, target in _REFERENCE.findall(line):
                 builder.refer(_rst_place(role, target, name))
             paragraph.append(_plain_rst(line))
-    builder.add(["\n".join(paragraph)])
+    builder.add([join_lines("\n".join(paragraph))])
     return builder.document(name, stem(name))
 
 
@@ -334,7 +334,10 @@ class _ManPage:
                 self._paragraph.append("\n")
             return
         words = " ".join(words.split()) if self._filled else words.rstrip()
-        self._paragraph += [self._gap if self._filled else "\n"] * bool(self._paragraph) + [words]
+        gap = self._gap if self._filled else "\n"
+        if gap == " " and self._paragraph and not join_lines(f"{self._paragraph[-1][-1]}\n{words[0]}")[2:]:
+            gap = ""
+        self._paragraph += [gap] * bool(self._paragraph) + [words]
         self._gap = "\n" if self._tagged else " "
         self._tagged = False
 
