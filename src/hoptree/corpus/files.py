@@ -48,6 +48,11 @@ _TEXT_NAME = re.compile(
     r"(?:readme|changelog|changes|news|copying|copyright|licen[cs]e|authors|todo|install|faq)\b", re.I
 )
 
+_MAN_SECTION = re.compile(
+    r"\.[1-9](?:am|const|edit|form|gcc|head|menu|ncurses|p|perl|pm|posix|readline|ssl|t|tcl|tk|type|x)"
+)
+"""A section of the manual with the name of its package, such as .3pm and .5ssl; others, such as .7z, are no text."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
@@ -62,15 +67,15 @@ class SourceFile:
 def suffix_of(name: str) -> str:
     """Return the suffix that says how to read a file, or "".
 
-    A name without a suffix, or with a mere number for one, is that of a text.
+    A name without a suffix, or with a number or a section of the manual for one, is that of a text.
     """
     base, suffix = os.path.splitext(name.lower().removesuffix(".gz"))  # noqa: PTH122 - a name, not a path
     if suffix == ".txt" and base.endswith((".rst", ".md")):  # the sources of pages, as Sphinx names them
         return os.path.splitext(base)[1]  # noqa: PTH122
     if suffix in SUFFIXES:
         return suffix
-    is_text = suffix.strip(".0123456789") == "" or _TEXT_NAME.match(base.rpartition("/")[2])
-    return ".txt" if is_text else ""
+    is_text = suffix.strip(".0123456789") == "" or _MAN_SECTION.fullmatch(suffix)
+    return ".txt" if is_text or _TEXT_NAME.match(base.rpartition("/")[2]) else ""
 
 
 def find_files(
