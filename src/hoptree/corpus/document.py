@@ -167,7 +167,7 @@ def join_lines(paragraph: str) -> str:
 
 
 def join_wrapped(text: str) -> str:
-    """Join the lines of a plain text in such a script that are full and end no sentence."""
+    """Join full lines of a plain text in such a script, unless they end a sentence."""
 
     def joined(line_break: re.Match[str]) -> str:
         line = text[text.rfind("\n", 0, line_break.start()) + 1 : line_break.start()]

@@ -134,7 +134,7 @@ installed_ranker = cache(read_installed)
 
 
 def can_rank(query: str) -> bool:
-    """Tell whether trees that were fitted to words between spaces can rank for a query, as not for a Chinese one."""
+    """Tell whether a query has spaces between words, as the trees need."""
     letters = [character for character in query if character.isalpha()]
     return sum(map(is_unspaced, letters)) * 2 <= len(letters)
 

@@ -242,7 +242,7 @@ def _ways(answer: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _spelled(answer: str, ways: Sequence[tuple[str, ...]], text: str, held: str) -> str:
-    """Return the first of the `ways` of an answer that occurs, as the text spells it; or ""."""
+    """Return the first of `ways` that occurs, as the text spells it; or ""."""
     if lone := _lone_letter(answer) or _lone_letter(" ".join(ways[0])):
         return match[0] if (match := lone.search(text)) else ""
     ways = [part for part in ways if part and f" {' '.join(part)} " in held]
