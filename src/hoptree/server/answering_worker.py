@@ -1,8 +1,8 @@
-"""The process that answers questions for a server: see `workers.py`.
+"""The process that answers questions for a server; `workers.py` starts it.
 
-The first line of standard input holds the settings. Each further line is a question, a cancellation, or a corpus to
-close. Readiness and the events of questions go to standard output, a JSON object a line. When standard input ends, the
-server has, and so does this process.
+The first line of standard input holds the settings. Each further line is a question, a cancellation, leave to send a
+call, or a corpus to close. Readiness and the events of questions go to standard output, one JSON object per line. The
+process ends with its standard input, which the server holds open.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _MAX_LINE_BYTES = 2**26
 
 
 def main() -> None:
-    """Answer until nobody asks any more."""
-    # A signal for the whole group, as by Ctrl-C, is for the server: it lets questions finish.
+    """Answer questions until standard input ends."""
+    # Ctrl-C signals the whole group, but only the server handles it: it lets questions finish.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    # What a library prints must not come between the lines.
+    # What libraries print goes to standard error, so that it cannot mix with messages.
     out = os.dup(1)
     os.dup2(2, 1)
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
@@ -88,7 +88,7 @@ async def _work(out: int) -> None:
 def start_question(
     questions: QuestionService, message: Mapping[str, Any], sender: EventSender, gate: RemoteGate | None = None
 ) -> asyncio.Task[dict[str, Any]]:
-    """Answer one question in a task; its end is sent, also if it is cancelled before it has begun."""
+    """Answer a question in a task that always sends an end, even if cancelled early."""
     task = asyncio.get_running_loop().create_task(_answer(questions, message, sender, gate))
     task.add_done_callback(lambda task: sender.end(**{} if task.cancelled() else task.result()))
     return task
@@ -119,7 +119,7 @@ async def _answer(
 
 
 class EventSender:
-    """Sends the events of one question: all that happen at one moment together, or everything at the end."""
+    """Sends the events of one question: in batches if it is `live`, else at the end."""
 
     def __init__(self, number: int, write: Callable[[bytes], None], *, live: bool) -> None:
         self._number = number
@@ -144,13 +144,13 @@ class EventSender:
             return
         message = {"id": self._number, "events": [event.as_dict() for event in self._events], "over": over, **more}
         self._events = []
-        # What JSON cannot hold goes as text: otherwise the server would wait for ever.
+        # Values that JSON cannot hold go as text: an exception here would leave the server waiting for ever.
         line = json.dumps(message, separators=(",", ":"), check_circular=False, default=str)
         self._write(line.encode() + b"\n")
 
 
 class RemoteGate:
-    """Has the server hold each call of a question against the budget of its key."""
+    """Asks the server, which knows the budgets of keys, before each model call."""
 
     def __init__(self, sender: EventSender, prices: Prices | None) -> None:
         self._sender = sender
@@ -159,7 +159,7 @@ class RemoteGate:
         self._asked: dict[int, asyncio.Future[Mapping[str, Any] | None]] = {}
 
     def answer(self, message: Mapping[str, Any]) -> None:
-        """Take in whether a call may be sent."""
+        """Receive the server's decision about a call."""
         asked = self._asked.get(message["call"])
         if asked is not None and not asked.done():
             asked.set_result(message["refused"])
