@@ -47,10 +47,13 @@ from hoptree.corpus.json_rows import (
     read_table,
     read_tsv,
 )
-from hoptree.corpus.markup import read_markdown, read_notebook, read_plain, read_rst
+from hoptree.corpus.mail import read_mail
+from hoptree.corpus.man_pages import read_plain
+from hoptree.corpus.markdown import read_markdown, read_notebook
 from hoptree.corpus.office import read_docx, read_epub, read_pptx, read_xlsx
 from hoptree.corpus.pdf import read_pdf
-from hoptree.corpus.records import read_mail, read_records
+from hoptree.corpus.records import read_records
+from hoptree.corpus.rst import read_rst
 from hoptree.text.tokens import language_of
 
 _AUTO = Chunking()
