@@ -11,7 +11,7 @@ from contextlib import suppress
 from email.message import EmailMessage, MIMEPart
 from typing import Any, cast
 
-from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Oversized, Problems, TextBuilder, short
+from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Oversized, Problems, TextBuilder, shorten_title
 from hoptree.corpus.files import LATIN, decode, read_all, stem
 from hoptree.corpus.html_pages import html_document
 
@@ -83,7 +83,7 @@ def _mail_document(content: bytes, key: str, name: str) -> Document:
     headers = [(field, value) for field in ("From", "To", "Cc", "Date") if (value := _header(message, field))]
     if not headers and not subject:
         raise _NoMessage("it has no sender, date or subject")
-    builder = TextBuilder(short(subject))
+    builder = TextBuilder(shorten_title(subject))
     builder.add(["\n".join(f"{field}: {value}" for field, value in headers)])
     body = message.get_body(("plain", "html"))
     if body is not None:

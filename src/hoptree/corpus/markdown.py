@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from hoptree.corpus.contents import is_entry
-from hoptree.corpus.document import Document, Problems, TextBuilder, short, table_lines
+from hoptree.corpus.document import Document, Problems, TextBuilder, shorten_title, table_lines
 from hoptree.corpus.files import read_text, stem, text_reader
 from hoptree.corpus.references import heading_anchor, place_name, resolve_link
 
@@ -35,7 +35,7 @@ _MAX_INLINE_CHARS = 100_000
 def markdown_document(text: str, name: str) -> Document:
     """Make a document titled by front matter, heading or file name."""
     front, length = _front_matter(text)
-    title = next((short(value) for key, value in front if key == "title"), "")
+    title = next((shorten_title(value) for key, value in front if key == "title"), "")
     builder = TextBuilder(title)
     content = text[length:].replace("\r", " ")  # the parser would take "\r" for the end of a line
     _BlockReader(builder, name).read(content)

@@ -19,7 +19,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, TypeVar
 
-from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Problems, Section, short
+from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Problems, Section, shorten_title
 from hoptree.corpus.json_rows import Row
 
 _WIKIEXTRACTOR_FIELDS = frozenset(("id", "revid", "url", "title", "text"))
@@ -55,8 +55,8 @@ def _kilt_sections(paragraphs: list[str], title: str) -> tuple[str, tuple[Sectio
     for number, paragraph in enumerate(paragraphs):
         body = paragraph.strip()
         if body.startswith(_KILT_HEADING):
-            path = [part.rstrip(".") for part in body.removeprefix(_KILT_HEADING).split(".:")]
-            sections.append(Section(length, short(BETWEEN_HEADINGS.join(part for part in (title, *path) if part))))
+            path = (title, *(part.rstrip(".") for part in body.removeprefix(_KILT_HEADING).split(".:")))
+            sections.append(Section(length, shorten_title(BETWEEN_HEADINGS.join(filter(None, path)))))
         elif body and not (number == 0 and body == title):
             pieces.append(f"{body.removeprefix(_KILT_BULLET)}\n\n")
             length += len(pieces[-1])

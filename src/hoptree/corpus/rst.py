@@ -95,7 +95,7 @@ def _place(role: str, target: str, name: str) -> str:
 
 
 def _plain(line: str) -> str:
-    """Return the words of a line without markup; of the "::" at its end one colon stays."""
+    """Return the words of a line without markup; "::" at its end becomes ":"."""
     line = STARS.sub(r"\2", _ROLE.sub(r"\1", _LITERAL.sub(r"\1", line)))
     return line.rstrip()[:-1] if line.rstrip().endswith("::") else line
 
