@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.corpus.test_corpus_pdf import pdf
 
-from hoptree.corpus.document import tells_something
+from hoptree.corpus.document import is_informative
 from hoptree.corpus.read import read_passages
 
 SAYS, TOO = "Ada Brask built the lighthouse in 1902", "Bo Brask was its first keeper"
@@ -57,4 +57,4 @@ def test_a_page_of_a_pdf_may_be_one_heading(tmp_path: Path) -> None:
     "heading", ["Summary", "See also", "3.1.2 Further reading", "Appendix A 2 3 4", "概述", "第三章"]
 )
 def test_a_heading_of_few_words_says_nothing(heading: str) -> None:
-    assert not tells_something(heading)
+    assert not is_informative(heading)

@@ -14,7 +14,7 @@ from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.contents import CONTENTS, is_entry, lists_contents
 from hoptree.corpus.files import text_document
 from hoptree.corpus.html_pages import html_document
-from hoptree.corpus.markup import markdown_document
+from hoptree.corpus.markdown import markdown_document
 from hoptree.corpus.read import read_passages
 from hoptree.retrieval.indexing import build_index
 from hoptree.retrieval.retriever import open_retriever

@@ -18,7 +18,7 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, Tokenizer, chunk, load_tokenizer
 from hoptree.corpus.document import Document, Section
-from hoptree.corpus.markup import markdown_document
+from hoptree.corpus.markdown import markdown_document
 from hoptree.corpus.read import read_passages
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.patience import patience
 
 from hoptree.corpus.chunk import Chunking, chunk
-from hoptree.corpus.markup import markdown_document
+from hoptree.corpus.markdown import markdown_document
 
 
 def passages(text: str, name: str = "notes/films.md") -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ import pytest
 
 from hoptree.corpus import pdf as reading
 from hoptree.corpus.document import Problems
-from hoptree.corpus.pdf import _without_running
+from hoptree.corpus.pdf import _drop_running_heads
 from hoptree.corpus.read import read_passages
 
 LOCKED = (
@@ -139,7 +139,7 @@ def test_lines_of_text_at_the_edge_of_a_page_are_kept(tmp_path: Path, edges: lis
 )
 def test_page_numbers_go_on_with_the_pages(numbers: list[str]) -> None:
     texts = ["Ada came.", "Bo saw it all.", "Cy is the keeper."]
-    assert _without_running([f"{text}\n{number}" for text, number in zip(texts, numbers, strict=True)]) == [
+    assert _drop_running_heads([f"{text}\n{number}" for text, number in zip(texts, numbers, strict=True)]) == [
         [text] for text in texts
     ]
 
@@ -265,14 +265,14 @@ def test_text_beyond_that_of_one_document_is_not_sent(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize("line", ["the lamp of the cape", "Lamp of the cape number"])
 def test_work_grows_with_the_lines_and_headings_of_a_page(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chars = 0
-    packed = reading._packed
+    packed = reading._without_spaces
 
     def counted(text: str) -> str:
         nonlocal chars
         chars += len(text)
         return packed(text)
 
-    monkeypatch.setattr(reading, "_packed", counted)
+    monkeypatch.setattr(reading, "_without_spaces", counted)
     counts = []
     for size in (500, 1_000, 2_000):
         chars = 0

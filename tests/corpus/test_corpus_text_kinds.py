@@ -17,8 +17,9 @@ from tests.patience import patience
 
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.document import Problems, TextBuilder
-from hoptree.corpus.markup import roff_document, rst_document
+from hoptree.corpus.man_pages import roff_document
 from hoptree.corpus.read import read_passages
+from hoptree.corpus.rst import rst_document
 
 
 def read(path: Path, content: str | bytes) -> list[tuple[str, str, str]]:

@@ -10,8 +10,9 @@ from hoptree.core.values import PLACE, Passage
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.document import Document
 from hoptree.corpus.html_pages import html_document
-from hoptree.corpus.markup import markdown_document, rst_document
+from hoptree.corpus.markdown import markdown_document
 from hoptree.corpus.references import heading_anchor, places_of, references_of, resolve_link
+from hoptree.corpus.rst import rst_document
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import folded, names_of
 from hoptree.retrieval.index.tantivy_files import key_of

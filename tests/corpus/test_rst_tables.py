@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.corpus.markup import rst_document
 from hoptree.corpus.read import read_passages
+from hoptree.corpus.rst import rst_document
 
 
 @pytest.mark.parametrize(

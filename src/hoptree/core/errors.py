@@ -203,7 +203,10 @@ _HIDDEN_PATHS: set[str] = set()
 
 
 def hide_path(path: str) -> str:
-    """Return a path in full, which `redact` knows from then on: it cannot tell where one with spaces ends."""
+    """Return the absolute path, and let `redact` hide it from now on.
+
+    Without this, `redact` cannot see where a path with spaces ends.
+    """
     full = str(Path(path).absolute())
     _HIDDEN_PATHS.add(full)
     return full
@@ -224,7 +227,7 @@ def redact(text: str, *, known: Iterable[str] = ()) -> str:
 
 
 def _is_within(match: re.Match[str], names: Iterable[str]) -> bool:
-    """Tell whether a match is a known name, or a part of one."""
+    """Return whether a match is a known name, or a part of one."""
     start, end = match.span()
     return any(match.string.find(name, max(0, end - len(name)), start + len(name)) >= 0 for name in names)
 

@@ -1,8 +1,8 @@
-"""The process that has PDFium read PDF files: a hostile one may keep it busy for ever, or crash it.
+"""The process that reads PDF files with PDFium, as hostile files may crash it.
 
-For each file a JSON line comes in with its size, the seconds that it may take and the characters that its text may
-have, and then its bytes. JSON lines go out: one with title and headings, one a page, and one at the end. The process
-ends when standard input does.
+Its input has, for each file, a JSON line with the file's size and the limits on seconds and on characters of text, and
+then the file's bytes. Its output has JSON lines: one with title and headings, one for each page, and one at the end.
+The process ends with its input.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _MAX_TITLE_CHARS = 1_200
 
 
 def main() -> None:
-    """Read file after file."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that asks decides what becomes of this process
+    """Read the files of standard input one after another."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process decides when this one ends
     out = os.fdopen(os.dup(1), "w", encoding="ascii")
-    os.dup2(2, 1)  # what a library prints must not come between the lines
+    os.dup2(2, 1)  # what a library prints must not mix with the replies
     _limit("RLIMIT_AS", _MAX_MEMORY_BYTES)
     _limit("RLIMIT_CORE", 0)
     source = sys.stdin.buffer
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _limit(name: str, value: int) -> None:
-    """Have the system end this process when it takes more, where the system can."""
+    """Limit a resource of this process, on systems that can."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -50,7 +50,7 @@ def _limit(name: str, value: int) -> None:
 
 
 def _read(content: bytes, left: int) -> Iterator[dict[str, Any]]:
-    """Yield what is sent of a file; pages, until they have more characters than may be left."""
+    """Yield the replies for a file; pages only up to `left` characters in all."""
     oversized = False
     try:
         with closing(pdfium.PdfDocument(content)) as pdf:

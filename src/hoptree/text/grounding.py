@@ -45,9 +45,9 @@ _LONE_LETTER = lazy_re(rf"\W*([^\W\d_{UNSPACED}])\W*")
 
 @lru_cache(maxsize=64)
 def _lone_letter(answer: str) -> re.Pattern[str] | None:
-    """Return the pattern of an answer that is one letter: neither an article nor part of a code or a number.
+    """Return a pattern that finds an answer of one letter, or None for other answers.
 
-    The page's evidence.js has the same.
+    It finds no article, and no part of a code or number. The page's evidence.js has the same pattern.
     """
     match = _LONE_LETTER.fullmatch(answer)
     if match is None:
