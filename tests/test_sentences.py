@@ -80,6 +80,11 @@ CASES = [
     "The band is Godspeed You! Black Emperor.| It is Canadian.",
     "He appeared on Jeopardy!| He won.",
     "It was the World Cup!| The team won it.",
+    "Die Sitzung fand am 12. März 2025 statt.| Sie dauerte bis 17. April.",
+    "Im 19. Jahrhundert und im 2. Weltkrieg brannte es.| Der 3. Spieltag entfiel.",
+    "Es gab Äpfel bzw. Birnen, vgl. Kap. 3 und Nr. 7.| Mehr steht in Abb. 2.",
+    "I am 12. She is 13.".replace("12. ", "12.| "),
+    "It has 12.| August was warm.",
 ]
 
 

@@ -142,8 +142,8 @@ def test_a_word_file_without_its_styles_keeps_its_headings(tmp_path: Path) -> No
     passages, _ = read(tmp_path / "a.docx", packed({"word/document.xml": main}))
     assert [(title, text) for _, title, text in passages] == [
         ("Red Kite", "A film."),
-        ("Cast", "Bo."),
-        ("Cast › Ort", "Ulm."),
+        ("Red Kite › Cast", "Bo."),
+        ("Red Kite › Cast › Ort", "Ulm."),
     ]
 
 
@@ -163,6 +163,15 @@ def test_a_word_file_is_its_paragraphs_tables_and_notes_under_their_headings(tmp
         ("a.docx#2", "Red Kite › Cast", "Name: Bo; Role: Ada\n\nName: Mo\n\nOne\ntwo\n\nbox\n\nA note."),
     ]
     assert not problems.counts
+
+
+def test_the_title_of_a_word_file_stands_above_its_headings(tmp_path: Path) -> None:
+    body = p("Minutes of May", "Title") + p("Cash", "Heading1") + p("Nine euros.") + p("Votes", "Heading1") + p("None.")
+    passages, _ = read(tmp_path / "a.docx", docx(body))
+    assert passages == [
+        ("a.docx#1", "Minutes of May › Cash", "Nine euros."),
+        ("a.docx#2", "Minutes of May › Votes", "None."),
+    ]
 
 
 def test_a_presentation_is_a_document_for_each_slide_with_its_notes(tmp_path: Path) -> None:
@@ -227,6 +236,16 @@ def test_a_workbook_is_a_document_for_each_sheet_and_dates_are_dates(tmp_path: P
         ("a.xlsx#sheet=2#1", "a › Notes", "A remark"),
     ]
     assert not problems.counts
+
+
+def test_the_title_of_a_sheet_stands_once_above_the_key_of_a_row(tmp_path: Path) -> None:
+    row = '<row><c t="str"><v>{}</v></c><c t="str"><v>{}</v></c></row>'
+    names = [
+        ("Port", "Country"),
+        *((f"Port {letter}{other}", "Peru") for letter in "abcdefghijkl" for other in "abcdefghij"),
+    ]
+    passages, _ = read(tmp_path / "a.xlsx", xlsx("".join(row.format(*each) for each in names)))
+    assert passages[0][1:] == ("a › Orders › Port aa", "Port: Port aa; Country: Peru")
 
 
 @pytest.mark.parametrize(

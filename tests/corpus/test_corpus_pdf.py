@@ -164,6 +164,16 @@ def test_the_table_of_contents_names_sections(tmp_path: Path) -> None:
     ]
 
 
+def test_the_number_of_a_chapter_above_its_heading_is_part_of_it(tmp_path: Path) -> None:
+    pages = ("Chapter 1\nBeginnings\nIt began.", "Chapter 2\nEnds\nIt ended.")
+    content = pdf(*pages, title="Red Kite", outline=(("Beginnings", 0), ("Ends", 1)))
+    passages, _ = lenient(tmp_path / "a.pdf", content)
+    assert [(p.title, p.text) for p in passages] == [
+        ("Red Kite › Chapter 1. Beginnings", "It began."),
+        ("Red Kite › Chapter 2. Ends", "It ended."),
+    ]
+
+
 def test_a_locked_file_is_passed_over(tmp_path: Path) -> None:
     pytest.importorskip("pypdfium2")
     passages, problems = lenient(tmp_path / "a.pdf", base64.b64decode(LOCKED))

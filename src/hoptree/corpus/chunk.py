@@ -122,8 +122,9 @@ def _pieces(document: Document, chunking: Chunking, tokenizer: Tokenizer | None)
     """Yield title, start and end of each passage."""
     cut = _by_tokens(tokenizer) if chunking.by == "tokens" else _by_words
     # The title comes before each path of headings: "Rollback" alone does not say of what.
-    roots = {section.title.partition(BETWEEN_HEADINGS)[0] for section in document.sections}
-    above = "" if not document.title or document.title in roots else f"{document.title}{BETWEEN_HEADINGS}"
+    above = f"{document.title}{BETWEEN_HEADINGS}" if document.title else ""
+    if any(f"{section.title}{BETWEEN_HEADINGS}".startswith(above) for section in document.sections):
+        above = ""
     for title, start, end in _sections(document):
         for begin, stop in cut(document.text, start, end, chunking):
             yield f"{above}{title}" if title else document.title, begin, stop

@@ -106,17 +106,17 @@ class _Paragraphs:
 _NAMED_STYLE = re.compile(r"(?:heading (\d)|(title)|(?:toc|contents) \d)$", re.IGNORECASE)
 _DEFAULT_LEVELS = {f"{word}{level}": level for word in ("Heading", "berschrift", "Titre") for level in range(1, 10)}
 """The levels of the style ids of Word, for files without a list of styles."""
-_BODY_TEXT = 10
+_TITLE, _BODY_TEXT = -1, 10  # a title stands above headings of level 1
 
 
 def _heading_levels(archive: Archive) -> dict[str, int]:
     """Return the level of each heading style, 0 for styles of lists of contents."""
-    levels, style = {"Title": 1, **_DEFAULT_LEVELS}, ""
+    levels, style = {"Title": _TITLE, **_DEFAULT_LEVELS}, ""
     for item in archive.elements("word/styles.xml"):
         if item.starts("style"):
             style = item.of("styleId")
         elif item.starts("name") and (match := _NAMED_STYLE.match(item.of("val"))):
-            levels[style] = int(match[1] or bool(match[2]))
+            levels[style] = _TITLE if match[2] else int(match[1] or 0)
         elif item.starts("basedOn") and item.of("val") in levels:  # a base comes before the styles based on it
             levels.setdefault(style, levels[item.of("val")])
         elif item.starts("outlineLvl") and len(item.of("val")) == 1 and item.of("val").isdecimal():

@@ -149,13 +149,19 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
         builder = TextBuilder(title)
         if above:
             builder.section(BETWEEN_HEADINGS.join((title, above)))
+        part = ""  # "Chapter 3" on a line of its own, which belongs to the heading below it
         for paragraph in paragraphs:
             heading = headings.get(number, none).take(_without_spaces(paragraph))
             if heading:
-                above = path.enter(*heading)
+                level, words = heading
+                above = path.enter(level, f"{part}. {words}" if part else words)
                 builder.section(BETWEEN_HEADINGS.join((title, above)), *heading)
             else:
+                builder.add([part])
+            part = "" if heading or not _PART.fullmatch(paragraph) else paragraph
+            if not heading and not part:
                 builder.add([paragraph])
+        builder.add([part])
         if texts[number].strip():
             yield builder.document(f"{name}#page={number + 1}", name, metadata=(("page", str(number + 1)),))
     if empty := sum(not text.strip() for text in texts):

@@ -340,7 +340,7 @@ _END_OR_BREAK = lazy_re(rf"{_MARK}|(?<!\s)\s*\n\s*(?=\S)")
 _TITLE = lazy_re(
     r"(?:^|[\s(\[\"“‘'/-])(?:mr|mrs|ms|messrs|mme|mlle|dr|drs|prof|rev|fr|msgr|mons|bp|abp|gen|brig|maj|col|adm|cmdr|comdr|cdr"
     r"|capt|lt|lieut|ens|sgt|cpl|pvt|pfc|supt|insp|det|atty|gov|sen|rep|hon|pres|amb|wm|thos|chas|geo|jas|jos"
-    r"|ste|mt|ft|vs|v|cf|viz|ca|approx|est|esp|incl|fl|op|e\.g|i\.e)\Z",
+    r"|ste|mt|ft|vs|v|cf|viz|ca|approx|est|esp|incl|fl|op|e\.g|i\.e|bzw|evtl|geb|ggf|hr|inkl|sog|vgl)\Z",
     re.IGNORECASE,
 )  # abbreviations that never end a sentence
 _SHORTENED = lazy_re(
@@ -350,8 +350,17 @@ _SHORTENED = lazy_re(
     re.IGNORECASE,
 )  # abbreviations that end a sentence if the next word begins no name
 _TITLED = lazy_re(r"\S\s+[^\W\d_a-z][\w'’-]*\s+[^\W\d_a-z][\w'’-]*\Z")  # a title, after whose "!" a sentence may go on
-_BEFORE_A_NUMBER = lazy_re(r"(?:^|[\s(])(?:nos?|vols?|pp?|ch|fig|figs|art|sec|chap|c|b|d|r|m)\Z", re.IGNORECASE)
+_BEFORE_A_NUMBER = lazy_re(
+    r"(?:^|[\s(])(?:nos?|vols?|pp?|ch|fig|figs|art|sec|chap|c|b|d|r|m|nr|abs|abb|bd|kap)\Z", re.IGNORECASE
+)
 _NUMBERED = lazy_re(r"\s*[(\[]?(?:\d{1,2}|[ivx]{1,4}|[a-h])\Z", re.IGNORECASE)
+_GERMAN_ORDINAL = lazy_re(
+    r"\b(?P<article>d(?:er|ie|as|en|em|es)|am|im|vom|zum|zur|beim)\s+\d{1,3}\Z|(?:^|\D)\d{1,2}\Z", re.IGNORECASE
+)
+_GERMAN_MONTH = lazy_re(
+    r"(?:Januar|Jänner|Februar|Feber|März|Mai|Juni|Juli|Oktober|Dezember|Jahrhunderts?)\b"
+    r"|(?:April|August|September|November)(?:\s+\d|\W*\Z)"  # these are English too
+)
 _MAX_ABBREVIATION_CHARS = 24
 _BEGINS = lazy_re(
     r"[\"'“‘«(\[*]*(?:the|an?|this|that|these|those|he|she|it|they|we|you|i|his|her|its|their|our|my|there|here|in|on|at|by"
@@ -400,6 +409,11 @@ def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
         return True
     needs_more, shortened = _abbreviation(before)
     if needs_more:
+        return False
+    ordinal = _GERMAN_ORDINAL.search(before)
+    if ordinal and ordinal["article"] and not _BEGINS.match(text, end.end()):
+        return False
+    if ordinal and _GERMAN_MONTH.match(text, end.end()):
         return False
     if following.isdigit():
         return not shortened and not _BEFORE_A_NUMBER.search(before)

@@ -64,6 +64,12 @@ def test_a_sentence_with_citations_stands_above_the_answer(watched: Watched) -> 
     assert source.locator("h2").inner_text() == "Ousmane Sembène" and "1923" in source.locator("mark").inner_text()
     source.get_by_role("button", name="Close").click()
     page.wait_for_selector(".detail .passage")
+    page.locator(".sentence .citation").first.click()
+    source.wait_for()
+    page.evaluate("location.hash = '#/corpora'")
+    source.wait_for(state="detached")
+    page.go_back()
+    page.wait_for_selector(".detail .passage")
     numbers = sorted(set(re.findall(r"\[\d+\]", page.locator(".sentence").inner_text())))
     assert numbers and page.locator(".detail article.passage .cited-as").all_inner_texts() == numbers
     assert page.locator(".confidence").inner_text().startswith("Partly supported: only 3 of its 4 steps")

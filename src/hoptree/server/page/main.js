@@ -39,7 +39,10 @@ function show() {
   page.show(query, path.slice(1));
 }
 
-window.addEventListener("hashchange", show);
+window.addEventListener("hashchange", () => {
+  for (const dialog of document.querySelectorAll("dialog[open]:not(.key)")) dialog.close(); // it belongs to what was shown
+  show();
+});
 
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
