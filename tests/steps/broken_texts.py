@@ -188,8 +188,8 @@ LONG = {
     **{f"hostile {name}": unit * (12_500 // len(unit)) for name, unit in HOSTILE.items()},
 }
 """Long enough that a reader whose time grows with the square of the length takes more than `_SECONDS`."""
-_SECONDS = 0.5
-"""Of processor time for each; the slowest reader takes a fifth of it."""
+_SECONDS = 1
+"""Of processor time for each; the slowest reader takes a tenth of it."""
 
 
 def read_all(read: Callable[[str], object], texts: Mapping[str, str] = LONG) -> None:

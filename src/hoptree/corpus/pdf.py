@@ -158,7 +158,7 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
                 builder.section(BETWEEN_HEADINGS.join((title, above)), *heading)
             else:
                 builder.add([part])
-            part = "" if heading or not _PART.fullmatch(paragraph) else paragraph
+            part = "" if heading or not _CHAPTER.fullmatch(paragraph) else paragraph
             if not heading and not part:
                 builder.add([paragraph])
         builder.add([part])

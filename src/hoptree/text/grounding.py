@@ -40,7 +40,7 @@ _KIND_AFTER = lazy_re(
 )
 
 
-_LONE_LETTER = lazy_re(rf"\W*([^\W\d_{UNSPACED}])\W*")
+_LONE_LETTER = lazy_re(rf"\W*([^\W\d_{UNSPACED}])(\+\+?|#)?\W*")
 
 
 @lru_cache(maxsize=64)
@@ -53,6 +53,8 @@ def _lone_letter(answer: str) -> re.Pattern[str] | None:
     if match is None:
         return None
     letter = re.escape(match[1].upper())
+    if match[2]:  # C++ and C# are more than their letter
+        return re.compile(rf"(?<![\w.\-/]){letter}{re.escape(match[2])}(?![+#])", re.IGNORECASE)
     alone = rf"(?<![\w.\-/]){letter}(?![\w+#]|[-/.]\w|\s?\d|['’]\w)"
     if letter not in "AI":
         return re.compile(alone, re.IGNORECASE)
@@ -84,7 +86,11 @@ def _supported(answer: str, question: str, title: str, text: str) -> str:
     held = _held(title, text)
     if names and not any(name.stands_in(held) for name in names):
         return ""
-    return answer if ways[0] in (("yes",), ("no",)) else _spelled(ways, f"{title}. {text}", held)
+    if ways[0] in (("yes",), ("no",)):
+        return answer
+    if lone := _lone_letter(answer):
+        return match[0] if (match := lone.search(f"{title}. {text}")) else ""
+    return _spelled(ways, f"{title}. {text}", held)
 
 
 def has_names(question: str) -> bool:
@@ -241,8 +247,6 @@ def _ways(answer: str) -> tuple[tuple[str, ...], ...]:
 
 def _spelled(ways: Sequence[tuple[str, ...]], text: str, held: str) -> str:
     """Return the first of `ways` that occurs, as the text spells it; or ""."""
-    if lone := _lone_letter(" ".join(ways[0])):
-        return match[0] if (match := lone.search(text)) else ""
     ways = [part for part in ways if part and f" {' '.join(part)} " in held]
     if not ways:
         return ""

@@ -28,7 +28,8 @@ export function sentences(text) {
 const wordsOf = (text) => text.toLowerCase().match(LETTERS) ?? [];
 
 /** An answer of one letter: neither an article nor part of a code or a number. hoptree.text.grounding has the same. */
-function loneLetter(letter) {
+function loneLetter(letter, sign = "") {
+  if (sign) return new RegExp(`(?<![\\p{L}\\p{N}_.\\-/])${letter}${sign.replace(/\+/g, "\\+")}(?![+#])`, "iu");
   const alone = `(?<![\\p{L}\\p{N}_.\\-/])${letter}(?![\\p{L}\\p{N}_+#]|[-/.][\\p{L}\\p{N}_]|\\s?\\p{N}|['’][\\p{L}\\p{N}_])`;
   if (!"AI".includes(letter)) return new RegExp(alone, "iu");
   return new RegExp(`(?<=[\\p{L}\\p{N}_,;:]\\s)${alone}(?!\\s+[A-Z])|(?<=["“„'‘([])${letter}(?=["”“'’)\\]])`, "u");
@@ -39,7 +40,8 @@ export function placeOf(text, answer) {
   const words = String(answer ?? "").match(LETTERS);
   if (!words || (words.length === 1 && UNTOLD.has(words[0].toLowerCase()))) return null;
   if (words.length === 1 && /^\p{L}$/u.test(words[0]) && !isUnspaced(words[0])) {
-    const lone = loneLetter(words[0].toUpperCase()).exec(text);
+    const sign = /\p{L}(\+\+?|#)/u.exec(answer)?.[1];
+    const lone = loneLetter(words[0].toUpperCase(), sign).exec(text);
     return lone ? [lone.index, lone.index + lone[0].length] : null;
   }
   const form = words.map((word, at) => `${at ? `[^\\p{L}\\p{N}]${isUnspaced(word) || isUnspaced(words[at - 1]) ? "*" : "+"}` : ""}${word}`).join("");
