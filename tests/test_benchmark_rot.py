@@ -27,14 +27,14 @@ from hoptree.models.scripted import Rule, ScriptedModel
 TRIALS = 1_000 if THOROUGH else 100
 
 
-def test_no_damage_to_a_file_of_an_index_changes_what_a_search_finds_without_a_word(tmp_path: Path) -> None:
+def test_damage_to_an_index_never_changes_results_silently(tmp_path: Path) -> None:
     """`python -m benchmarks.rot` tries 5,000; the lock and the names of tantivy's own files decide nothing."""
     told = rot(make_index(tmp_path, 30), read_index, TRIALS, seed=7)
     assert not told.wrong and not told.crashed
     assert told.counts["noticed"] > TRIALS * 0.9
 
 
-def test_a_damaged_reply_is_asked_for_again(tmp_path: Path) -> None:
+def test_a_damaged_cached_reply_is_requested_again(tmp_path: Path) -> None:
     """What is damaged in the cache is paid for again; a file that cannot be used is done without, with a warning."""
 
     def read(folder: Path) -> object:
@@ -127,7 +127,7 @@ def test_damage_to_the_names_of_a_graph_is_noticed_or_harmless(tmp_path: Path) -
     assert told.counts["noticed"] > TRIALS * 0.9
 
 
-def test_a_damaged_reply_of_a_public_server_is_asked_for_again(tmp_path: Path) -> None:
+def test_a_damaged_reply_of_a_public_server_is_requested_again(tmp_path: Path) -> None:
     """A file that cannot be used at all is an error; a reply that is damaged in it is none."""
 
     def read(folder: Path) -> object:
@@ -147,7 +147,7 @@ def test_a_damaged_reply_of_a_public_server_is_asked_for_again(tmp_path: Path) -
     assert not told.wrong and not told.crashed
 
 
-def test_a_ranker_of_ones_own_has_a_checksum(tmp_path: Path) -> None:
+def test_a_custom_ranker_has_a_checksum(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
     from hoptree.retrieval.ranker import FORMAT, PARTS, read_ranker
 

@@ -23,5 +23,5 @@ from hoptree.text.names import name_spans
         ("", []),
     ],
 )
-def test_names(text: str, names: list[str]) -> None:
+def test_names_are_found_in_any_script(text: str, names: list[str]) -> None:
     assert [text[start:end] for start, end in name_spans(text)] == names

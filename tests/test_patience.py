@@ -22,17 +22,17 @@ def work(seconds: float) -> None:
 @pytest.mark.parametrize(
     ("pattern", "text"), [(r"(a+)+$", "a" * 60 + "b"), (r"-+x", "-" * 40_000), (r"<a[^>]*>", "<a" * 20_000)]
 )
-def test_a_pattern_that_tries_everything_or_grows_with_the_square_is_given_up(pattern: str, text: str) -> None:
+def test_a_pattern_of_exponential_or_quadratic_time_is_stopped(pattern: str, text: str) -> None:
     with GIVEN_UP, patience(0.05):
         re.search(pattern, text)
 
 
-def test_who_catches_everything_fails_all_the_same() -> None:
+def test_code_that_catches_everything_fails_too() -> None:
     with GIVEN_UP, patience(0.05), contextlib.suppress(BaseException):
         work(0.2)
 
 
-def test_so_does_what_an_event_loop_would_only_log() -> None:
+def test_a_callback_of_an_event_loop_fails_too() -> None:
     async def wait() -> None:
         asyncio.get_running_loop().call_soon(work, 0.2)
         await asyncio.sleep(0.01)
@@ -41,7 +41,7 @@ def test_so_does_what_an_event_loop_would_only_log() -> None:
         asyncio.run(wait())
 
 
-def test_what_comes_to_its_end_is_left_alone_from_then_on() -> None:
+def test_the_limit_ends_with_its_block() -> None:
     with patience(0.05):
         pass
     work(0.1)

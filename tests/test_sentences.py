@@ -84,12 +84,12 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_text_is_cut_where_its_sentences_end(case: str) -> None:
+def test_a_text_is_split_into_sentences(case: str) -> None:
     text = case.replace("|", "")
     assert [text[start:end] for start, end in sentence_spans(text)] == [part.strip() for part in case.split("|")]
 
 
-def test_a_passage_may_break_its_lines_anywhere() -> None:
+def test_line_breaks_do_not_end_sentences() -> None:
     assert sentences("He was born\nin Rome. He met Dr.\nSmith.") == ("He was born in Rome.", "He met Dr. Smith.")
     assert sentence_spans(" \n ") == () and sentence_spans("") == ()
 
@@ -133,16 +133,16 @@ def test_sentences_cover_the_text_in_order_without_overlap(text: str) -> None:
 
 
 @pytest.mark.parametrize("piece", [".", " ", "\n", '"', ". ", "J. ", ' ("', ".\n", "a", "。", "? a", "Dr. A "])
-def test_a_long_text_takes_no_more_than_its_share(piece: str) -> None:
+def test_time_grows_linearly_with_the_text(piece: str) -> None:
     with patience(5):
         sentence_spans("A" + piece * (60_000 // len(piece)) + "A")
 
 
 @given(st.text())
-def test_words_are_those_that_a_pattern_finds(text: str) -> None:
+def test_words_are_the_same_as_those_of_a_pattern(text: str) -> None:
     found = " ".join(re.findall(r"[^\W_]+", text.casefold()))
     assert join_words(text, lambda part: re.findall(r"[^\W_]+", part.casefold())) == found
 
 
-def test_the_key_of_a_question_has_its_words_alone() -> None:
+def test_the_key_of_a_question_has_only_its_words() -> None:
     assert question_key("Who's_who in ŁÓDŹ – and 東京?") == "who s_who in łódź and 東 京"
