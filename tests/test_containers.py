@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
@@ -92,7 +92,9 @@ def test_containers_start_commands_that_exist(tmp_path: Path, service: str) -> N
     command = compose()["services"][service].get("command", [])
     for _ in range(2):  # a second start keeps the key
         told.unlink(missing_ok=True)
-        subprocess.run(["sh", str(START), *command], env=environment, check=True, timeout=PATIENCE, capture_output=True)
+        subprocess.run(
+            ["sh", str(START), *command], env=environment, check=True, timeout=TIMEOUT_S, capture_output=True
+        )
     words = told.read_text(encoding="utf-8").splitlines()
     pulled = words[: words.index("serve")]
     assert pulled == ([] if command else ["models", "pull", "qwen"])

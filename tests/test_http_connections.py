@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 
 from hoptree.core import http_client
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, UnusableReply
@@ -75,7 +75,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def kept_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a test stands still between two requests."""
-    monkeypatch.setattr(http_client, "_MAX_IDLE_S", PATIENCE)
+    monkeypatch.setattr(http_client, "_MAX_IDLE_S", TIMEOUT_S)
 
 
 def talk(server: Server, work: Callable[[HttpClient], Awaitable[Any]], *, user: str = "", **options: Any) -> Any:
@@ -182,7 +182,7 @@ def test_a_cancelled_request_leaves_nothing_open() -> None:
         with pytest.raises(EndpointError, match=r"within 0\.1 seconds"):
             await post(http)
         server.delay, server.response = 0.0, WHOLE.replace(b"[1]", b"[2]")
-        http._timeout = PATIENCE
+        http._timeout = TIMEOUT_S
         return await post(http)
 
     assert talk(server, impatient, timeout=0.1) == {"a": [2]}
@@ -197,7 +197,7 @@ def test_a_reply_without_a_body_is_not_waited_for(method: str, status: int) -> N
     async def twice(http: HttpClient) -> list[Any]:
         return [await http.send(method, "/x"), await http.send(method, "/x")]
 
-    for said, _, body in talk(server, twice, timeout=PATIENCE):
+    for said, _, body in talk(server, twice, timeout=TIMEOUT_S):
         assert (said, body) == (status, b"")
     assert server.connections == 1
 
@@ -397,7 +397,7 @@ def test_any_bytes_are_a_reply_or_a_known_error(response: bytes) -> None:
                 assert 200 <= status <= 999 and len(body) <= 1000
             pool.close()
 
-    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+    asyncio.run(asyncio.wait_for(run(), TIMEOUT_S))
 
 
 def test_a_body_is_ascii_json_of_any_value() -> None:

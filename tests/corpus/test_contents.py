@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.corpus.test_corpus_office import docx, p
-from tests.patience import patience
+from tests.cpu_limit import cpu_limit
 
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, chunk
@@ -79,7 +79,7 @@ def test_lists_are_recognised_in_markdown_and_plain_text() -> None:
 @pytest.mark.parametrize("piece", [".", ". ", "…", ".1", "a. ", "x.) "])
 def test_time_grows_linearly_with_the_line(piece: str) -> None:
     text = piece * (200_000 // len(piece))
-    with patience():
+    with cpu_limit():
         assert not lists_contents(text, 0, len(text), [], "")
         assert not is_entry(text, [], turns_pages=False)
 

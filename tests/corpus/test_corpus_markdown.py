@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.patience import patience
+from tests.cpu_limit import cpu_limit
 
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.markdown import markdown_document
@@ -117,7 +117,7 @@ def test_every_word_outside_markup_is_kept(pieces: list[str]) -> None:
 
 @pytest.mark.parametrize("piece", ["#", "# [", "```\n", "-", "a\n---\n", "# h\n", "[", "---\na: b\n", "\n", " .", "漢"])
 def test_time_grows_linearly_with_the_text(piece: str) -> None:
-    with patience(5):
+    with cpu_limit(5):
         list(chunk(markdown_document(piece * (100_000 // len(piece)), "a.md"), Chunking()))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.patience import patience
+from tests.cpu_limit import cpu_limit
 
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.document import Problems, TextBuilder
@@ -82,7 +82,7 @@ def test_any_text_can_be_read_as_restructured_text(text: str) -> None:
     "piece", ["`", "*", ":a:`", "= ", "\n", "a\n===\n", ".. a::\n", "_", "= =\n", "= =\n\nx\n", "+-+\n|x|\n", "+--+\n"]
 )
 def test_time_grows_linearly_with_restructured_text(piece: str) -> None:
-    with patience(5):
+    with cpu_limit(5):
         rst_document(piece * (100_000 // len(piece)), "a.rst")
 
 
@@ -177,7 +177,7 @@ def test_any_text_can_be_read_as_a_man_page(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["\\", '"', "\\[", "\\(", ".B ", "\n.", '\n.B "', "\\h'", "\n.It Fl", "\n.nf\na"])
 def test_time_grows_linearly_with_a_man_page(piece: str) -> None:
-    with patience(5):
+    with cpu_limit(5):
         roff_document(piece * (100_000 // len(piece)), "a.1")
         roff_document(".B " + piece * (100_000 // len(piece)), "a.1")
 
