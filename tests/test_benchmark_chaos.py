@@ -1,4 +1,4 @@
-"""Kills, a full disk and a second process: the same command again leaves what an undisturbed one leaves."""
+"""After kills, a full disk or a second process, repeating the command gives the same result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.thorough import THOROUGH
 
 @pytest.mark.parametrize("job", ["run", "add", "graph"])
 def test_interrupted_jobs_lose_repeat_and_change_nothing(job: str, tmp_path: Path) -> None:
-    """`python -m benchmarks.chaos` troubles every job, also with workers, uploads and a training."""
+    """`python -m benchmarks.chaos` interrupts every job, also workers, uploads and a training."""
     if job == "graph":
         pytest.importorskip("pyoxigraph")
     tally = chaos([job], 20 if THOROUGH else 2, ["full", "two"], seed=3, place=tmp_path)

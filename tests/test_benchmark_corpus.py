@@ -1,4 +1,4 @@
-"""The generated corpus of the benchmarks: the same every time, and with the properties that make it a fair one."""
+"""The generated corpus of the benchmarks is reproducible and realistic."""
 
 from __future__ import annotations
 
@@ -90,6 +90,6 @@ def test_agreement_distinguishes_a_lost_passage_from_a_tie_at_the_cut() -> None:
 
 
 def _runs(text: str) -> list[str]:
-    """Every two or three neighbouring words."""
+    """Yield each two or three adjacent words."""
     words = text.replace(".", "").split()
     return [" ".join(words[at : at + size]) for size in (2, 3) for at in range(len(words) - size + 1)]

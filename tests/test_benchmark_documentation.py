@@ -1,4 +1,4 @@
-"""The benchmark of manuals: its questions, and what it says of manuals that are not there or lack an answer."""
+"""The benchmark of manuals: its questions, and manuals that are missing or lack an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of the embedded model: what it counts, and what its exit code says."""
+"""The benchmark of the embedded model: its counts and its exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark that holds the embedded model against the GPU: what it reads, and what it prints."""
+"""The benchmark that compares the embedded model with the GPU: input and output."""
 
 from __future__ import annotations
 

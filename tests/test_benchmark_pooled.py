@@ -1,4 +1,4 @@
-"""The pool of the benchmarks holds what was given with the questions, and no passage twice."""
+"""The pool of the benchmarks has the candidates of all questions, and no passage twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of the server: what its questions cost is not shared among them."""
+"""The questions of the server's benchmark share no calls."""
 
 from __future__ import annotations
 

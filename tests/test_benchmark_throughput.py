@@ -1,4 +1,4 @@
-"""What a request costs: the slope between two runs, and beside FlashRAG."""
+"""The cost of a request: the slope between two runs, compared with FlashRAG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of TreeQA's ways through a tree: its clock, its trees, and that it can fail."""
+"""The benchmark of TreeQA's traversals: its clock, its trees and its goals."""
 
 from __future__ import annotations
 

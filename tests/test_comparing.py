@@ -1,4 +1,4 @@
-"""How two facts compare: dates, numbers, names, yes and no, and what follows from them."""
+"""Dates, numbers, names and yes-no answers are read and compared."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ CONCLUSIONS = [
 
 
 def decided(comparison: Comparison, facts: Sequence[str]) -> str | None:
-    """The answer by a fact for each operand."""
+    """Return the answer from one fact for each operand."""
     conclusion = conclude(comparison, dict(zip(comparison.operands, facts, strict=True)))
     return conclusion.answer if conclusion else None
 

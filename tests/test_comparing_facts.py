@@ -1,4 +1,4 @@
-"""Which sub-questions give the facts that a comparison rests on."""
+"""The sub-questions that give the facts of a comparison are recognised."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOTH = f"Are {A} and {B} both French?"
 
 
 def concluded(question: str, *pairs: tuple[str, str]) -> str:
-    """The answer by the facts that the sub-questions give; X and Y stand for the two names."""
+    """Return the answer from the facts of the sub-questions; X and Y stand for the names."""
     comparison = detect_comparison(question)
     assert comparison is not None and comparison.operands == (A, B)
     found = [

@@ -1,4 +1,4 @@
-"""What is asked of each thing compared, by the words of the question alone."""
+"""The sub-questions of a comparison are planned from the words of the question."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ UNTOLD = [
     "Which plant genus has a longer common name, Myrtus or Eustoma?",
     "Were both Pietro Salini and Domenico Ravenna born in the same place?",
     "Which band has the singer with more albums, Soil or Yes?",
-    "Are Vertigo and Jaws produced in the same country?",  # where it was produced is another fact than whose it is
+    "Are Vertigo and Jaws produced in the same country?",  # the place of production is another fact than the producer's
     "Which of the two painters was a pupil of a director who was born first, Monet or Manet?",
     "Which film, whose director was born in Ohio, was released earlier, Jaws or Alien?",  # two facts
     "Which film whose producer died later was made first, Jaws or Alien?",

@@ -1,4 +1,4 @@
-"""Which questions compare, what, and how."""
+"""Comparisons are recognised, with their operands and kind."""
 
 from __future__ import annotations
 

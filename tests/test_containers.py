@@ -1,4 +1,4 @@
-"""Dockerfile and compose.yaml without Docker: what they name is there, and their steps are those of `make demo`."""
+"""Dockerfile and compose.yaml, checked without Docker, are consistent with `make demo`."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_containers_start_commands_that_exist(tmp_path: Path, service: str) -> N
     keys = tmp_path / "keys.toml"
     [key] = tomllib.loads(keys.read_text(encoding="utf-8"))["key"]
     assert len(key["secret"]) >= 16 and key["corpora"] is True and stat.S_IMODE(keys.stat().st_mode) == 0o600
-    # The last word is no option: every other one is known, or it would be told of first.
+    # The error is about the last word, so all others are known options.
     done = CliRunner().invoke(app, [*words[len(pulled) :], "--nosuch"])
     assert done.exit_code == 2 and "--nosuch" in done.output
     done = CliRunner().invoke(app, [*words[len(pulled) :], "--corpus", "nowhere.idx"])

@@ -1,4 +1,4 @@
-"""The documents: links lead somewhere, commands exist, and the reference is what the code says."""
+"""Links of the documents work, commands exist, and the reference is up to date."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_reference_is_up_to_date() -> None:
 
 
 def test_the_reference_has_a_row_for_each_type_of_a_kind() -> None:
-    """Several types share a kind: a node that starts and one that is settled, decisions of several methods."""
+    """Several types share a kind, such as the start and the end of a node."""
     list_methods()
     rows = (ROOT / "docs" / "reference" / "events.md").read_text(encoding="utf-8")
     packaged = [cls for kinds in _DECISIONS.values() for cls in kinds.values() if cls.__module__.startswith("hoptree.")]

@@ -1,4 +1,4 @@
-"""The HTTP client under models and engines, against a local server that says what it is told to."""
+"""The HTTP client of models and engines, against a local server with set replies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hoptree.core.http_client import HttpClient, describe_body, error_text, with
 
 @dataclass
 class Server:
-    """A server on one port: `response` is sent as it is to every request, as bytes of HTTP."""
+    """A server that sends `response`, bytes of HTTP, to every request."""
 
     response: bytes = b""
     delay: float = 0.0
@@ -252,7 +252,7 @@ def test_a_password_is_never_shown() -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
 def test_a_key_quoted_in_an_error_is_never_shown(status: int, server: Server) -> None:
-    """Errors are written to traces; what stands for a key with an endpoint that needs none stays."""
+    """Errors are written to traces. Placeholders for keys are not masked."""
     server.say(status, b'{"error": {"message": "No such key: Bearer corporate0key, c2VjcmV0IQ==. Not EMPTY"}}')
     said = str(failing(get, server, headers={"Authorization": "Bearer corporate0key"}))
     assert "corporate0key" not in said and "No such key: Bearer …, c2V" in said

@@ -30,7 +30,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4;x=y\r\n" + BO
 
 
 class Server:
-    """Sends the bytes it is given to every request; `hang_up` ends each connection after that."""
+    """A server that sends the same bytes to every request; `hang_up` then closes the connection."""
 
     def __init__(
         self, response: bytes, *, hang_up: bool = False, delay: float = 0.0, tls: ssl.SSLContext | None = None
@@ -74,7 +74,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def kept_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long a test stands still between two requests."""
+    """Keep idle connections open however long a test pauses."""
     monkeypatch.setattr(http_client, "_MAX_IDLE_S", TIMEOUT_S)
 
 
@@ -175,7 +175,7 @@ def test_a_compressed_reply_has_a_limit() -> None:
 
 
 def test_a_cancelled_request_leaves_nothing_open() -> None:
-    """A reply that comes after its request was given up must not answer the next request."""
+    """A late reply to a cancelled request must not answer the next one."""
     server = Server(WHOLE, delay=0.2)
 
     async def impatient(http: HttpClient) -> Any:
@@ -275,7 +275,7 @@ def test_an_untrusted_certificate_is_refused(certificate: Path) -> None:
 
 
 class Proxy:
-    """Passes tunnels on to where they lead, and keeps the heads of what it was asked."""
+    """A proxy that opens tunnels, and keeps the heads of all requests."""
 
     def __init__(self, status: int = 200) -> None:
         self.status, self.heads, self.port = status, list[str](), 0

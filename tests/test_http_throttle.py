@@ -1,4 +1,4 @@
-"""A public server is asked at its pace, from whatever event loop."""
+"""Requests to a public server are spaced, also across event loops."""
 
 from __future__ import annotations
 

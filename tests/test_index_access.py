@@ -1,4 +1,4 @@
-"""What may not be read is told from what is damaged or gone."""
+"""Errors of access are distinguished from damaged and missing files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def out(tmp_path: Path) -> Path:
 
 
 def close(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing inside a folder be reached, as its mode does for everybody but root."""
+    """Make a folder inaccessible, also for root."""
 
     def shut(call: Callable[..., object], itself: bool) -> Callable[..., object]:
         def guarded(path: object, *args: object, **kwargs: object) -> object:

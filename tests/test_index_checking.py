@@ -1,4 +1,4 @@
-"""Looking at the whole of an index: what is sound stays sound through its life, and damage anywhere is told."""
+"""The check of an index finds damage anywhere, and none in an intact index."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def summed_files(folder: Path) -> list[Path]:
 
 
 def put(path: Path, content: bytes) -> None:
-    """Replace a file: one that is mapped must not be cut."""
+    """Replace a file, as a memory-mapped one must not be cut."""
     path.unlink()
     path.write_bytes(content)
 
@@ -131,7 +131,7 @@ def test_vectors_are_counted(out: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_one_byte_anywhere_in_a_file_is_found(out: Path) -> None:
-    """But for the writer's version in a file's footer, which decides nothing."""
+    """Except for the writer's version in a file's footer, which has no effect."""
     index = Index(out)
     files = [path for folder in ("text", "links") for path in summed_files(index.generation / folder)]
     assert {path.suffix for path in files} >= {".fast", ".fieldnorm", ".idx", ".store", ".term"}
@@ -266,7 +266,7 @@ def test_an_unreadable_ledger_needs_no_rebuild(out: Path, monkeypatch: pytest.Mo
 
 
 def without_checksums(out: Path) -> None:
-    """Make an index one of an earlier version, which had none."""
+    """Turn an index into one of an earlier version, without checksums."""
     manifest = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
     del manifest["checksums"], manifest["sum"]
     (out / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
@@ -280,7 +280,7 @@ def test_an_index_of_an_earlier_version_opens_and_gets_checksums_with_the_next_c
 
 
 def test_damage_in_a_big_index_ends_the_next_search(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is too big to be read before the first search is read in the background."""
+    """Files too big to be checked before the first search are checked in the background."""
     monkeypatch.setattr(folder, "_CHECKED_AT_ONCE_BYTES", 0)
     begun: list[Callable[[], None]] = []
 

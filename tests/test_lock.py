@@ -1,4 +1,4 @@
-"""The right to change a folder: one process at a time has it, and gives it back whatever happens."""
+"""One process at a time may change a folder; it always releases the lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names are found by their capitals, whatever the script."""
+"""Names are found by their capitals in any script."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_variables_arguments_and_fields_are_checked() -> None:
     assert sorted(vague_names(ast.walk(ast.parse(source)))) == [(2, "made"), (3, "told"), (4, "one")]
 
 
-# Packages whose docstrings all begin with a short line; others are on their way.
+# Packages whose docstrings all begin with a short line; the others follow.
 SHORT_DOCSTRINGS = (
     *("cli/", "core/", "corpus/", "engine/", "evaluation/", "extraction/", "graph/", "integrations/", "mcp/responses"),
     *("mcp/transport", "methods/steps/", "models/", "retrieval/", "text/", "training/"),

@@ -1,4 +1,4 @@
-"""The packaged sample keeps what the documentation says of it."""
+"""The packaged sample has the properties that the documentation names."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_error_for_a_read_only_cache_names_the_setting(tmp_path: Path, monke
 
 
 def test_bm25_does_not_find_all_passages_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first five passages for the whole question miss a needed one on at least half of the answerable questions."""
+    """For at least half of the answerable questions, a needed passage is not among the first five."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     index = BM25(Index(sample_index()))
     questions = [question for question in sample_questions() if question["answerable"]]

@@ -1,4 +1,4 @@
-"""Sentences with their places in the text; a bar in a case stands where one ends and the next begins."""
+"""Sentences with their places in the text; bars in the cases separate sentences."""
 
 from __future__ import annotations
 

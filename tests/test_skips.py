@@ -1,4 +1,4 @@
-"""A test that is skipped for a reason nobody listed fails."""
+"""A test that is skipped for an unlisted reason fails."""
 
 from __future__ import annotations
 

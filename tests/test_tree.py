@@ -1,4 +1,4 @@
-"""Plans: whatever a model sends becomes a tree that can be carried out, and says what was repaired."""
+"""Any reply of a model becomes an executable plan, with a list of repairs."""
 
 from __future__ import annotations
 

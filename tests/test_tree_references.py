@@ -1,4 +1,4 @@
-"""References of a plan: every spelling of them, and the repair of those that lead nowhere or in a circle."""
+"""References of a plan are read in every spelling; dangling and circular ones are repaired."""
 
 from __future__ import annotations
 

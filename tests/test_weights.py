@@ -1,4 +1,4 @@
-"""The distribution hoptree-weights: its real files by their digests, and how they get there."""
+"""The files of the distribution hoptree-weights, and how they are made."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_base_install_works_without_it() -> None:
 
 
 def test_packing_writes_files_manifest_and_card(tmp_path: Path) -> None:
-    """A tiny adapter for a tiny base, as weights/pack.py takes them from training to the package."""
+    """Pack a tiny adapter for a tiny base with weights/pack.py."""
     pytest.importorskip("torch")
     numpy: Any = pytest.importorskip("numpy")
     gguf: Any = pytest.importorskip("gguf")
@@ -135,7 +135,7 @@ def test_packing_writes_files_manifest_and_card(tmp_path: Path) -> None:
 
 
 def test_the_recipe_has_existing_commands_with_valid_options(tmp_path: Path) -> None:
-    """Run it with commands that only write down how they were called."""
+    """Run the recipe with commands that only record their arguments."""
     calls = tmp_path / "calls.jsonl"
     note = f"#!{sys.executable}\nimport json, sys\nopen({str(calls)!r}, 'a').write(json.dumps(sys.argv) + '\\n')\n"
     for name in ("hoptree", "python"):
@@ -159,7 +159,7 @@ def test_the_recipe_has_existing_commands_with_valid_options(tmp_path: Path) -> 
             found = found.get_command(None, words.pop(0))
         if hasattr(found, "list_commands"):  # `hoptree index FILE` builds
             found = found.get_command(None, "build")
-        found.make_context("hoptree", words)  # raises where an option is not known or lacks its value
+        found.make_context("hoptree", words)  # raises for an unknown option, or one without its value
     (built,) = (call for call in given if call[1:3] == ["align", "build"])
     assert built[3] == "hop" and "weights/written.jsonl" in built
     for call in (call for call in given if call[1:3] in (["align", "build"], ["align", "ranker"])):

@@ -1,4 +1,4 @@
-"""Headings with nothing below them: what they say is a passage."""
+"""Headings without text below them are passages if they are informative."""
 
 from __future__ import annotations
 

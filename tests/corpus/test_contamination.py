@@ -1,4 +1,4 @@
-"""Leaving out passages that hold an evaluation question."""
+"""Passages that contain an evaluation question are left out."""
 
 from __future__ import annotations
 

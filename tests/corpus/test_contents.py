@@ -1,4 +1,4 @@
-"""Lists of contents, indexes of links and navigation bars: known as such, and behind text in a search."""
+"""Lists of contents, indexes of links and navigation bars are recognised, and rank behind text."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_passage_of_only_links_is_a_list(body: str) -> None:
         PROSE,
         f"<dl>{LIST}</dl>{PROSE * 3}",
         f"{PROSE}{BAR}</table>",
-        "See <a href=kiln.html>Setting the kiln</a>.",  # which leads on
+        "See <a href=kiln.html>Setting the kiln</a>.",  # with a link
         "".join(f"<li>{name}" for name in CHAPTERS),  # no links
         LIST.replace("part", "https://example.org/part"),  # a collection of links to elsewhere
         "".join(f"<p><a href=p{at}.html>{name}</a>: what to look for in it" for at, name in enumerate(CHAPTERS)),

@@ -1,4 +1,4 @@
-"""Cutting: exact slices, no word lost, sizes and overlaps as asked."""
+"""Documents are cut into exact slices of the requested size and overlap, without losing words."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_a_folder_or_pipe_is_no_tokenizer(tmp_path: Path, make: Callable[[Path],
 
 
 def test_a_very_long_row_is_cut_into_passages(tmp_path: Path) -> None:
-    """A search that finds one row of 50 MB would read and send all of it."""
+    """A search that finds a row of 50 MB would read and send all of it."""
     rows = tmp_path / "rows.jsonl"
     text = "Anna Bell was born in Rome. " * 200_000
     rows.write_text(json.dumps({"id": "r", "title": "t", "text": text}) + "\n", encoding="utf-8")

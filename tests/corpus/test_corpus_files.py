@@ -1,4 +1,4 @@
-"""Finding files: the order, what is left out, and never a step outside the folder."""
+"""Files of a corpus are found in order; some are left out, and none is outside the folder."""
 
 from __future__ import annotations
 

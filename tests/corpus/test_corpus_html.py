@@ -1,4 +1,4 @@
-"""HTML: what a reader sees, whatever the markup."""
+"""The visible text of HTML pages is read, also from broken markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers of e-mail as they are met: raw bytes of any encoding, and broken ones."""
+"""Headers of e-mail are read, also raw bytes and broken ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word, PowerPoint, Excel and e-books: their text, and what hostile files cannot do."""
+"""Text of Word, PowerPoint, Excel and EPUB files, and the limits for hostile ones."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_word_file_has_paragraphs_tables_and_notes_below_headings(tmp_path: Pa
     twice = f"<mc:Choice>{p('box')}</mc:Choice><mc:Fallback>{p('box')}</mc:Fallback>"
     body += f"<w:p><mc:AlternateContent>{twice}</mc:AlternateContent></w:p>"
     body += "<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del></w:p>"
-    body += "<w:p><w:moveFrom><w:r><w:t>One</w:t></w:r></w:moveFrom></w:p>"  # it stands where it was moved to
+    body += "<w:p><w:moveFrom><w:r><w:t>One</w:t></w:r></w:moveFrom></w:p>"  # it is read at its new place
     notes = f'<w:footnotes xmlns:w="{WORD}">{p("A note.")}</w:footnotes>'
     passages, problems = read(tmp_path / "a.docx", docx(body, word_footnotes=notes, **{"word_footnotes.xml": notes}))
     assert passages == [

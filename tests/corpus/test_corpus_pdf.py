@@ -205,14 +205,14 @@ def test_other_numbers_are_neither_items_nor_page_numbers(tmp_path: Path) -> Non
 
 
 def test_a_file_with_an_unusable_title_is_read(tmp_path: Path) -> None:
-    broken = "\\376\\377\\330\\000\\000a"  # half a character
+    broken = "\\376\\377\\330\\000\\000a"  # half a surrogate pair
     for title in (broken, "Microsoft Word - a.doc"):
         passages, problems = lenient(tmp_path / "a.pdf", pdf("Words.", title=title, outline=((broken, 0),)))
         assert [(p.title, p.text) for p in passages] == [("a", "Words.")] and problems.broken == 0
 
 
 def branching(depth: int) -> bytes:
-    """Forms that each draw the next one twice: the work doubles with every one of them."""
+    """Return a PDF of forms that each draw the next one twice, which doubles the work each time."""
     first, resources = 6, "/Resources<</XObject<</X {} 0 R>>>>"
     objects = {
         1: "<</Type/Catalog/Pages 2 0 R>>",

@@ -1,4 +1,4 @@
-"""Reading a corpus from files: kinds, packing, encodings, and what is said of files that are none."""
+"""A corpus is read from files of many kinds, packings and encodings; other files are reported."""
 
 from __future__ import annotations
 
@@ -358,7 +358,7 @@ def test_any_rows_are_read_the_same_as_lines_and_as_an_array(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]]
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
-    rows = [{"id": "first", "text": "A passage."}, *rows]  # else it may be a file of something else
+    rows = [{"id": "first", "text": "A passage."}, *rows]  # above the limit the file may be of another kind
     lines = lenient(write(folder / "any.jsonl", "\n".join(map(json.dumps, rows))), limit=10_000)[0]
     array = lenient(write(folder / "any.json", json.dumps(rows, indent=1)), limit=10_000)[0]
     assert lines == array

@@ -1,4 +1,4 @@
-"""The forms of passage files that are about, each told by its fields."""
+"""Rows of the usual passage files are recognised by their fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""reStructuredText, man pages, notebooks, e-mail, tables and source code as documents."""
+"""reStructuredText, man pages, notebooks, e-mail, tables and source code are documents."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def test_each_row_of_a_long_table_is_a_passage_titled_by_its_key(tmp_path: Path)
     assert numbered[5][1:] == ("sales › 5", "Day: 5; Sum: 7")
     named = [{0: f"tool-{at}", 1: "7"} for at in range(98)]
     builder = TextBuilder("gap")
-    builder.add_table([{0: "Name", 1: "Sum"}, *named, {1: "7"}])  # the last row that is looked at has no name
+    builder.add_table([{0: "Name", 1: "Sum"}, *named, {1: "7"}])  # the last row that decides has no name
     assert builder.document("gap.xlsx", "gap").sections[2].title == "gap › tool-2"
     without = read(tmp_path / "log.csv", "Level,Sum\n" + "info,7\n" * 200)
     assert len(without) < 10 and {title for _, title, _ in without} == {"log"}

@@ -181,7 +181,7 @@ def test_linked_search_follows_a_link_to_its_passage(tmp_path: Path) -> None:
     links = index.open_links()
     assert links.references(key_of("limits.html#1")) == (f"{PLACE}keeping.html#q7",)
     assert all(PLACE not in name for name in links.mentions(key_of("limits.html#1")))
-    # A link that leads elsewhere is a change, though the words are the same.
+    # Another target of a link is a change, even if the words are the same.
     page = source / "limits.html"
     page.write_text(page.read_text(encoding="utf-8").replace("#q7", "#q8"), encoding="utf-8")
     update_index(tmp_path / "idx")

@@ -1,4 +1,4 @@
-"""Tables of reStructuredText that are written as lists or as CSV, and the sources that Sphinx keeps."""
+"""Tables of reStructuredText as lists or CSV, and the source files that Sphinx keeps."""
 
 from __future__ import annotations
 
