@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.held import Held
 from tests.mcp.served import PASSAGES, QUESTION, Heard, answering, checking, connected, text_of
 from tests.methods.small_knowledge import SmallGraph
+from tests.timing import PausedModel
 from tests.traced import as_dicts
 
 from hoptree.core.errors import CorpusError
@@ -358,7 +358,7 @@ def test_a_claim_is_held_against_a_graph_alone(tmp_path: Path) -> None:
 
 def test_a_call_that_is_broken_off_asks_nothing_further(tmp_path: Path) -> None:
     events: list[Event] = []
-    model = Held(answering(), at="confident")
+    model = PausedModel(answering(), at="confident")
 
     async def broken_off(client: Client, _: ScriptedModel) -> None:
         heard = Heard()
@@ -368,7 +368,7 @@ def test_a_call_that_is_broken_off_asks_nothing_further(tmp_path: Path) -> None:
             await asyncio.sleep(0)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        await model.is_given_up()
+        await model.wait_for_cancellation()
 
     asked(model, tmp_path, broken_off, listeners=[events.append])
     assert model.arrived == ["decompose", "confident"]

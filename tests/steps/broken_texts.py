@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.patience import patience
+from tests.cpu_limit import cpu_limit
 
 from hoptree.core.values import Passage, Token
 from hoptree.engine.prompts import Prompt, plain, read_prompt
@@ -196,7 +196,7 @@ def read_all(read: Callable[[str], object], texts: Mapping[str, str] = LONG) -> 
     """Each in a time that grows with it; a failure tells which."""
     for name, text in texts.items():
         try:
-            with patience(_SECONDS):
+            with cpu_limit(_SECONDS):
                 read(text)
         except BaseException as error:
             error.add_note(f"reading {name!r}")

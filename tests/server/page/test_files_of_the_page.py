@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 import pytest
 from tests.evaluation.paired_scores import flipped
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 from tests.traced import event
 
 import hoptree
@@ -278,7 +278,7 @@ def told_by_the_page(function: str, *values: Any, of: str = "en", script: str = 
         "globalThis.document = { baseURI: 'http://127.0.0.1/' };"
         f"import({module}).then((words) => console.log(JSON.stringify({given}.map((one) => words.{function}(one)))))"
     )
-    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     told: list[Any] = json.loads(done.stdout)
     return told
 
