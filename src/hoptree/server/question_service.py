@@ -184,7 +184,7 @@ class AskRequest:
     rerank: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
-    history: tuple[tuple[str, str], ...] = ()
+    history: Sequence[Sequence[str]] = ()  # earlier questions with their answers
 
     @property
     def asked(self) -> Question:

@@ -31,7 +31,7 @@ _CANCEL_TIMEOUT_S = 1.0  # for a worker to report the cost of a cancelled questi
 _HANG_TIMEOUT_S = 10.0  # beyond the time of a question, before its worker is killed
 _MAX_DOUBLINGS = 5  # of the pause before another start
 _RETRY_AFTER_S = 2
-_MAX_LINE_BYTES = 2**26
+MAX_LINE_BYTES = 2**26  # of a message, in both directions
 
 
 def error_to_dict(error: HoptreeError) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class Workers:
                     *module_command("hoptree.server.answering_worker"),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
-                    limit=_MAX_LINE_BYTES,
+                    limit=MAX_LINE_BYTES,
                 )
             except OSError as error:
                 _LOG.error("a worker cannot be started: %s", error.strerror)
