@@ -69,7 +69,7 @@ class WorkerEnded(Refusal):
     """A worker process ended before it had answered."""
 
     def __init__(self) -> None:
-        remedy = "Ask again; if it happens again, tell whoever runs the server."
+        remedy = "Ask again; if it happens again, tell the server's administrator."
         super().__init__(503, "WorkerEnded", "The process that answered has ended.", remedy, retry_after=_RETRY_AFTER_S)
 
 
