@@ -155,7 +155,7 @@ def test_elsewhere_nothing_of_this_machine_is_told(tmp_path: Path, caplog: pytes
     endpoint, _ = asyncio.run(ask(refused, Broken(), outside=True))
     assert endpoint.endswith(
         "The endpoint that the server asks refused the server's key (HTTP 401). "
-        "Tell whoever runs the server; its log says more."
+        "Tell the server's administrator; the log says more."
     )
     assert "The script says 401" in caplog.text
     damaged, _ = asyncio.run(ask(answering(), Broken(), outside=True))

@@ -144,7 +144,7 @@ def test_remedies_name_no_flags_of_the_server(tmp_path: Path) -> None:
     assert [reply.status_code for reply in replies] == [421, 403, 403]
     for reply in replies:
         remedy = reply.json()["error"]["remedy"]
-        assert "whoever runs the server" in remedy and "--" not in remedy and "=" not in remedy
+        assert "the server's administrator" in remedy and "--" not in remedy and "=" not in remedy
 
 
 @pytest.mark.parametrize(

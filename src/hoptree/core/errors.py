@@ -172,8 +172,8 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"Did you mean {close}?" if close else otherwise or f"There are {', '.join(known)}."
 
 
-ASK_OPERATOR = "Tell whoever runs the server; its log says more."
-_LATER = "Ask again later, or tell whoever runs the server."
+ASK_OPERATOR = "Tell the server's administrator; the log says more."
+_LATER = "Ask again later, or tell the server's administrator."
 _MAX_CHARS = 2_000
 _PATH = lazy_re(r"(?<![\w/.:])(?:file:/|/|~/|[A-Za-z]:\\)[^\s'\",;()<>]*[/\\][^\s'\",;()<>]*")
 _ADDRESS = lazy_re(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s'\",;()<>]+", re.IGNORECASE)

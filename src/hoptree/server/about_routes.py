@@ -241,8 +241,7 @@ def _model_replies(questions: QuestionService, created: int) -> list[ModelReply]
 
 def _fixed(method: Method, questions: QuestionService) -> dict[str, Any]:
     """Return the options that the settings fix for a method, as clients may see them."""
-    given = {name.replace("-", "_"): value for name, value in questions.settings.options.get(method.name, {}).items()}
-    return options_view(method.name, read_options(method, given))
+    return options_view(method.name, read_options(method, questions.settings.options.get(method.name, {})))
 
 
 def _method_reply(method: Method, questions: QuestionService) -> MethodReply:

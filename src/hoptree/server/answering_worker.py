@@ -31,10 +31,9 @@ from hoptree.server.error_responses import log_internal_error
 from hoptree.server.keys import ANYBODY, CallSize
 from hoptree.server.question_service import AskRequest, QuestionService
 from hoptree.server.settings import read_settings
-from hoptree.server.workers import error_from_dict, error_to_dict
+from hoptree.server.workers import MAX_LINE_BYTES, error_from_dict, error_to_dict
 
 _LOG = logging.getLogger("hoptree.server")
-_MAX_LINE_BYTES = 2**26
 
 
 def main() -> None:
@@ -51,7 +50,7 @@ def main() -> None:
 
 async def _work(out: int) -> None:
     loop = asyncio.get_running_loop()
-    lines = asyncio.StreamReader(limit=_MAX_LINE_BYTES)
+    lines = asyncio.StreamReader(limit=MAX_LINE_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     pipe, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(out, "wb"))
     setup = json.loads(await lines.readline())
@@ -99,8 +98,8 @@ async def _answer(
 ) -> dict[str, Any]:
     """Answer a question, and return how it ended."""
     names = {name: message[name] for name in ("method", "model", "corpus", "graph", "retriever", "rerank", "options")}
-    history = tuple(message.get("history", ()))
-    request = AskRequest(message["question"], **names, budget=Budget(**message["budget"]), history=history)
+    budget, history = Budget(**message["budget"]), message.get("history", ())
+    request = AskRequest(message["question"], **names, budget=budget, history=history)
     try:
         prepared = await questions.prepare(request, ANYBODY)
         _, failure = await prepared.engine.trace(request.asked, listeners=(sender.listen,), gate=gate)

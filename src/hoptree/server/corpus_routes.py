@@ -99,7 +99,7 @@ class CitedPassage(TypedDict):
     file: str | None
 
 
-_NO_RIGHT = "This key may not change corpora: whoever runs the server can let it."
+NO_RIGHT = "This key may not change corpora; the server's administrator can allow it."
 _FILE: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The file: PDF, plain text, or bytes to be saved.",
@@ -121,7 +121,7 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
             job = jobs.of(about["name"])
             listed.append({**about, "job": job.as_dict() if job else None})
         settings: Settings = request.app.state.server.settings
-        why = _NO_RIGHT if not request.state.key.corpora else settings.uploads_off if corpora.folder is None else ""
+        why = NO_RIGHT if not request.state.key.corpora else settings.uploads_off if corpora.folder is None else ""
         limits = UploadLimits(bytes=settings.limits.upload, files=settings.limits.files)
         return Json(CorpusList(corpora=listed, uploads=not why, uploads_off=why, upload_limits=limits))
 

@@ -113,7 +113,7 @@ def refuse_when_disk_full() -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        remedy = "Send them again later, or tell whoever runs it."
+        remedy = "Send them again later, or tell the server's administrator."
         raise Refusal(503, "NoSpace", "The server has no space left for the files.", remedy) from error
 
 

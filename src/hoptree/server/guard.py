@@ -104,7 +104,7 @@ class Guard:
         key = self._authenticate(headers)
         exchange.key = key.name
         if method not in _SAFE_METHODS and path.startswith(_CORPORA_PATH) and not key.corpora:
-            remedy = "Ask whoever runs the server to let it."
+            remedy = "Ask the server's administrator to allow it."
             raise Refusal(403, "NotAllowed", "This key may not change corpora.", remedy)
         self._quotas.take(key)
         return key
@@ -115,7 +115,7 @@ class Guard:
             return
         host = _HOST.fullmatch(headers.get("host", ""))
         if host is None or host["name"].lower() not in self._hosts or len(headers.getlist("host")) != 1:
-            remedy = "Use localhost, or ask whoever runs the server to allow that name."
+            remedy = "Use localhost, or ask the server's administrator to allow that name."
             raise Refusal(421, "WrongHost", "This server does not answer to that name.", remedy)
 
     def _check_origin(self, headers: Headers, method: str) -> None:
@@ -128,7 +128,7 @@ class Guard:
             return
         elif method in _SAFE_METHODS and headers.get("sec-fetch-dest", "document") == "document":
             return  # a link that a user follows; embedded requests would cost without being seen
-        remedy = "Ask whoever runs the server to allow its origin."
+        remedy = "Ask the server's administrator to allow its origin."
         raise Refusal(403, "WrongOrigin", "A page of another site may not ask here.", remedy)
 
     def _authenticate(self, headers: Headers) -> Key:
@@ -139,7 +139,7 @@ class Guard:
             raise Refusal(401, "NoKey", "A key is needed.", "Send it as the header Authorization: Bearer KEY.")
         key = find_key(self._settings.keys, secret)
         if key is None:
-            raise Refusal(401, "WrongKey", "That key is not known.", "Ask whoever runs the server for one.")
+            raise Refusal(401, "WrongKey", "That key is not known.", "Ask the server's administrator for one.")
         return key
 
 

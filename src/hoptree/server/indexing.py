@@ -35,7 +35,7 @@ _MAX_LINE_BYTES = 2**20
 MAX_WAIT_S = 600.0  # how long another process may keep an index that is to be changed
 _POLL_S = 0.2
 _MAX_PASSED_OVER = 100
-_RETRY_REMEDY = "Send it again later, or tell whoever runs the server; its log says more."
+_RETRY_REMEDY = "Send it again later, or tell the server's administrator; the log says more."
 """For errors that are not about the content of files, such as a full disk."""
 
 
@@ -48,7 +48,7 @@ class Postponed(Refusal):
             "IndexUnavailable",
             "Another process is writing to the index of this corpus.",
             "The files are kept, and indexed before the next change of the corpus, or at the server's next start; "
-            "whoever runs the server can end that process.",
+            "the server's administrator can end that process.",
         )
 
 

@@ -174,7 +174,7 @@ class Quotas:
                     429,
                     "BudgetSpent",
                     f"This key has spent its {allowed:g} {name} of today.",
-                    "Wait for the next day (UTC), or ask whoever runs the server for more.",
+                    "Wait for the next day (UTC), or ask the server's administrator for more.",
                     retry_after=_DAY_SECONDS - self._clock() % _DAY_SECONDS,
                     lasting=True,
                 )

@@ -184,7 +184,7 @@ class AskRequest:
     rerank: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
-    history: tuple[tuple[str, str], ...] = ()
+    history: Sequence[Sequence[str]] = ()  # earlier questions with their answers
 
     @property
     def asked(self) -> Question:
@@ -346,7 +346,7 @@ class QuestionService:
                 raise Refusal(400, "ConfigError", f"{method.name}: {name[:80]} is given twice.", "Give it once.")
             chosen[name] = value
             if name in fixed or (name in known and is_free_text(known[name])):
-                cause = f"{method.name}: {name} is set by whoever runs the server."
+                cause = f"{method.name}: {name} is set by the server's administrator."
                 raise Refusal(403, "NotAllowed", cause, "Leave it out.")
             _check_size(name, value, budget)
         return read_options(method, {**chosen, **fixed})

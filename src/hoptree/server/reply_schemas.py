@@ -304,7 +304,7 @@ def complete_document(app: FastAPI, *, keys: bool, prices: bool) -> None:
 
 def _complete(document: dict[str, Any], *, keys: bool) -> None:
     components = document.setdefault("components", {})
-    about_key = "A key that whoever runs the server has given out; none is needed where it has no keys."
+    about_key = "A key from the server's administrator; a server without keys needs none."
     components["securitySchemes"] = {_KEY: {"type": "http", "scheme": "bearer", "description": about_key}}
     needed: list[dict[str, list[str]]] = [{_KEY: []}] if keys else [{_KEY: []}, {}]
     for path, methods in document["paths"].items():

@@ -146,12 +146,12 @@ class Choices(_Strict):
     budget: BudgetBody = Field(default_factory=BudgetBody)
 
     def as_request(
-        self, question: str, method: str | None, model: str | None, history: Sequence[tuple[str, str]] = ()
+        self, question: str, method: str | None, model: str | None, history: Sequence[tuple[str, str]]
     ) -> AskRequest:
         names = {"corpus": self.corpus, "graph": self.graph, "retriever": self.retriever, "rerank": self.rerank}
         budget = Budget(**self.budget.model_dump())
         return AskRequest(
-            question, method=method, model=model, **names, options=self.options, budget=budget, history=tuple(history)
+            question, method=method, model=model, **names, options=self.options, budget=budget, history=history
         )
 
 

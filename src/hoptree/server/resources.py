@@ -38,7 +38,7 @@ from hoptree.server.settings import Settings, check_name, unknown
 from hoptree.server.topics import Topic, suggest_topics
 
 _DAMAGED_REMEDY = (
-    "Tell whoever runs the server; of a corpus that was made here, adding or removing a document mends it."
+    "Tell the server's administrator; for a corpus made over HTTP, adding or removing a document repairs it."
 )
 _Key = tuple[str, str, str, bool]
 """Corpus, kind of retriever, reranker, and whether searches start from facts, if there are any."""
@@ -224,7 +224,7 @@ class Graphs:
 
 
 _SAMPLE = "sample"
-_REBUILD_REMEDY = "Add or remove a document: the index is made anew then; or tell whoever runs the server."
+_REBUILD_REMEDY = "Add or remove a document, which rebuilds the index, or tell the server's administrator."
 _TOPIC_PASSAGES = 300
 _PASSAGES_AROUND = 3
 

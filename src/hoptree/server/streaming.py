@@ -25,6 +25,7 @@ from hoptree.engine.events import (
     TextQuarantined,
     Warned,
 )
+from hoptree.engine.explain import SOURCES, shorten
 from hoptree.engine.result import Result
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.question_service import PreparedQuestion, QuestionService
@@ -157,13 +158,7 @@ _MAX_NAME_CHARS = 60
 _MAX_TITLE_CHARS = 40
 _MAX_TITLES = 3
 _NODE_ID_SPAN = 100  # ids that a node reserves for nodes rebuilt below it
-_SOURCES = {
-    "internal": "own knowledge",
-    "external": "documents",
-    "synthesis": "its sub-questions",
-    "fallback": "a guess",
-    "graph": "the graph",
-}
+_SOURCES = {**SOURCES, "fallback": "a guess"}
 _VERDICTS = {"supported": "the evidence supports it", "refuted": "the evidence refutes it", "unknown": "not settled"}
 
 
@@ -193,11 +188,11 @@ class ProgressText:
             case Started():
                 return f"Asking with {event.method}"
             case trace.QuestionRewritten():
-                return f"Read as: {_short(event.question)}"
+                return f"Read as: {shorten(event.question, _MAX_CHARS)}"
             case Planned():
                 return self._plan(event)
             case NodeStarted():
-                return f"{self._name(event.id)}: {_short(event.resolved)}"
+                return f"{self._name(event.id)}: {shorten(event.resolved, _MAX_CHARS)}"
             case NodeSettled():
                 return self._answer(event)
             case trace.ModelCalled():
@@ -205,19 +200,19 @@ class ProgressText:
                 return f"The model replied: {event.step.replace('_', ' ')} ({event.seconds:.1f} s{cached})"
             case trace.Retrieved():
                 titles = list(dict.fromkeys(passage["title"] for passage in event.passages))
-                return f"Searched for “{_short(event.query)}”: {_list(titles)}"
+                return f"Searched for “{shorten(event.query, _MAX_CHARS)}”: {_list(titles)}"
             case trace.TitlesFound():
-                return f"Looked for pages called “{_short(event.name, _MAX_NAME_CHARS)}”"
+                return f"Looked for pages called “{shorten(event.name, _MAX_NAME_CHARS)}”"
             case trace.FactsFound():
-                about = _short(event.label or event.entity, _MAX_NAME_CHARS)
+                about = shorten(event.label or event.entity, _MAX_NAME_CHARS)
                 return f"Looked up facts about {about}: {len(event.facts)} found"
             case trace.EntitiesFound():
                 labels = [label for _, label in event.found[:_MAX_TITLES]]
-                return f"Looked up “{_short(event.name, _MAX_NAME_CHARS)}” in the graph: {_list(labels)}"
+                return f"Looked up “{shorten(event.name, _MAX_NAME_CHARS)}” in the graph: {_list(labels)}"
             case ChainWritten():
-                return _short(event.text)
+                return shorten(event.text, _MAX_CHARS)
             case Warned():
-                return redact(_short(event.message), known=self._ids)
+                return redact(shorten(event.message, _MAX_CHARS), known=self._ids)
             case TextQuarantined():
                 return "Left out a sentence of a passage that addresses a model"
             case trace.Retried():
@@ -243,7 +238,7 @@ class ProgressText:
         return f"{'Rebuilt' if event.rebuilt else 'Split'} {self._name(event.under)}: {counted}"
 
     def _answer(self, event: NodeSettled) -> str:
-        name, answer = self._name(event.id), _short(event.answer)
+        name, answer = self._name(event.id), shorten(event.answer, _MAX_CHARS)
         if not answer:
             return f"{name}: no answer found"
         source = _SOURCES.get(event.source, "")
@@ -255,10 +250,5 @@ class ProgressText:
 
 
 def _list(titles: list[str]) -> str:
-    shown = ", ".join(_short(title, _MAX_TITLE_CHARS) for title in titles[:_MAX_TITLES])
+    shown = ", ".join(shorten(title, _MAX_TITLE_CHARS) for title in titles[:_MAX_TITLES])
     return f"{shown}{', …' if len(titles) > _MAX_TITLES else ''}" if titles else "nothing found"
-
-
-def _short(text: Any, max_chars: int = _MAX_CHARS) -> str:
-    line = " ".join(str(text).split())
-    return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"

@@ -31,7 +31,7 @@ _CANCEL_TIMEOUT_S = 1.0  # for a worker to report the cost of a cancelled questi
 _HANG_TIMEOUT_S = 10.0  # beyond the time of a question, before its worker is killed
 _MAX_DOUBLINGS = 5  # of the pause before another start
 _RETRY_AFTER_S = 2
-_MAX_LINE_BYTES = 2**26
+MAX_LINE_BYTES = 2**26  # of a message, in both directions
 
 
 def error_to_dict(error: HoptreeError) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class WorkerEnded(Refusal):
     """A worker process ended before it had answered."""
 
     def __init__(self) -> None:
-        remedy = "Ask again; if it happens again, tell whoever runs the server."
+        remedy = "Ask again; if it happens again, tell the server's administrator."
         super().__init__(503, "WorkerEnded", "The process that answered has ended.", remedy, retry_after=_RETRY_AFTER_S)
 
 
@@ -222,7 +222,7 @@ class Workers:
                     *module_command("hoptree.server.answering_worker"),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
-                    limit=_MAX_LINE_BYTES,
+                    limit=MAX_LINE_BYTES,
                 )
             except OSError as error:
                 _LOG.error("a worker cannot be started: %s", error.strerror)

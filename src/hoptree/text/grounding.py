@@ -40,23 +40,22 @@ _KIND_AFTER = lazy_re(
 )
 
 
-_LONE_LETTER = lazy_re(rf"\W*([^\W\d_{UNSPACED}])(\+\+?|#)?\W*")
+_LONE_LETTER = lazy_re(rf"\W*([^\W\d_{UNSPACED}])([+#]*)\W*")
 
 
 @lru_cache(maxsize=64)
 def _lone_letter(answer: str) -> re.Pattern[str] | None:
-    """Return a pattern that finds an answer of one letter, or None for other answers.
+    """Return the pattern of an answer that is one letter, such as B or C++, else None.
 
-    It finds no article, and no part of a code or number. The page's evidence.js has the same pattern.
+    It matches neither an article nor part of a code or a number. The page's evidence.js has the same.
     """
     match = _LONE_LETTER.fullmatch(answer)
     if match is None:
         return None
-    letter = re.escape(match[1].upper())
-    if match[2]:  # C++ and C# are more than their letter
-        return re.compile(rf"(?<![\w.\-/]){letter}{re.escape(match[2])}(?![+#])", re.IGNORECASE)
-    alone = rf"(?<![\w.\-/]){letter}(?![\w+#]|[-/.]\w|\s?\d|['’]\w)"
-    if letter not in "AI":
+    letter, marks = match[1].upper(), re.escape(match[2])
+    code = "" if marks else r"|[-/.]\w|\s?\d|['’]\w"
+    alone = rf"(?<![\w.\-/]){letter}{marks}(?![\w+#]{code})"
+    if marks or letter not in "AI":
         return re.compile(alone, re.IGNORECASE)
     return re.compile(rf"(?<=[\w,;:]\s){alone}(?!\s+[A-Z])|(?<=[\"“„'‘(\[]){letter}(?=[\"”“'’)\]])")
 

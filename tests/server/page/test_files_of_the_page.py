@@ -126,6 +126,14 @@ def test_why_a_method_cannot_be_chosen_is_told_in_all_languages() -> None:
     assert fitting(NO_GRAPH) and fitting(NO_CORPUS)
 
 
+def test_why_files_are_not_taken_is_told_in_all_languages() -> None:
+    pytest.importorskip("fastapi", reason="needs the extra [server]")
+    from hoptree.server.corpus_routes import NO_RIGHT
+    from hoptree.server.settings import Settings
+
+    assert fitting(NO_RIGHT) and fitting(Settings(models={}).uploads_off)
+
+
 def test_steps_of_the_methods_have_words_in_all_languages() -> None:
     sources = [path.read_text(encoding="utf-8") for path in (Path(hoptree.__file__).parent / "methods").rglob("*.py")]
     call = r'\b(?:generate|write|ask|ask_twice|reply)\(\s*(?:[\w.]+,\s*)?"([a-z_]+)"|\bstep ?= ?"([a-z_]+)"'

@@ -1,4 +1,4 @@
-// What the OpenAPI document of the server says, one row each: English, German, Chinese.
+// Texts of the OpenAPI document, one row each: English, word for word as there, German, Chinese.
 
 export const API_ROWS = [
   ["Answers multi-hop questions, and shows the tree behind the answer.", "Beantwortet Fragen über mehrere Schritte und zeigt den Baum hinter der Antwort.", "回答多跳问题，并展示答案背后的树。"],
@@ -113,5 +113,5 @@ export const API_ROWS = [
   ["What a question cost; tokens are those of all calls, `cost` is what was paid.", "Was eine Frage kostete; Tokens sind die aller Aufrufe, `cost` ist das Bezahlte.", "一个问题的花费；词元数为所有调用之和，`cost` 是实际支付的金额。"],
   ["A word or punctuation mark of a sentence, and the model's doubt about it.\n\n`hit` marks the words that put the sentence in doubt; by entropy only words with `content` can.", "Ein Wort oder Zeichen, nach seinem Platz im Satz, und was vom Zweifel des Modells daran bekannt ist. `hit` sagt, dass der Satz seinetwegen unsicher ist; nur Wörter mit `content` können es sein, wo die Entropie entscheidet.", "一个词或标点在句中的位置，以及模型对它的不确定程度。`hit` 表示句子因它而存疑；以熵判断时，只有带 `content` 的词才可能如此。"],
   ["The parts of a text in order, the searches before them, and the final memory.\n\n`conflicts` are groups of contradicting facts, each with its passage; `answers` are the compared ones with their\nspread, and `taken` names the chosen one.", "Die Teile eines Textes der Reihe nach, was vor dem ersten gesucht wurde, und was am Ende im Gedächtnis stand. `conflicts` sind Gruppen von Tatsachen, die sich widersprechen, jede mit ihrer Stelle; `answers` sind die, die abgewogen wurden, mit ihrer Streuung, und `taken` sagt, welche gilt.", "文本各部分按顺序、第一部分之前搜索的内容，以及最后记忆中的内容。`conflicts` 是互相矛盾的事实组，各带其段落；`answers` 是权衡过的答案及其离散度，`taken` 说明采用了哪个。"],
-  ["A key that whoever runs the server has given out; none is needed where it has no keys.", "Ein Schlüssel, den der Betreiber des Servers ausgegeben hat; keiner ist nötig, wo es keine gibt.", "由服务器运营者发放的密钥；服务器没有密钥时不需要。"],
+  ["A key from the server's administrator; a server without keys needs none.", "Ein Schlüssel, den der Betreiber des Servers ausgegeben hat; keiner ist nötig, wo es keine gibt.", "由服务器运营者发放的密钥；服务器没有密钥时不需要。"],
 ];

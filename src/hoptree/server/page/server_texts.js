@@ -1,5 +1,5 @@
-// What the server says, one row each: English, German, Chinese. {n} stands for a number, {text} for words that stay as
-// they are, and {TEXT} for words that are looked up here as well. The first row that fits is taken.
+// Texts of the server, one row each: English, German, Chinese. {n} stands for a number, {text} for words that are not
+// translated, and {TEXT} for words that are translated as well. The first matching row is used.
 
 export const SERVER_ROWS = [
   // Why an answer is called well supported, partly supported or a guess.
@@ -274,7 +274,7 @@ export const SERVER_ROWS = [
   ["Cut it into shorter ones.", "Teilen Sie sie in kürzere.", "请拆分成较短的。"],
   ["Leave it out, or give it a text.", "Lassen Sie ihn weg, oder geben Sie ihm einen Text.", "请略去，或为其加上文字。"],
   ["The endpoint that the server asks cannot be reached, or did not answer.", "Der Endpunkt, den der Server fragt, ist nicht erreichbar oder hat nicht geantwortet.", "服务器所请求的端点无法连接，或没有回应。"],
-  ["Ask again later, or tell whoever runs the server.", "Fragen Sie später noch einmal, oder sagen Sie es dem Betreiber des Servers.", "请稍后再问，或告知服务器管理员。"],
+  ["Ask again later, or tell the server's administrator.", "Fragen Sie später noch einmal, oder sagen Sie es dem Betreiber des Servers.", "请稍后再问，或告知服务器管理员。"],
   ["waiting", "wartet", "等待中"],
   ["waits for another process that writes to the index", "wartet auf einen anderen Prozess, der in den Index schreibt", "等待另一个正在写入索引的进程"],
   ["goes on when the server is back", "geht weiter, wenn der Server wieder da ist", "服务器恢复后继续"],
@@ -323,7 +323,7 @@ export const SERVER_ROWS = [
   ["Ask a shorter question, or for fewer passages.", "Stellen Sie eine kürzere Frage, oder verlangen Sie weniger Stellen.", "请缩短问题，或减少段落数。"],
   ["Ask again later.", "Fragen Sie später noch einmal.", "请稍后再问。"],
   ["Search again later.", "Suchen Sie später noch einmal.", "请稍后再搜索。"],
-  ["Tell whoever runs the server; its log says more.", "Sagen Sie es dem Betreiber des Servers; mehr steht in dessen Protokoll.", "请告知服务器管理员；日志中有详情。"],
+  ["Tell the server's administrator; the log says more.", "Sagen Sie es dem Betreiber des Servers; mehr steht in dessen Protokoll.", "请告知服务器管理员；日志中有详情。"],
   ["The server's log says more; try again.", "Mehr steht im Protokoll des Servers; versuchen Sie es noch einmal.", "服务器日志中有详情；请重试。"],
   ["The question is empty.", "Die Frage ist leer.", "问题为空。"],
   ["Ask one.", "Stellen Sie eine.", "请输入问题。"],
@@ -334,7 +334,7 @@ export const SERVER_ROWS = [
   ["The search took more than {seconds} seconds.", "Die Suche hat länger als {seconds} Sekunden gedauert.", "搜索超过了 {seconds} 秒。"],
   ["The answer took too long.", "Die Antwort hat zu lange gedauert.", "回答用时过长。"],
   ["The index of the corpus '{name}' is damaged, or gone.", "Der Index der Sammlung „{name}“ ist beschädigt oder verschwunden.", "文档库“{name}”的索引已损坏或丢失。"],
-  ["Tell whoever runs the server; of a corpus that was made here, adding or removing a document mends it.", "Sagen Sie es dem Betreiber des Servers; bei einer hier angelegten Sammlung hilft es, ein Dokument hinzuzufügen oder zu entfernen.", "请告知服务器管理员；若文档库是在此创建的，添加或删除一个文档即可修复。"],
+  ["Tell the server's administrator; for a corpus made over HTTP, adding or removing a document repairs it.", "Sagen Sie es dem Betreiber des Servers; bei einer hier angelegten Sammlung hilft es, ein Dokument hinzuzufügen oder zu entfernen.", "请告知服务器管理员；若文档库是在此创建的，添加或删除一个文档即可修复。"],
   ["The corpus '{name}' was removed meanwhile.", "Die Sammlung „{name}“ wurde inzwischen entfernt.", "文档库“{name}”已被删除。"],
   ["Choose another.", "Wählen Sie eine andere.", "请另选一个。"],
   ["The corpus '{name}' is still being made.", "Die Sammlung „{name}“ wird noch angelegt.", "文档库“{name}”仍在创建中。"],
@@ -345,9 +345,10 @@ export const SERVER_ROWS = [
   ["This key is allowed {n} requests a minute.", "Dieser Schlüssel darf {n} Anfragen in der Minute stellen.", "此密钥每分钟允许 {n} 次请求。"],
   ["A key is needed.", "Es wird ein Schlüssel gebraucht.", "需要密钥。"],
   ["That key is not known.", "Diesen Schlüssel kennt der Server nicht.", "密钥无效。"],
-  ["Ask whoever runs the server for one.", "Fragen Sie den Betreiber des Servers nach einem.", "请向服务器管理员索取。"],
+  ["Ask the server's administrator for one.", "Fragen Sie den Betreiber des Servers nach einem.", "请向服务器管理员索取。"],
   ["This key may not change corpora.", "Mit diesem Schlüssel lassen sich Sammlungen nicht ändern.", "此密钥不能更改文档库。"],
-  ["Ask whoever runs the server to let it.", "Bitten Sie den Betreiber des Servers darum.", "请向服务器管理员申请。"],
+  ["Ask the server's administrator to allow it.", "Bitten Sie den Betreiber des Servers darum.", "请向服务器管理员申请。"],
+  ["This key may not change corpora; the server's administrator can allow it.", "Mit diesem Schlüssel lassen sich Sammlungen nicht ändern; der Betreiber des Servers kann es erlauben.", "此密钥不能更改文档库；服务器管理员可以允许。"],
   ["It was started without a folder for them: --corpora DIR.", "Er wurde ohne einen Ordner dafür gestartet: --corpora ORDNER.", "启动时未指定文件夹：--corpora 文件夹。"],
   ["There are {n} corpora, and no more may be made.", "Es gibt {n} Sammlungen, und mehr dürfen es nicht werden.", "已有 {n} 个文档库，不能再创建。"],
   ["Remove one.", "Entfernen Sie eine.", "请删除一个。"],
@@ -358,7 +359,7 @@ export const SERVER_ROWS = [
   ["Upload less at once.", "Senden Sie weniger auf einmal.", "请分批上传。"],
   ["Upload less at once; what was there is as it was.", "Senden Sie weniger auf einmal; was da war, ist unverändert.", "请分批上传；原有内容未变。"],
   ["The files could not be read.", "Die Dateien konnten nicht gelesen werden.", "无法读取文件。"],
-  ["Send it again later, or tell whoever runs the server; its log says more.", "Senden Sie es später noch einmal, oder sagen Sie es dem Betreiber des Servers; mehr steht in dessen Protokoll.", "请稍后重新发送，或告知服务器管理员；日志中有详情。"],
+  ["Send it again later, or tell the server's administrator; the log says more.", "Senden Sie es später noch einmal, oder sagen Sie es dem Betreiber des Servers; mehr steht in dessen Protokoll.", "请稍后重新发送，或告知服务器管理员；日志中有详情。"],
   ["calls", "Aufrufe", "调用次数"],
   ["tokens", "Tokens", "词元数"],
   ["seconds", "Sekunden", "秒数"],
