@@ -25,6 +25,12 @@ def test_an_answer_that_a_passage_has_to_the_letter_stays_as_it_is() -> None:
     assert grounded(Answer("asn1_delete_structure"), "which function?", [heading, text]).text == "asn1_delete_structure"
 
 
+def test_a_language_is_not_another_one_of_the_same_letter() -> None:
+    page = Passage("page", "Git", "Git is written in C.")
+    assert not grounded(Answer("C++"), "Which language is Git written in?", [page]).known
+    assert grounded(Answer("c#"), "Which is it?", [Passage("page", "X", "It is C#, not C.")]).text == "C#"
+
+
 def test_white_space_of_a_passage_is_one_blank_in_an_answer() -> None:
     page = Passage("page", "Page", "Wojciech" + " " * 1000 + "\n Has died.")
     assert grounded(Answer("wojciech has"), "Who died?", [page]).text == "Wojciech Has"

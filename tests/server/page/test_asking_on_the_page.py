@@ -10,6 +10,7 @@ import pytest
 from tests.server.page.scripts import CITY, EARLIER, FILMS, GUESSED, HURT, WRITTEN
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Route
     from tests.server.page.browsing import Gated, Watched
     from tests.server.running import Running
 
@@ -96,6 +97,34 @@ def test_what_the_answer_rests_on_has_the_numbers_of_the_sentence(watched: Watch
     heads = page.locator(".detail article.passage h4").all_inner_texts()
     assert [head.split()[:2] for head in heads] == [["[1]", "A"], ["[2]", "B"], ["[3]", "C"]]
     assert page.locator(".detail details.passage").count() == 0, "the fourth is not cited"
+
+
+def test_passages_without_an_answer_are_what_was_read(watched: Watched) -> None:
+    page = watched.open()
+    result = {
+        "question": "Where?",
+        "answer": "",
+        "sentence": "No answer was found.",
+        "abstained": True,
+        "method": "hop",
+    }
+    page.evaluate(SHOWN, result | {"evidence": [{"id": "a", "title": "A", "text": "A is a town."}]})
+    page.wait_for_selector(".detail .passage")
+    assert page.locator(".detail-head .label").text_content() == "What was read"
+
+
+def test_a_question_typed_before_the_form_is_there_is_asked(watched: Watched) -> None:
+    page = watched.page
+    held: list[Route] = []
+    page.route("**/v1/methods", lambda route: held.append(route))  # playwright takes no built-in method
+    page.goto("about:blank")
+    watched.open("#/ask")
+    page.fill("#question", FILMS)
+    page.press("#question", "Enter")
+    assert held, "the form is not there yet"
+    held[0].continue_()
+    page.unroute("**/v1/methods")
+    assert watched.answered() == "Touki Bouki" and page.input_value("#question") == FILMS
 
 
 def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched, models: dict[str, Gated]) -> None:

@@ -40,6 +40,7 @@ export class AskPage {
   #offer = null;
   #loading = null;
   #shown = "";
+  #early = false; // asked before the form was there
 
   constructor() {
     this.longest = LONGEST;
@@ -100,13 +101,18 @@ export class AskPage {
     this.query = query;
     document.title = "Hoptree";
     if (this.#offer && !this.#loading && this.#lacks(query)) this.#offer = null;
+    const first = !this.contender;
     this.#loading ||= this.#load().finally(() => { this.#loading = null; });
     if (!(await this.#loading)) return;
+    const typed = first ? this.question.value : "";
     const asked = new URLSearchParams(query);
     asked.delete("node");
     const key = asked.toString();
     if (key !== this.#shown || !this.panes.childElementCount) this.#restore(asked, key, query);
+    this.question.value ||= typed;
     this.#fit();
+    if (this.#early && this.element.isConnected && this.question.value) this.#submit();
+    this.#early = false;
     if (!this.question.value && this.element.isConnected && matchMedia("(hover: hover)").matches) this.question.focus();
   }
 
@@ -124,11 +130,13 @@ export class AskPage {
       this.#offer = await call("v1/methods");
       remembering(this.#offer.remembers === true);
     } catch (problem) {
+      this.#early = false;
       this.trouble.replaceChildren(problemBox(problem, button(t("Try again"), () => this.show(this.query))));
       return false;
     }
     this.trouble.replaceChildren();
     this.question.maxLength = this.longest = this.#offer.limits?.question ?? LONGEST;
+    const typed = this.question.value;
     const before = this.contender ? this.#query() : this.query;
     this.contender = new Contender(this.#offer);
     this.other = new Contender(this.#offer, "2");
@@ -144,6 +152,7 @@ export class AskPage {
       this.other.options, this.where.budget);
     this.#showSecond();
     this.#fill(before);
+    this.question.value ||= typed;
     this.#differ();
     this.#offerExamples();
     return true;
@@ -259,6 +268,7 @@ export class AskPage {
   #submit() {
     const question = this.question.value.trim();
     if (!question || !this.#offer || question.length > this.longest) {
+      this.#early = Boolean(question) && Boolean(this.#loading);
       if (!question) {
         this.hint.textContent = NO_QUESTION;
         this.hint.hidden = false;

@@ -5,7 +5,7 @@ import { openSource } from "./source.js";
 import { t } from "./texts.js";
 
 const splitter = Intl.Segmenter ? new Intl.Segmenter("en", { granularity: "sentence" }) : null;
-const SHORT = /(?:^|[\s(])(?:\p{Lu}|St|Dr|Mr|Mrs|Ms|Prof|Jr|Sr|vs|No|Mt|Lt|Gen|Col|Capt|c|ca|approx)\.\s*$/u;
+const SHORT = /(?:^|[\s(])(?:\p{Lu}|St|Dr|Mr|Mrs|Ms|Prof|Jr|Sr|vs|No|Mt|Lt|Gen|Col|Capt|c|ca|approx|(?:[Aa]m|[Ii]m|[Dd](?:er|ie|as|en|em|es)|[Vv]om|[Zz]u[mr]|[Bb]is)\s\d{1,3})\.\s*$/u;
 /** Letters of scripts without spaces, each of which is a word; hoptree.text.tokens has the same. */
 const UNSPACED = "[\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u9fff\\uf900-\\ufaff\\u{20000}-\\u{3ffff}]";
 const SPACED = `(?:(?!${UNSPACED})[\\p{L}\\p{N}])`;
