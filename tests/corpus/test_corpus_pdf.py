@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -254,12 +255,30 @@ def test_a_process_that_ended_between_two_files_is_started_again(tmp_path: Path)
 
 
 def test_text_beyond_that_of_one_document_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_DOCUMENT_BYTES", 200)
-    _, problems = lenient(tmp_path / "a.pdf", pdf(*["words " * 10] * 9))
+    monkeypatch.setattr(reading, "MAX_DOCUMENT_BYTES", 20_000)
+    _, problems = lenient(tmp_path / "a.pdf", pdf(*["words " * 500] * 9))
     assert problems.counts["oversized lines or files"] == 1
     monkeypatch.undo()
     passages, _ = lenient(tmp_path / "a.pdf", pdf("Sound."))
     assert [passage.text for passage in passages] == ["Sound."]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        lambda: pdf("Sound.").replace(b"/Count 1/", b"/Count 999999/"),
+        lambda: pdf("Sound.", outline=(("a" * 9_000, 0),) * 200),
+    ],
+    ids=["pages", "headings"],
+)
+def test_pages_and_headings_that_a_file_claims_are_bounded(
+    content: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MAX_DOCUMENT_BYTES", 100_000)
+    replies = reading._PDFIUM.read(content())
+    assert replies
+    assert len(replies) <= 102 and len(replies[0]["headings"]) <= 100
+    assert "oversized" in replies[-1]
 
 
 @pytest.mark.parametrize("line", ["the lamp of the cape", "Lamp of the cape number"])

@@ -21,6 +21,8 @@ import pypdfium2 as pdfium
 
 _MAX_MEMORY_BYTES = 4 * 2**30
 _MAX_TITLE_CHARS = 1_200
+_PLACE_CHARS = 1_000
+"""What a page or heading counts beside its text: a file of a few bytes may claim a million of them."""
 
 
 def main() -> None:
@@ -50,25 +52,28 @@ def _limit(name: str, value: int) -> None:
 
 
 def _read(content: bytes, left: int) -> Iterator[dict[str, Any]]:
-    """Yield what is sent of a file; pages, until they have more characters than may be left."""
-    oversized = False
+    """Yield what is sent of a file; headings and pages, until they have more characters than may be left."""
     try:
         with closing(pdfium.PdfDocument(content)) as pdf:
             headings = []
             for mark in pdf.get_toc():
                 target = mark.get_dest()
                 if target is not None and target.get_index() is not None:
-                    headings.append((target.get_index(), mark.level + 1, _spelled(mark.get_title)))
+                    heading = _spelled(mark.get_title)
+                    left -= _PLACE_CHARS + len(heading)
+                    if left < 0:
+                        break
+                    headings.append((target.get_index(), mark.level + 1, heading))
             yield {"title": _spelled(lambda: pdf.get_metadata_value("Title")), "headings": headings}
-            for number in range(len(pdf)):
+            for number in range(len(pdf) if left >= 0 else 0):
                 page = _page(pdf, number)
-                left -= len(page.get("text", ""))
-                if oversized := left < 0:
+                left -= _PLACE_CHARS + len(page.get("text", ""))
+                if left < 0:
                     break
                 yield page
     except pdfium.PdfiumError as error:
         yield {"refused": str(error)}
-    yield {"end": True} | ({"oversized": True} if oversized else {})
+    yield {"end": True} | ({"oversized": True} if left < 0 else {})
 
 
 def _spelled(read: Callable[[], str]) -> str:
