@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -241,6 +243,29 @@ def test_a_file_that_keeps_the_library_busy_for_ever_is_passed_over(
     passages, problems = lenient(tmp_path / "b.pdf", pdf("Sound."))
     assert [passage.text for passage in passages] == ["Sound."]
     assert not problems.broken
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc")
+def test_the_process_does_not_outlive_the_one_that_asks(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    (tmp_path / "a.pdf").write_bytes(branching(40))
+    script = (
+        "import sys; from hoptree.corpus import pdf; print(pdf._PDFIUM._running().pid, flush=True); "
+        "pdf._PDFIUM.read(open(sys.argv[1], 'rb').read())"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "a.pdf")], stdout=subprocess.PIPE, text=True
+    ) as asking:
+        assert asking.stdout
+        reader = Path(f"/proc/{asking.stdout.readline().strip()}")
+        while "pdfium" not in (reader / "maps").read_text():
+            time.sleep(0.05)
+        time.sleep(1)
+        asking.kill()
+    until = time.monotonic() + 15  # it may take twice as long for the file
+    while reader.exists() and ") Z " not in (reader / "stat").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_a_process_that_ended_between_two_files_is_started_again(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import math
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -21,6 +22,7 @@ import pypdfium2 as pdfium
 
 _MAX_MEMORY_BYTES = 4 * 2**30
 _MAX_TITLE_CHARS = 1_200
+_WATCH_SECONDS = 0.5
 _PLACE_CHARS = 1_000
 """What a page or heading counts beside its text: a file of a few bytes may claim a million of them."""
 
@@ -32,6 +34,7 @@ def main() -> None:
     os.dup2(2, 1)  # what a library prints must not come between the lines
     _limit("RLIMIT_AS", _MAX_MEMORY_BYTES)
     _limit("RLIMIT_CORE", 0)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     source = sys.stdin.buffer
     while line := source.readline():
         order = json.loads(line)
@@ -39,6 +42,14 @@ def main() -> None:
         for reply in _read(source.read(order["bytes"]), order["chars"]):
             out.write(f"{json.dumps(reply)}\n")
         out.flush()
+
+
+def _end_with_parent() -> None:
+    """Exit when the one that asks is gone: a killed one has no say over what is under way here."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        time.sleep(_WATCH_SECONDS)
+    os._exit(1)
 
 
 def _limit(name: str, value: int) -> None:
