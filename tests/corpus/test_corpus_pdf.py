@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +253,30 @@ def test_a_file_that_blocks_the_library_is_skipped(tmp_path: Path, monkeypatch: 
     assert not problems.broken
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc")
+def test_the_process_does_not_outlive_the_one_that_asks(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    (tmp_path / "a.pdf").write_bytes(branching(40))
+    script = (
+        "import sys; from hoptree.corpus import pdf; pdf._BASE_SECONDS = 900; "
+        "print(pdf._PDFIUM._running().pid, flush=True); "
+        "pdf._PDFIUM.read(open(sys.argv[1], 'rb').read())"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "a.pdf")], stdout=subprocess.PIPE, text=True
+    ) as asking:
+        assert asking.stdout
+        reader = Path(f"/proc/{asking.stdout.readline().strip()}")
+        while "pdfium" not in (reader / "maps").read_text():
+            time.sleep(0.05)
+        time.sleep(1)
+        asking.kill()
+    until = time.monotonic() + 300  # it may take three times as long for the file
+    while reader.exists() and ") Z " not in (reader / "stat").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 def test_a_process_that_has_ended_is_started_again(tmp_path: Path) -> None:
     for _ in range(2):
         passages, problems = lenient(tmp_path / "a.pdf", pdf("Sound."))
@@ -262,12 +289,30 @@ def test_a_process_that_has_ended_is_started_again(tmp_path: Path) -> None:
 
 
 def test_text_beyond_the_limit_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_DOCUMENT_BYTES", 200)
-    _, problems = lenient(tmp_path / "a.pdf", pdf(*["words " * 10] * 9))
+    monkeypatch.setattr(reading, "MAX_DOCUMENT_BYTES", 20_000)
+    _, problems = lenient(tmp_path / "a.pdf", pdf(*["words " * 500] * 9))
     assert problems.counts["oversized lines or files"] == 1
     monkeypatch.undo()
     passages, _ = lenient(tmp_path / "a.pdf", pdf("Sound."))
     assert [passage.text for passage in passages] == ["Sound."]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        lambda: pdf("Sound.").replace(b"/Count 1/", b"/Count 999999/"),
+        lambda: pdf("Sound.", outline=(("a" * 9_000, 0),) * 200),
+    ],
+    ids=["pages", "headings"],
+)
+def test_pages_and_headings_that_a_file_claims_are_bounded(
+    content: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MAX_DOCUMENT_BYTES", 100_000)
+    replies = reading._PDFIUM.read(content())
+    assert replies
+    assert len(replies) <= 102 and len(replies[0]["headings"]) <= 100
+    assert "oversized" in replies[-1]
 
 
 @pytest.mark.parametrize("line", ["the lamp of the cape", "Lamp of the cape number"])

@@ -12,6 +12,7 @@ import math
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -21,6 +22,9 @@ import pypdfium2 as pdfium
 
 _MAX_MEMORY_BYTES = 4 * 2**30
 _MAX_TITLE_CHARS = 1_200
+_WATCH_SECONDS = 0.5
+_PLACE_CHARS = 1_000
+"""What a page or heading counts beside its text: a file of a few bytes may claim a million of them."""
 
 
 def main() -> None:
@@ -30,6 +34,7 @@ def main() -> None:
     os.dup2(2, 1)  # what a library prints must not mix with the replies
     _limit("RLIMIT_AS", _MAX_MEMORY_BYTES)
     _limit("RLIMIT_CORE", 0)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     source = sys.stdin.buffer
     while line := source.readline():
         order = json.loads(line)
@@ -37,6 +42,14 @@ def main() -> None:
         for reply in _read(source.read(order["bytes"]), order["chars"]):
             out.write(f"{json.dumps(reply)}\n")
         out.flush()
+
+
+def _end_with_parent() -> None:
+    """Exit when the one that asks is gone: a killed one has no say over what is under way here."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        time.sleep(_WATCH_SECONDS)
+    os._exit(1)
 
 
 def _limit(name: str, value: int) -> None:
@@ -50,25 +63,28 @@ def _limit(name: str, value: int) -> None:
 
 
 def _read(content: bytes, left: int) -> Iterator[dict[str, Any]]:
-    """Yield the replies for a file; pages only up to `left` characters in all."""
-    oversized = False
+    """Yield the replies for a file; headings and pages only up to `left` characters in all."""
     try:
         with closing(pdfium.PdfDocument(content)) as pdf:
             headings = []
             for mark in pdf.get_toc():
                 target = mark.get_dest()
                 if target is not None and target.get_index() is not None:
-                    headings.append((target.get_index(), mark.level + 1, _spelled(mark.get_title)))
+                    heading = _spelled(mark.get_title)
+                    left -= _PLACE_CHARS + len(heading)
+                    if left < 0:
+                        break
+                    headings.append((target.get_index(), mark.level + 1, heading))
             yield {"title": _spelled(lambda: pdf.get_metadata_value("Title")), "headings": headings}
-            for number in range(len(pdf)):
+            for number in range(len(pdf) if left >= 0 else 0):
                 page = _page(pdf, number)
-                left -= len(page.get("text", ""))
-                if oversized := left < 0:
+                left -= _PLACE_CHARS + len(page.get("text", ""))
+                if left < 0:
                     break
                 yield page
     except pdfium.PdfiumError as error:
         yield {"refused": str(error)}
-    yield {"end": True} | ({"oversized": True} if oversized else {})
+    yield {"end": True} | ({"oversized": True} if left < 0 else {})
 
 
 def _spelled(read: Callable[[], str]) -> str:
