@@ -1,4 +1,4 @@
-"""The command line without a process of its own: the same entry, arguments, folder, environment and streams."""
+"""Call the command line within this process, which is faster than starting another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hoptree.__main__ import main
 def call(*arguments: str, folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Return what `python -m hoptree` with these arguments prints in this folder, and its exit code.
 
-    A process of its own takes longer to start than most commands do. Signals, standard input and encodings need one.
+    Tests of signals, standard input and encodings need another process.
     """
     out, err = io.BytesIO(), io.BytesIO()
     with (

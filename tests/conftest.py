@@ -1,7 +1,7 @@
-"""No test sees the replies of another one, or those of the person who runs it.
+"""Settings of all tests.
 
-Files that take long come first, and what tests write is kept in memory where there is room; --basetemp or
-PYTEST_DEBUG_TEMPROOT names another place.
+Each test has a cache of its own. Slow files run first. Temporary files are kept in memory if there is room; set
+--basetemp or PYTEST_DEBUG_TEMPROOT for another place.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ import hoptree.retrieval.ranker
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
-# A disk makes an index wait for it several times over; the tests leave some tens of megabytes.
+# Memory is faster, as an index waits for the disk several times; all tests write some tens of megabytes.
 MEMORY = Path("/dev/shm")
 ROOM = 2**30
 
 PAGE = "tests/server/page/"
 NO_WEIGHTS = str(Path(__file__).parent / "no_weights")
 
-# Files whose few tests take long, the longest first.
+# Files with few but slow tests, the slowest first.
 LONG = (
     "test_transports.py",
     "test_ray.py",
@@ -79,13 +79,13 @@ LONG = (
 )
 
 
-# The same examples every time, however slow the machine is; --hypothesis-profile=thorough looks for others.
+# The same examples on every machine; --hypothesis-profile=thorough tries others.
 hypothesis.settings.register_profile("steady", deadline=None, derandomize=True, max_examples=30)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=2_000)
 hypothesis.settings.load_profile("steady")
 
 
-# Of the machine and of data that are not part of the project; a device is what `make test-all` may lack.
+# Missing features of the machine, and data outside the project; `make test-all` may lack a GPU.
 _MACHINE_SKIPS = (
     "recordings are of CUDA",
     "the folder of data is not there",
@@ -119,11 +119,11 @@ LISTED_SKIPS = {
         "could not import 'openinference.semconv.trace'",
     ),
 }
-"""How the reasons begin for which a test may be skipped, by what HOPTREE_SKIPS says; without it, for any reason."""
+"""The beginnings of allowed reasons to skip a test, by HOPTREE_SKIPS; if it is not set, all are allowed."""
 
 
 def fail_unlisted_skip(report: Report) -> Report:
-    """Make a failure of a skip whose reason is not listed: what is never run rots unseen."""
+    """Fail a test that is skipped for an unlisted reason, so that it is not forgotten."""
     listed = LISTED_SKIPS.get(os.environ.get("HOPTREE_SKIPS", ""))
     if listed is None or report.outcome != "skipped" or hasattr(report, "wasxfail"):
         return report
@@ -144,24 +144,24 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    gc.disable()  # nothing that collecting makes is garbage, and looking for some takes a fifth of its time
-    config.option.loadscopereorder = False  # xdist would begin with the files that have the most tests
+    gc.disable()  # collecting tests makes no garbage, and looking for it takes a fifth of the time
+    config.option.loadscopereorder = False  # else xdist begins with the files that have the most tests
     if config.option.basetemp is None and has_room(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
-    # Processes that tests start find no trained weights either.
+    # Processes that tests start must not find trained weights either.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (NO_WEIGHTS, os.environ.get("PYTHONPATH"))))
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Twice as many as there are cores: a third of the time is spent waiting for servers and processes."""
+    """Return twice the number of cores, as tests wait a third of the time."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
-        return None  # xdist takes that one
+        return None  # xdist uses it
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores * 2
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc]
-    """Give each worker whole files, and one of them all that are about the page: Chromium is started once."""
+    """Give each worker whole files, and one of them all tests of the page, for one Chromium."""
 
     def _split_scope(self, nodeid: str) -> str:
         return PAGE if nodeid.startswith(PAGE) else super()._split_scope(nodeid)
@@ -172,16 +172,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile | Non
 
 
 def has_room(folder: Path) -> bool:
-    """Whether files can be kept there: a container's memory disk is often too small."""
+    """Return whether a folder has room for temporary files; in containers, /dev/shm is small."""
     return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > ROOM
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files come first, so that no worker is busy with one of them when the others have finished."""
+    """Run slow files first, so that no worker is still busy with one at the end."""
     places = {name: place for place, name in enumerate(LONG)}
 
     def place(item: pytest.Item) -> int:
-        if item.nodeid.startswith(PAGE):  # all that need the browser follow each other: it is started once
+        if item.nodeid.startswith(PAGE):  # tests with the browser follow each other, so that it is started once
             return -1 if "browser" in getattr(item, "fixturenames", ()) else -2
         return places.get(item.path.name, len(LONG))
 
@@ -189,7 +189,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Tests and modules stay: looking for garbage, which tests may ask for, is about what comes from here on."""
+    """Exclude what was loaded so far from garbage collection."""
     do_once()
     send_less(session.config)
     gc.freeze()
@@ -197,36 +197,36 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Bytes name a case by their length: a gzip header holds the second it was made, and all workers must agree."""
+    """Name bytes by their length: gzip headers contain the time, and workers must agree."""
     return f"{len(val)} bytes" if isinstance(val, bytes) else None
 
 
 def do_once() -> None:
-    """Have done once in each process what takes longer than most tests.
+    """Cache slow work that all tests of a process share.
 
-    A hook does it, not fixtures: those of a session are looked up for each of thousands of tests.
+    A hook does this, as a session's fixtures are looked up for each of thousands of tests.
     """
-    # Typer makes all commands anew at every call.
+    # Typer builds all commands again at every call.
     made = cache(typer.main.get_command)
     vars(typer.main)["get_command"] = vars(typer.testing)["_get_command"] = made
-    # Every run writes down the versions of a dozen packages, each of them read from a long file.
+    # Every run records the versions of a dozen packages, each read from a long file.
     if runs := sys.modules.get("hoptree.evaluation.experiment"):  # tests of runs have loaded it
         vars(runs)["version"] = cache(importlib.metadata.version)
     # Every client of httpx reads all certificates.
     for name in ("httpx._transports.default", "httpx2._transports.default"):
         if transport := sys.modules.get(name):
             vars(transport)["create_ssl_context"] = cache(vars(transport)["create_ssl_context"])
-    # Tests of other things than the ranker of hoptree-weights must not depend on trained numbers.
+    # Only tests of the ranker of hoptree-weights may depend on trained numbers.
     vars(hoptree.retrieval.ranker)["installed_ranker"] = cache(lambda: None)
 
 
 def send_less(config: pytest.Config) -> None:
-    """Have a worker send one message a test in place of five, which take longer than many tests.
+    """Let workers send one message for each test instead of five, which take longer than many tests.
 
-    What it leaves out is that a test begins, and that nothing went wrong before and after it.
+    Left out are the starts of tests, and successful setups and teardowns.
     """
     if config.getoption("durations") or config.getoption("xmlpath"):
-        return  # they are about that, too
+        return  # these need the other messages
     for plugin in config.pluginmanager.get_plugins():
         if type(plugin).__name__ == "WorkerInteractor":
             plugin.sendevent = partial(_send, plugin.sendevent)
@@ -241,9 +241,9 @@ def _send(send: Callable[..., None], name: str, **event: Any) -> None:
 
 @pytest.fixture(scope="session")
 def cache_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Numbered folders that nobody has used.
+    """Return new numbered folders.
 
-    pytest numbers its own by looking through all there are, for every test anew: slow once there are thousands.
+    pytest looks through all existing folders for each test, which is slow if there are thousands.
     """
     folder = tmp_path_factory.mktemp("caches")
     return (folder / str(number) for number in itertools.count())
@@ -261,5 +261,5 @@ def own_cache(cache_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retries without a pause."""
+    """Retry without a pause."""
     monkeypatch.setattr("random.uniform", lambda low, high: 0.0)

@@ -1,4 +1,4 @@
-"""Processes that are forked from one which has loaded what they need: loading takes longer than most of them do."""
+"""Processes forked from one that has loaded all modules, which saves most of their time."""
 
 from __future__ import annotations
 
@@ -22,33 +22,31 @@ PROCESSES.set_forkserver_preload(
         "hoptree.cli.run",
         "hoptree.cli.serve",
         "hoptree.mcp.server",
-        "hoptree.mcp.server",
         "hoptree.server.app",
         "hoptree.server.indexing_worker",
-        "hoptree.server.app",
         "tests.server.warm",
     ]
 )
-"""Each process begins with these, as far as they are installed, and without the threads of this one."""
+"""The modules that each process has loaded, if they are installed; it has no threads of this process."""
 
 
 def take_environment(environment: Mapping[str, str]) -> None:
-    """In a forked process, which has that of the first test that forked one."""
+    """Set the environment of a forked process, which has that of the first test."""
     os.environ.clear()
     os.environ.update(environment)
 
 
 def file_of(end: Connection, mode: str) -> IO[bytes]:
-    """One end of a pipe as a file of its own."""
+    """Return one end of a pipe as a file."""
     with end:
         return os.fdopen(os.dup(end.fileno()), mode, buffering=0)
 
 
 class Command:
-    """`hoptree` with these arguments: as much of `subprocess.Popen` as its tests use.
+    """Runs `hoptree` with these arguments, with the part of `subprocess.Popen` that tests use.
 
-    What an interpreter does at its end is not done; tests of that begin a new one. `before` is called in the process,
-    just before the command begins.
+    The end of the interpreter is skipped; tests of it start a new one. `before` is called in the process before the
+    command starts.
     """
 
     def __init__(
@@ -83,7 +81,7 @@ class Command:
         self._process.kill()
 
     def communicate(self, _: None = None, timeout: float | None = None) -> tuple[str, str]:
-        """What is still to be read of it, when it has ended."""
+        """Wait for the end, and return the rest of both outputs."""
         with ThreadPoolExecutor(2) as threads:
             reading = [threads.submit(stream.read) for stream in (self.stdout, self.stderr)]
             self._process.join(timeout)

@@ -20,7 +20,7 @@ __all__ = ["found", "graph", "hoptree", "inodes", "names", "put_in_place", "rows
 
 
 def rows(count: int, start: int = 0) -> list[dict[str, str]]:
-    """Passages that mention the one after them."""
+    """Return passages that each mention the next one."""
     return [
         {
             "id": f"p{n}",
@@ -32,7 +32,7 @@ def rows(count: int, start: int = 0) -> list[dict[str, str]]:
 
 
 def write_rows(path: Path, records: Iterable[dict[str, str]], *, ns: int = 0) -> Path:
-    """A JSON Lines file; `ns` sets when it was changed, so that a test need not wait for the clock."""
+    """Write a JSON Lines file; `ns` sets its time, so that no test waits for the clock."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
     if ns:
@@ -41,7 +41,7 @@ def write_rows(path: Path, records: Iterable[dict[str, str]], *, ns: int = 0) ->
 
 
 def put_in_place(path: Path, content: bytes) -> None:
-    """Another file under the same name: to cut one that this process still has mapped would end the process."""
+    """Replace a file: cutting one that is memory-mapped would crash this process."""
     path.unlink()
     path.write_bytes(content)
 
@@ -55,13 +55,13 @@ def names(passages: Sequence[Passage]) -> list[str]:
 
 
 def inodes(folder: Path) -> set[int]:
-    """The data files of the text index that counts."""
+    """Return the inodes of the data files of the current text index."""
     text = Index(folder).generation / "text"
     return {path.stat().st_ino for path in text.iterdir() if path.suffix in (".store", ".term", ".idx", ".fast")}
 
 
 def graph(folder: Path) -> set[tuple[str, str]]:
-    """Who mentions whom."""
+    """Return the pairs of a passage and a title that it mentions."""
     index = Index(folder)
     links = Links(index.links)
     return {
@@ -73,6 +73,6 @@ def graph(folder: Path) -> set[tuple[str, str]]:
 
 
 def hoptree(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command, called in this folder with a cache of its own and without settings of the person who tests."""
+    """Call the command in this folder, with its own cache and without the user's settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "HOPTREE_"))}
     return call(*arguments, folder=home, environment=kept | {"XDG_CACHE_HOME": str(home / "cache"), "NO_COLOR": "1"})

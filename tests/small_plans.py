@@ -1,4 +1,4 @@
-"""A question, and ways to look into a plan for it."""
+"""A question, and helpers to check plans for it."""
 
 from __future__ import annotations
 

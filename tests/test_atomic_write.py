@@ -1,4 +1,4 @@
-"""A file that is replaced is the old one or the new one; one that lines are added to holds whole lines."""
+"""A replaced file is either the old or the new one; a file of lines has only complete lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_file_is_replaced_as_it_is_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_breaks_off_leaves_the_old_file(tmp_path: Path) -> None:
+def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path) -> None:
     def breaking() -> Iterator[str]:
         yield "new\n"
         raise ZeroDivisionError
@@ -34,10 +34,10 @@ def test_what_breaks_off_leaves_the_old_file(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == "old\n" and list(tmp_path.iterdir()) == [path]
 
 
-def test_half_a_line_that_a_full_disk_took_does_not_spoil_the_next_one(
+def test_half_a_line_from_a_full_disk_does_not_damage_the_next_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Several questions add to one file: when the first of them fails, others may still come to their end."""
+    """Several questions write to a file: after one has failed, others may still finish."""
     write, path = os.write, tmp_path / "lines.jsonl"
     room = iter([100, 10, 0])  # bytes that each attempt may write
 

@@ -1,4 +1,4 @@
-"""Kills, a full disk and a second process: the same command again leaves what an undisturbed one leaves."""
+"""After kills, a full disk or a second process, repeating the command gives the same result."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.thorough import THOROUGH
 
 
 @pytest.mark.parametrize("job", ["run", "add", "graph"])
-def test_nothing_is_lost_repeated_or_different(job: str, tmp_path: Path) -> None:
-    """`python -m benchmarks.chaos` troubles every job, also with workers, uploads and a training."""
+def test_interrupted_jobs_lose_repeat_and_change_nothing(job: str, tmp_path: Path) -> None:
+    """`python -m benchmarks.chaos` interrupts every job, also workers, uploads and a training."""
     if job == "graph":
         pytest.importorskip("pyoxigraph")
     tally = chaos([job], 20 if THOROUGH else 2, ["full", "two"], seed=3, place=tmp_path)
@@ -20,7 +20,7 @@ def test_nothing_is_lost_repeated_or_different(job: str, tmp_path: Path) -> None
     assert tally.kills >= 2
 
 
-def test_what_is_lost_repeated_or_different_is_counted() -> None:
+def test_lost_repeated_and_different_items_are_counted() -> None:
     tally = Tally()
     tally.compare("a job", [("a", 1), ("b", 2), ("b", 2), ("d", 5)], [("a", 1), ("b", 2), ("c", 3), ("d", 4)])
     assert (tally.lost, tally.repeated, tally.different) == (1, 1, 1) and not tally.clean

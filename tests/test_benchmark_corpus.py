@@ -1,4 +1,4 @@
-"""The generated corpus of the benchmarks: the same every time, and with the properties that make it a fair one."""
+"""The generated corpus of the benchmarks is reproducible and realistic."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def test_the_same_seed_makes_the_same_corpus(rows: list[Row]) -> None:
     assert next(Corpus(PASSAGES, seed=8).rows()) != rows[0]
 
 
-def test_any_part_can_be_made_without_the_rest(corpus: Corpus, rows: list[Row]) -> None:
+def test_any_part_can_be_generated_alone(corpus: Corpus, rows: list[Row]) -> None:
     assert list(corpus.rows(3_990, 4_010)) == rows[3_990:4_010]
     assert list(corpus.rows(5_995)) == rows[5_995:]
 
 
-def test_a_written_corpus_reads_back_as_it_was_made(corpus: Corpus, rows: list[Row], tmp_path: Path) -> None:
+def test_a_written_corpus_reads_back_unchanged(corpus: Corpus, rows: list[Row], tmp_path: Path) -> None:
     write_corpus(corpus, tmp_path / "corpus.jsonl", 10, 4_100)
     read = [json.loads(line) for line in (tmp_path / "corpus.jsonl").read_text().splitlines()]
     assert read == [{"id": name, "title": title, "text": text} for name, title, text in rows[10:4_100]]
 
 
-def test_ids_are_unique_and_titles_nearly_so(rows: list[Row]) -> None:
+def test_ids_are_unique_and_nearly_all_titles_too(rows: list[Row]) -> None:
     assert len({name for name, _, _ in rows}) == PASSAGES
     assert len({title for _, title, _ in rows}) > 0.9 * PASSAGES
     assert all(1 <= len(title.split()) <= 3 and title.istitle() for _, title, _ in rows)
@@ -61,7 +61,7 @@ def test_a_larger_corpus_has_more_words(corpus: Corpus) -> None:
     assert Corpus(4 * PASSAGES).vocabulary > 1.8 * corpus.vocabulary
 
 
-def test_passages_mention_titles_of_others_and_some_far_more_than_the_rest(rows: list[Row]) -> None:
+def test_passages_mention_other_titles_with_skewed_frequencies(rows: list[Row]) -> None:
     titles = {title for _, title, _ in rows if " " in title}
     told = Counter(title for _, _, text in rows for title in _runs(text) if title in titles)
     assert sum(told.values()) > PASSAGES
@@ -78,7 +78,7 @@ def test_questions_come_from_the_words_of_their_passage(corpus: Corpus, rows: li
         assert sum(word in texts[item.passage] for word in content) >= len(content) / 3
 
 
-def test_agreement_tells_a_lost_passage_from_one_at_the_cut() -> None:
+def test_agreement_distinguishes_a_lost_passage_from_a_tie_at_the_cut() -> None:
     fresh = [[(f"p{at}", 20.0 - at) for at in range(10)]]
     swapped = [[*fresh[0][:-1], ("other", 11.0)]]
     without = [[*fresh[0][1:], ("other", 11.0)]]
@@ -90,6 +90,6 @@ def test_agreement_tells_a_lost_passage_from_one_at_the_cut() -> None:
 
 
 def _runs(text: str) -> list[str]:
-    """Every two or three neighbouring words."""
+    """Yield each two or three adjacent words."""
     words = text.replace(".", "").split()
     return [" ".join(words[at : at + size]) for size in (2, 3) for at in range(len(words) - size + 1)]

@@ -1,4 +1,4 @@
-"""The benchmark of manuals: its questions, and what it says of manuals that are not there or lack an answer."""
+"""The benchmark of manuals: its questions, and manuals that are missing or lack an answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST = Passage("a.html#1", "A", "Passwords are kept\n in memory.", document="a.
 SECOND = Passage("b.html#1", "B", "Seconds to keep them (Default: 900).", document="b.html")
 
 
-def test_there_are_sixty_questions_of_two_hops_half_of_them_for_the_last_test() -> None:
+def test_there_are_sixty_two_hop_questions_half_of_them_held_out() -> None:
     questions = read_questions()
     assert len({each.id for each in questions}) == len({each.text for each in questions}) == 60
     assert Counter(each.manual for each in questions) == dict.fromkeys(PACKAGES, 20)
@@ -25,18 +25,18 @@ def test_there_are_sixty_questions_of_two_hops_half_of_them_for_the_last_test() 
         assert len(each.gold[1][1]) < 80, "a few words, not the text of others"
 
 
-def test_gold_passages_are_told_by_their_file_and_words() -> None:
+def test_gold_passages_are_identified_by_file_and_words() -> None:
     assert QUESTION.found([FIRST, SECOND]) == [True, True]
     assert QUESTION.found([SECOND, Passage("c", "C", FIRST.text, document="c.html")]) == [False, True]
 
 
-def test_questions_that_a_manual_does_not_answer_are_left_out() -> None:
+def test_questions_without_an_answer_in_the_manual_are_left_out() -> None:
     other = Question("git-02", "How long?", "600", QUESTION.gold)
     assert usable([QUESTION, other], [FIRST, SECOND]) == ([QUESTION], ["git-02"])
     assert usable([QUESTION], [SECOND]) == ([], ["git-01"])
 
 
-def test_it_says_how_to_install_what_is_missing(
+def test_the_error_says_how_to_install_missing_manuals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folders = [f"--{manual}={tmp_path}" for manual in PACKAGES]
@@ -47,7 +47,7 @@ def test_it_says_how_to_install_what_is_missing(
     assert "apt-get install git-doc sqlite3-doc postgresql-doc-15" in capsys.readouterr().err
 
 
-def test_a_manual_of_another_version_is_searched_for_what_it_has(
+def test_a_manual_of_another_version_is_asked_only_what_it_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for manual, (_, _, page) in PACKAGES.items():

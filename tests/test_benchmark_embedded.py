@@ -1,4 +1,4 @@
-"""The benchmark of the embedded model: what it counts, and what its exit code says."""
+"""The benchmark of the embedded model: its counts and its exit code."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from benchmarks.embedded import Setup, _judge
 
 
 @pytest.mark.parametrize(("seconds", "code"), [(35.0, 0), (36.0, 1)])
-def test_the_ratio_decides(seconds: float, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exit_code_follows_the_ratio(seconds: float, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert _judge(Setup("plain", "", seconds=100.0), Setup("default", "", seconds=seconds)) == code
     assert f"ratio of seconds {seconds / 100:.3f}" in capsys.readouterr().out
 
 
-def test_what_a_question_took_is_added_up(tmp_path: Path) -> None:
+def test_seconds_and_tokens_of_a_question_are_added_up(tmp_path: Path) -> None:
     script = tmp_path / "replies.json"
     script.write_text('{"replies": [{"reply": "Oslo"}]}', encoding="utf-8")
     setup = Setup("plain", f"scripted/{script}", {"effort": "low"})

@@ -1,4 +1,4 @@
-"""The benchmark that holds the embedded model against the GPU: what it reads, and what it prints."""
+"""The benchmark that compares the embedded model with the GPU: input and output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rows(*answers: str) -> list[Row]:
     ]
 
 
-def test_agreement_and_f1_are_those_of_the_same_questions() -> None:
+def test_agreement_and_f1_compare_the_same_questions() -> None:
     ours = {"hotpotqa": rows("Ida Chase", "the Ida Chase.", "Paris", "")}
     theirs = {"hotpotqa": rows("Ida Chase", "Ida Chase", "Ida", "")[::-1]}
     head, hotpotqa, every = report(ours, theirs)
@@ -30,7 +30,7 @@ def test_agreement_and_f1_are_those_of_the_same_questions() -> None:
     assert every.split()[1:] == hotpotqa.split()[1:]
 
 
-def test_runs_that_are_missing_or_not_finished_are_not_compared(tmp_path: Path) -> None:
+def test_missing_or_unfinished_runs_are_not_compared(tmp_path: Path) -> None:
     assert read(tmp_path, "local", {"hotpotqa": 2}) is None
 
 
@@ -43,7 +43,7 @@ def test_missing_data_is_refused_at_once(
     assert stopped.value.code == 2 and "there is no" in capsys.readouterr().err
 
 
-def test_one_model_alone_is_asked_and_says_that_the_other_is_missing(
+def test_with_one_model_the_other_is_reported_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in SETS:

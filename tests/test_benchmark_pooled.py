@@ -1,4 +1,4 @@
-"""The pool of the benchmarks holds what was given with the questions, and no passage twice."""
+"""The pool of the benchmarks has the candidates of all questions, and no passage twice."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def ids(questions: list[dict[str, Any]]) -> list[str]:
     return [row["id"] for row in pooled(questions, PASSAGES)]
 
 
-def test_candidates_of_all_questions_are_kept_once_and_in_order() -> None:
+def test_candidates_of_all_questions_are_kept_once_in_order() -> None:
     first = {"context_ids": ["p9", "p2"], "supporting_ids": ["p2"]}
     assert ids([first, {"context_ids": ["p2", "p4"], "supporting_ids": ["p4"]}]) == ["p2", "p4", "p9"]
 
 
-def test_where_candidates_are_not_told_they_stand_around_the_supporting_ones() -> None:
+def test_unlisted_candidates_are_those_around_the_supporting_ones() -> None:
     assert ids([{"supporting_ids": ["p1", "p28"]}]) == [
         *(f"p{number}" for number in range(1 + AROUND + 1)),
         *(f"p{number}" for number in range(28 - AROUND, 30)),
     ]
 
 
-def test_a_pool_is_written_with_its_questions_and_can_be_written_again(tmp_path: Path) -> None:
+def test_a_pool_is_written_with_its_questions_and_can_be_overwritten(tmp_path: Path) -> None:
     source = tmp_path / "data"
     source.mkdir()
     with gzip.open(source / "corpus.jsonl.gz", "wt") as file:

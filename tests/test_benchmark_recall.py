@@ -1,4 +1,4 @@
-"""The benchmark of recall: what it is given is looked at before it begins."""
+"""The benchmark of recall checks its input before it starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that rot: what is damaged is noticed, or changes nothing."""
+"""Damage to files is noticed or changes nothing."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from hoptree.models.scripted import Rule, ScriptedModel
 TRIALS = 1_000 if THOROUGH else 100
 
 
-def test_no_damage_to_a_file_of_an_index_changes_what_a_search_finds_without_a_word(tmp_path: Path) -> None:
-    """`python -m benchmarks.rot` tries 5,000; the lock and the names of tantivy's own files decide nothing."""
+def test_damage_to_an_index_never_changes_results_silently(tmp_path: Path) -> None:
+    """`python -m benchmarks.rot` tries 5,000; the lock and tantivy's list of files do not matter."""
     told = rot(make_index(tmp_path, 30), read_index, TRIALS, seed=7)
     assert not told.wrong and not told.crashed
     assert told.counts["noticed"] > TRIALS * 0.9
 
 
-def test_a_damaged_reply_is_asked_for_again(tmp_path: Path) -> None:
-    """What is damaged in the cache is paid for again; a file that cannot be used is done without, with a warning."""
+def test_a_damaged_cached_reply_is_requested_again(tmp_path: Path) -> None:
+    """A damaged reply in the cache is paid for again; an unusable cache file gives a warning."""
 
     def read(folder: Path) -> object:
         model = ScriptedModel(rules=[Rule("The reply to $0", regex=r"Question \d+")])
@@ -59,7 +59,7 @@ def test_a_damaged_reply_is_asked_for_again(tmp_path: Path) -> None:
 
 
 def test_damage_to_a_run_is_noticed_or_harmless(tmp_path: Path) -> None:
-    """Cut behind a whole line, results and traces are those of a run that is not done yet."""
+    """If cut after a complete line, results and traces are those of an unfinished run."""
     model = script(tmp_path / "m.json", right(range(6)))
     run(Experiment(questions(tmp_path, 6), method="direct", model=model), tmp_path / "run")
 
@@ -76,7 +76,7 @@ def test_damage_to_a_run_is_noticed_or_harmless(tmp_path: Path) -> None:
 
 
 class Finished:
-    """What a run holds; of one that was cut, less is there, and none of it is other than it was."""
+    """The content of a run; a cut run has less of it, but nothing else."""
 
     def __init__(self, held: tuple[list[Any], Any, list[Any]], kept: Any) -> None:
         self.held, self.kept = held, kept
@@ -127,8 +127,8 @@ def test_damage_to_the_names_of_a_graph_is_noticed_or_harmless(tmp_path: Path) -
     assert told.counts["noticed"] > TRIALS * 0.9
 
 
-def test_a_damaged_reply_of_a_public_server_is_asked_for_again(tmp_path: Path) -> None:
-    """A file that cannot be used at all is an error; a reply that is damaged in it is none."""
+def test_a_damaged_reply_of_a_public_server_is_requested_again(tmp_path: Path) -> None:
+    """An unusable file is an error; a damaged reply in it is not."""
 
     def read(folder: Path) -> object:
         cache = HttpCache(folder / "graph.sqlite")
@@ -147,7 +147,7 @@ def test_a_damaged_reply_of_a_public_server_is_asked_for_again(tmp_path: Path) -
     assert not told.wrong and not told.crashed
 
 
-def test_a_ranker_of_ones_own_has_a_checksum(tmp_path: Path) -> None:
+def test_a_custom_ranker_has_a_checksum(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
     from hoptree.retrieval.ranker import FORMAT, PARTS, read_ranker
 

@@ -1,4 +1,4 @@
-"""The benchmark of the server: what its questions cost is not shared among them."""
+"""The questions of the server's benchmark share no calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.server import SCRIPT, asked_about, make_index
 from hoptree.engine.engine import Engine
 
 
-def test_questions_that_are_asked_at_once_share_no_call(tmp_path: Path) -> None:
+def test_concurrent_questions_share_no_call(tmp_path: Path) -> None:
     make_index(tmp_path / "index")
     script = tmp_path / "films.json"
     script.write_text(json.dumps(SCRIPT | {"latency": 0.01}))

@@ -1,4 +1,4 @@
-"""What a request costs: the slope between two runs, and beside FlashRAG."""
+"""The cost of a request: the slope between two runs, compared with FlashRAG."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.throughput import FLASHRAG_METHODS, Measured, beside_flashrag
 from hoptree.evaluation.experiment import Experiment
 
 
-def test_the_start_of_a_run_is_told_from_its_requests() -> None:
+def test_startup_is_separated_from_requests() -> None:
     small = Measured("oner", "bm25", 20, Figures(requests=20), cpu=0.24, waited=0.0)
     full = Measured("oner", "bm25", 100, Figures(requests=100), cpu=0.4, waited=0.0).after(small)
     assert full.cpu_ms == pytest.approx(2.0) and full.start == pytest.approx(0.2)
@@ -46,7 +46,7 @@ def test_flashrag_is_compared_by_seconds_and_processor_time(tmp_path: Path) -> N
     assert "seconds 1.00 / 2.00 = 0.500" in first and "ms a request 2.00 / 4.00 = 0.50" in first
 
 
-def test_words_stand_in_for_the_tokens_of_flashrag() -> None:
+def test_words_replace_the_tokens_of_flashrag() -> None:
     words = flashrag_adapter.Words()
     ids = words.encode("Ada Stone  saw Ada", allowed_special="all")
     assert len(ids) == 4 and words.decode(ids) == "Ada Stone  saw Ada"

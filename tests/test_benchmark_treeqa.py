@@ -1,4 +1,4 @@
-"""The benchmark of TreeQA's ways through a tree: its clock, its trees, and that it can fail."""
+"""The benchmark of TreeQA's traversals: its clock, its trees and its goals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_trees_have_the_published_shape() -> None:
     assert sum(top.size for tops in trees for top in tops) / TREES == pytest.approx(3.6, abs=0.05)
 
 
-def test_the_clock_counts_calls_one_after_another() -> None:
+def test_the_clock_counts_sequential_calls() -> None:
     found = measure(world(), 0.3, 2, lambda: None)
     serial, _, speculative = found.ways
     assert serial.seconds == pytest.approx(0.1 * serial.calls) and speculative.seconds == pytest.approx(0.6)
@@ -31,14 +31,14 @@ def test_the_clock_counts_calls_one_after_another() -> None:
     assert foreseen.seconds == pytest.approx(0.5) and foreseen.calls == serial.calls
 
 
-def test_all_ways_end_with_the_same_trees_and_what_is_refuted_costs() -> None:
+def test_all_traversals_give_the_same_trees_and_refutations_cost_calls() -> None:
     found = measure(world(0.5, 0.1, 0.5), 1.2, 4, lambda: None)
     assert found.different == 0 and found.ways[0].refutations > 0
     faster, dearer = found.times("speculative")
     assert faster > 1 and dearer > 1 and found.times("serial") == (1, 1)
 
 
-def test_a_goal_that_is_missed_is_told(
+def test_a_missed_goal_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert Goal("", 2.4, 2.5).missed and Goal("", 1.4, 1.3, most=True).missed and not Goal("", 2.5, 2.5).missed

@@ -1,4 +1,4 @@
-"""How two facts compare: dates, numbers, names, yes and no, and what follows from them."""
+"""Dates, numbers, names and yes-no answers are read and compared."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from hoptree.text.quantities import Date, Quantity, read_date, read_dates, read_
         ("no date", None),
     ],
 )
-def test_a_date_is_read_as_far_as_it_is_told(text: str, date: Date | None) -> None:
+def test_a_date_is_read_as_precisely_as_it_is_stated(text: str, date: Date | None) -> None:
     assert read_date(text) == date
 
 
@@ -48,7 +48,7 @@ def test_several_dates_come_in_their_order() -> None:
     assert read_dates("1901–1970") == (Date(1901), Date(1970))
 
 
-def test_dates_compare_only_as_far_as_both_go() -> None:
+def test_dates_are_compared_at_the_precision_of_both() -> None:
     assert Date(1919, 12, 31).before(Date(1920))
     assert not Date(1920).before(Date(1920, 3)) and not Date(1920, 3).before(Date(1920))
     assert Date(-44).before(Date(-43)) and Date(-1).before(Date(1))
@@ -86,7 +86,7 @@ def test_a_number_is_read_with_its_unit(text: str, number: float | None) -> None
     assert found == (None if number is None else pytest.approx(number))
 
 
-def test_a_quantity_knows_its_dimension() -> None:
+def test_a_quantity_has_a_dimension() -> None:
     assert read_quantity("2 km") == Quantity(2000, "length")
     assert read_quantity("7 acts") == Quantity(7)
 
@@ -190,13 +190,13 @@ CONCLUSIONS = [
 
 
 def decided(comparison: Comparison, facts: Sequence[str]) -> str | None:
-    """The answer by a fact for each operand."""
+    """Return the answer from one fact for each operand."""
     conclusion = conclude(comparison, dict(zip(comparison.operands, facts, strict=True)))
     return conclusion.answer if conclusion else None
 
 
 @pytest.mark.parametrize(("question", "facts", "answer"), CONCLUSIONS)
-def test_the_facts_decide_or_nobody_does(question: str, facts: Sequence[str], answer: str | None) -> None:
+def test_facts_decide_or_the_comparison_stays_open(question: str, facts: Sequence[str], answer: str | None) -> None:
     comparison = detect_comparison(question)
     assert comparison is not None
     assert decided(comparison, facts) == answer
@@ -223,7 +223,7 @@ ENGLISH = st.lists(st.sampled_from(WORDS.split()), max_size=25).map(" ".join)
 
 
 @given(st.one_of(st.text(max_size=300), ENGLISH))
-def test_no_text_breaks_the_readers(text: str) -> None:
+def test_any_text_can_be_read(text: str) -> None:
     found = detect_comparison(text)
     if found:
         assert len(found.operands) >= 2 and all(operand in text for operand in found.operands)
@@ -257,7 +257,7 @@ def test_swapping_the_operands_changes_nothing_but_their_order(of: str, wanted: 
 
 
 @given(st.sampled_from(["name", "date", "number", ""]), st.sampled_from(["country", "place", ""]), FACTS, FACTS)
-def test_being_the_same_goes_both_ways(of: str, about: str, one: str, two: str) -> None:
+def test_sameness_is_symmetric(of: str, about: str, one: str, two: str) -> None:
     same = Comparison("same", ("Ada", "Grace"), "same", of, "", about)  # type: ignore[arg-type]
     different = Comparison("same", ("Ada", "Grace"), "different", of, "", about)  # type: ignore[arg-type]
     answers = [decided(same, [one, two]), decided(same, [two, one]), decided(different, [one, two])]

@@ -1,4 +1,4 @@
-"""Which sub-questions give the facts that a comparison rests on."""
+"""The sub-questions that give the facts of a comparison are recognised."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOTH = f"Are {A} and {B} both French?"
 
 
 def concluded(question: str, *pairs: tuple[str, str]) -> str:
-    """The answer by the facts that the sub-questions give; X and Y stand for the two names."""
+    """Return the answer from the facts of the sub-questions; X and Y stand for the names."""
     comparison = detect_comparison(question)
     assert comparison is not None and comparison.operands == (A, B)
     found = [
@@ -53,9 +53,7 @@ def concluded(question: str, *pairs: tuple[str, str]) -> str:
         (BOTH, [("Is X French?", "Yes"), ("Is Y French?", "No")], "no"),
     ],
 )
-def test_questions_for_the_fact_that_is_compared_decide(
-    question: str, pairs: list[tuple[str, str]], answer: str
-) -> None:
+def test_sub_questions_for_the_compared_fact_decide(question: str, pairs: list[tuple[str, str]], answer: str) -> None:
     assert concluded(question, *pairs) == answer
 
 
@@ -82,7 +80,7 @@ def test_questions_for_the_fact_that_is_compared_decide(
         (BOTH, [("Who is X?", "No one"), ("Is Y French?", "Yes")]),
     ],
 )
-def test_questions_that_plainly_ask_for_something_else_do_not(question: str, pairs: list[tuple[str, str]]) -> None:
+def test_sub_questions_for_other_facts_do_not_decide(question: str, pairs: list[tuple[str, str]]) -> None:
     assert concluded(question, *pairs) == ""
 
 
@@ -95,7 +93,7 @@ def test_questions_that_plainly_ask_for_something_else_do_not(question: str, pai
         ("When was the director of X born?", "1900"),
     ],
 )
-def test_the_last_question_that_has_a_fact_of_the_kind_counts(more: tuple[str, str]) -> None:
+def test_the_last_sub_question_with_a_fact_of_the_kind_counts(more: tuple[str, str]) -> None:
     pairs = [("When was X released?", "1949"), ("When was Y released?", "1950")]
     assert concluded(OUT, *pairs, more) == concluded(OUT, more, *pairs) == A
     assert concluded(OUT, *pairs, more, ("In which year did X come out?", "1957")) == B
@@ -113,7 +111,7 @@ def test_a_word_in_a_name_is_no_event() -> None:
 
 
 @given(st.text(max_size=60), st.text(max_size=30))
-def test_anything_may_be_asked_and_answered(asked: str, answer: str) -> None:
+def test_any_questions_and_answers_are_handled(asked: str, answer: str) -> None:
     comparison = detect_comparison(OUT)
     assert comparison is not None
     assert set(select_facts(comparison, OUT, [(A, asked, answer)]).values()) <= {answer}

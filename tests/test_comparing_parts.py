@@ -1,4 +1,4 @@
-"""What is asked of each thing compared, by the words of the question alone."""
+"""The sub-questions of a comparison are planned from the words of the question."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ UNTOLD = [
     "Which plant genus has a longer common name, Myrtus or Eustoma?",
     "Were both Pietro Salini and Domenico Ravenna born in the same place?",
     "Which band has the singer with more albums, Soil or Yes?",
-    "Are Vertigo and Jaws produced in the same country?",  # where it was produced is another fact than whose it is
+    "Are Vertigo and Jaws produced in the same country?",  # the place of production is another fact than the producer's
     "Which of the two painters was a pupil of a director who was born first, Monet or Manet?",
     "Which film, whose director was born in Ohio, was released earlier, Jaws or Alien?",  # two facts
     "Which film whose producer died later was made first, Jaws or Alien?",
@@ -106,17 +106,17 @@ UNTOLD = [
 
 
 @pytest.mark.parametrize(("question", "chain", "things"), ASKED, ids=lambda value: str(value)[:40])
-def test_the_words_of_a_comparison_tell_what_to_ask(question: str, chain: list[str], things: list[str]) -> None:
+def test_sub_questions_follow_the_words_of_a_comparison(question: str, chain: list[str], things: list[str]) -> None:
     first, *later = chain
     assert plan_comparison(question) == tuple((first.format(thing), *later) for thing in things)
 
 
 @pytest.mark.parametrize("question", UNTOLD)
-def test_what_the_words_do_not_tell_is_left_to_a_planner(question: str) -> None:
+def test_unclear_comparisons_are_left_to_a_planner(question: str) -> None:
     assert plan_comparison(question) is None
 
 
-def test_a_thing_is_told_by_its_role_where_only_one_is() -> None:
+def test_an_operand_may_be_identified_by_its_role() -> None:
     assert plan_comparison("Who was born earlier, Ridley Scott or the director of Jaws?") == (
         ("When was Ridley Scott born?",),
         ("Who is the director of Jaws?", "When was {} born?"),

@@ -1,4 +1,4 @@
-"""Which questions compare, what, and how."""
+"""Comparisons are recognised, with their operands and kind."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ CHOICES = [
 
 
 @pytest.mark.parametrize(("question", "operands", "wanted", "of"), CHOICES)
-def test_a_choice_names_its_operands_and_what_is_wanted(
+def test_a_choice_has_operands_and_a_wanted_order(
     question: str, operands: tuple[str, ...] | None, wanted: str, of: str
 ) -> None:
     found = detect_comparison(question)
@@ -83,7 +83,7 @@ WHICH = [
 
 
 @pytest.mark.parametrize(("question", "operands"), WHICH)
-def test_a_choice_without_a_comparing_word_asks_of_which_something_holds(
+def test_a_choice_without_a_comparing_word_asks_which_operand_has_a_property(
     question: str, operands: tuple[str, str]
 ) -> None:
     assert detect_comparison(question) == Comparison("which", operands, "holds")
@@ -181,7 +181,7 @@ OPERANDS = [
 
 
 @pytest.mark.parametrize(("question", "operands"), OPERANDS)
-def test_operands_are_cut_out_as_they_are_written(question: str, operands: tuple[str, str] | None) -> None:
+def test_operands_keep_their_spelling(question: str, operands: tuple[str, str] | None) -> None:
     found = detect_comparison(question)
     assert found is not None
     assert found.operands == (operands or ("Villa Paletti", "Betrayal at House on the Hill"))
@@ -227,7 +227,7 @@ def test_operands_are_cut_out_as_they_are_written(question: str, operands: tuple
         "and and and and ",
     ],
 )
-def test_what_compares_nothing_or_is_unclear_is_left_alone(question: str) -> None:
+def test_questions_without_a_clear_comparison_are_left_alone(question: str) -> None:
     assert detect_comparison(question) is None
 
 

@@ -1,4 +1,4 @@
-"""Dockerfile and compose.yaml without Docker: what they name is there, and their steps are those of `make demo`."""
+"""Dockerfile and compose.yaml, checked without Docker, are consistent with `make demo`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
@@ -35,7 +35,7 @@ def compose() -> dict[str, Any]:
     return found
 
 
-def test_the_image_is_small_pinned_and_nobody_is_root_in_it() -> None:
+def test_the_image_is_small_pinned_and_runs_without_root() -> None:
     steps = instructions()
     assert steps[0] == ("FROM", "python:3.12-slim")
     assert {name for name, _ in steps} <= {
@@ -52,7 +52,7 @@ def test_the_image_is_small_pinned_and_nobody_is_root_in_it() -> None:
             assert (ROOT / source).exists() and f"!{source.partition('/')[0]}" in ignored, source
 
 
-def test_it_installs_and_fetches_what_make_demo_does() -> None:
+def test_the_image_installs_and_fetches_the_same_as_make_demo() -> None:
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("$(VENV)/demo-ready:")[2].partition("\n\n")[0]
     made = re.search(r"install --quiet --editable (\S+) --editable (\S+)", recipe)
     fetched = re.search(r"hoptree (models pull \S+)", recipe)
@@ -66,7 +66,7 @@ def test_it_installs_and_fetches_what_make_demo_does() -> None:
     assert f"hoptree {fetched[1]}" in START.read_text(encoding="utf-8")
 
 
-def test_services_have_a_volume_and_are_reached_from_this_machine_alone() -> None:
+def test_services_have_a_volume_and_listen_only_on_this_machine() -> None:
     services = compose()["services"]
     assert set(services) == {"hoptree", "hoptree-ollama", "ollama", "ollama-model"}
     for name, service in services.items():
@@ -83,7 +83,7 @@ def test_services_have_a_volume_and_are_reached_from_this_machine_alone() -> Non
 
 
 @pytest.mark.parametrize("service", ["hoptree", "hoptree-ollama"])
-def test_what_a_container_starts_is_a_command_that_there_is(tmp_path: Path, service: str) -> None:
+def test_containers_start_commands_that_exist(tmp_path: Path, service: str) -> None:
     told = tmp_path / "told"
     fake = tmp_path / "hoptree"
     fake.write_text(f'#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done >> {shlex.quote(str(told))}\n')
@@ -92,14 +92,16 @@ def test_what_a_container_starts_is_a_command_that_there_is(tmp_path: Path, serv
     command = compose()["services"][service].get("command", [])
     for _ in range(2):  # a second start keeps the key
         told.unlink(missing_ok=True)
-        subprocess.run(["sh", str(START), *command], env=environment, check=True, timeout=PATIENCE, capture_output=True)
+        subprocess.run(
+            ["sh", str(START), *command], env=environment, check=True, timeout=TIMEOUT_S, capture_output=True
+        )
     words = told.read_text(encoding="utf-8").splitlines()
     pulled = words[: words.index("serve")]
     assert pulled == ([] if command else ["models", "pull", "qwen"])
     keys = tmp_path / "keys.toml"
     [key] = tomllib.loads(keys.read_text(encoding="utf-8"))["key"]
     assert len(key["secret"]) >= 16 and key["corpora"] is True and stat.S_IMODE(keys.stat().st_mode) == 0o600
-    # The last word is no option: every other one is known, or it would be told of first.
+    # The error is about the last word, so all others are known options.
     done = CliRunner().invoke(app, [*words[len(pulled) :], "--nosuch"])
     assert done.exit_code == 2 and "--nosuch" in done.output
     done = CliRunner().invoke(app, [*words[len(pulled) :], "--corpus", "nowhere.idx"])

@@ -1,4 +1,4 @@
-"""The documents: links lead somewhere, commands exist, and the reference is what the code says."""
+"""Links of the documents work, commands exist, and the reference is up to date."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("line", commands())
-def test_commands_exist_with_the_options_they_are_given(line: str) -> None:
+def test_commands_exist_with_their_options(line: str) -> None:
     words = [word for word in shlex.split(line)[1:] if word != "…"]
     command: Any = typer.main.get_command(app)
     while hasattr(command, "list_commands") and words and words[0] in command.list_commands(None):
@@ -80,7 +80,7 @@ def _wrapped(block: str) -> ast.AST:
 
 
 @pytest.mark.parametrize(("module", "name"), imports())
-def test_examples_import_what_there_is(module: str, name: str) -> None:
+def test_examples_import_only_what_exists(module: str, name: str) -> None:
     assert hasattr(pytest.importorskip(module, exc_type=ImportError), name)
 
 
@@ -93,7 +93,7 @@ def test_the_reference_is_up_to_date() -> None:
 
 
 def test_the_reference_has_a_row_for_each_type_of_a_kind() -> None:
-    """Several types share a kind: a node that starts and one that is settled, decisions of several methods."""
+    """Several types share a kind, such as the start and the end of a node."""
     list_methods()
     rows = (ROOT / "docs" / "reference" / "events.md").read_text(encoding="utf-8")
     packaged = [cls for kinds in _DECISIONS.values() for cls in kinds.values() if cls.__module__.startswith("hoptree.")]
@@ -106,7 +106,7 @@ def test_the_readme_fits_on_a_page() -> None:
     assert len(text.splitlines()) <= 130 and "@@" not in text
 
 
-def test_every_item_of_the_papers_is_the_same_or_says_why_not() -> None:
+def test_every_item_of_the_papers_is_the_same_or_explained() -> None:
     lines = (ROOT / "docs" / "reference" / "papers.md").read_text(encoding="utf-8").splitlines()
     ends = (" same |", "differs because ", "not here because ")
     counted, state = 0, False

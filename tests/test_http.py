@@ -1,4 +1,4 @@
-"""The HTTP client under models and engines, against a local server that says what it is told to."""
+"""The HTTP client of models and engines, against a local server with set replies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hoptree.core.http_client import HttpClient, describe_body, error_text, with
 
 @dataclass
 class Server:
-    """A server on one port: `response` is sent as it is to every request, as bytes of HTTP."""
+    """A server that sends `response`, bytes of HTTP, to every request."""
 
     response: bytes = b""
     delay: float = 0.0
@@ -108,7 +108,7 @@ async def get(http: HttpClient) -> Any:
     return await http.json("GET", "/x")
 
 
-def test_json_goes_out_and_comes_back_over_one_connection(server: Server) -> None:
+def test_json_is_sent_and_received_over_one_connection(server: Server) -> None:
     async def work(http: HttpClient) -> list[Any]:
         return [await http.json("POST", "/x?y=1", {"é": "ü"}), await http.json("GET", "/z")]
 
@@ -119,7 +119,7 @@ def test_json_goes_out_and_comes_back_over_one_connection(server: Server) -> Non
     assert nothing == b"" and server.connections == 1
 
 
-def test_bytes_are_sent_as_they_are_with_headers_of_their_own(server: Server) -> None:
+def test_bytes_are_sent_unchanged_with_their_headers(server: Server) -> None:
     async def work(http: HttpClient) -> tuple[int, Any, bytes]:
         return await http.send("POST", "/_bulk", content=b"a\nb\n", headers={"Content-Type": "application/x-ndjson"})
 
@@ -128,7 +128,7 @@ def test_bytes_are_sent_as_they_are_with_headers_of_their_own(server: Server) ->
     assert server.requests[0][1]["content-type"] == "application/x-ndjson" and server.requests[0][2] == b"a\nb\n"
 
 
-def test_it_can_be_used_in_another_loop_once_closed(server: Server) -> None:
+def test_a_closed_client_works_in_another_event_loop(server: Server) -> None:
     http = HttpClient("http://127.0.0.1:1")
 
     async def once() -> Any:
@@ -142,7 +142,7 @@ def test_it_can_be_used_in_another_loop_once_closed(server: Server) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
-def test_what_cannot_pass_is_not_worth_another_try(status: int, server: Server) -> None:
+def test_permanent_failures_are_not_retryable(status: int, server: Server) -> None:
     server.say(status, b'{"error": {"message": "because of\\n this"}}')
     failure = failing(get, server)
     assert isinstance(failure, EndpointError)
@@ -151,7 +151,7 @@ def test_what_cannot_pass_is_not_worth_another_try(status: int, server: Server) 
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 500, 502, 503, 529])
-def test_what_may_pass_is_worth_another_try(status: int, server: Server) -> None:
+def test_transient_failures_are_retryable(status: int, server: Server) -> None:
     server.say(status, b"<html>Bad gateway</html>", retry_after="3")
     failure = failing(get, server)
     assert isinstance(failure, EndpointError)
@@ -167,20 +167,20 @@ def test_what_may_pass_is_worth_another_try(status: int, server: Server) -> None
         ({"retry_after": "soon"}, None),
     ],
 )
-def test_a_rate_limit_says_how_long(headers: dict[str, str], seconds: float | None, server: Server) -> None:
+def test_a_rate_limit_may_give_seconds_to_wait(headers: dict[str, str], seconds: float | None, server: Server) -> None:
     server.say(429, b'{"detail": "slow down"}', **headers)
     failure = failing(get, server)
     assert isinstance(failure, RateLimited) and failure.retryable and "slow down" in str(failure)
     assert failure.retry_after == seconds
 
 
-def test_a_rate_limit_may_say_until_when(server: Server) -> None:
+def test_a_rate_limit_may_give_a_date(server: Server) -> None:
     server.say(429, b"{}", retry_after=formatdate(time.time() + 100, usegmt=True))
     failure = failing(get, server)
     assert isinstance(failure, RateLimited) and failure.retry_after == pytest.approx(100, abs=10)
 
 
-def test_a_bill_that_is_not_paid_is_not_waited_for(server: Server) -> None:
+def test_an_exhausted_quota_is_not_retryable(server: Server) -> None:
     server.say(429, b'{"error": {"message": "You exceeded your current quota"}}')
     failure = failing(get, server)
     assert isinstance(failure, RateLimited) and not failure.retryable
@@ -197,14 +197,14 @@ def test_a_bill_that_is_not_paid_is_not_waited_for(server: Server) -> None:
         (b'{"a": "\xff"}', "half a JSON object"),
     ],
 )
-def test_what_is_no_json_is_unusable(body: bytes, said: str, server: Server) -> None:
+def test_a_reply_that_is_no_json_is_an_error(body: bytes, said: str, server: Server) -> None:
     server.say(200, body)
     failure = failing(get, server)
     assert isinstance(failure, UnusableReply) and failure.retryable
     assert said in str(failure) and describe_body(body) == said
 
 
-def test_a_slow_server_is_given_up(server: Server) -> None:
+def test_a_slow_server_times_out(server: Server) -> None:
     server.delay = 5.0
     failure = failing(get, server, timeout=0.1)
     assert isinstance(failure, EndpointError) and failure.retryable
@@ -218,13 +218,13 @@ def test_an_endless_reply_is_cut_off(server: Server) -> None:
 
 
 @pytest.mark.parametrize("response", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", b"SSH-2.0-OpenSSH\r\n"])
-def test_a_connection_that_breaks_off_is_worth_another_try(response: bytes, server: Server) -> None:
+def test_a_broken_connection_is_retryable(response: bytes, server: Server) -> None:
     server.response = response
     failure = failing(get, server)
     assert isinstance(failure, EndpointError) and failure.retryable and "broke off" in str(failure)
 
 
-def test_a_server_that_nobody_runs_is_said_with_where_its_url_came_from() -> None:
+def test_the_error_for_an_unreachable_server_names_the_source_of_its_url() -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         http = HttpClient(f"http://ada:secret@127.0.0.1:{reserved.getsockname()[1]}/v1", url_source="--embeddings")
@@ -234,7 +234,7 @@ def test_a_server_that_nobody_runs_is_said_with_where_its_url_came_from() -> Non
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8000", "http://", "http://x:99999", "ftp://x/v1", "http://[::1", "x y"])
-def test_what_is_no_url_is_refused(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="is no base URL"):
         HttpClient(url)
 
@@ -251,8 +251,8 @@ def test_a_password_is_never_shown() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
-def test_a_key_that_an_error_quotes_is_never_shown(status: int, server: Server) -> None:
-    """Errors are written to traces; what stands for a key with an endpoint that needs none stays."""
+def test_a_key_quoted_in_an_error_is_never_shown(status: int, server: Server) -> None:
+    """Errors are written to traces. Placeholders for keys are not masked."""
     server.say(status, b'{"error": {"message": "No such key: Bearer corporate0key, c2VjcmV0IQ==. Not EMPTY"}}')
     said = str(failing(get, server, headers={"Authorization": "Bearer corporate0key"}))
     assert "corporate0key" not in said and "No such key: Bearer …, c2V" in said
@@ -283,10 +283,10 @@ def test_a_key_in_the_query_of_an_address_is_never_shown(name: str) -> None:
         (b"[" * 100_000, ""),
     ],
 )
-def test_what_an_error_says(body: bytes, said: str) -> None:
+def test_the_message_of_an_error_is_shown(body: bytes, said: str) -> None:
     assert error_text(body) == said
 
 
-def test_no_client_library_is_loaded_to_send_a_request() -> None:
+def test_requests_need_no_client_library() -> None:
     check = "import sys, hoptree.core.http_client; sys.exit(bool({'httpx', 'certifi'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 
 from hoptree.core import http_client
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, UnusableReply
@@ -30,7 +30,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4;x=y\r\n" + BO
 
 
 class Server:
-    """Sends the bytes it is given to every request; `hang_up` ends each connection after that."""
+    """A server that sends the same bytes to every request; `hang_up` then closes the connection."""
 
     def __init__(
         self, response: bytes, *, hang_up: bool = False, delay: float = 0.0, tls: ssl.SSLContext | None = None
@@ -74,8 +74,8 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def kept_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long a test stands still between two requests."""
-    monkeypatch.setattr(http_client, "_MAX_IDLE_S", PATIENCE)
+    """Keep idle connections open however long a test pauses."""
+    monkeypatch.setattr(http_client, "_MAX_IDLE_S", TIMEOUT_S)
 
 
 def talk(server: Server, work: Callable[[HttpClient], Awaitable[Any]], *, user: str = "", **options: Any) -> Any:
@@ -109,7 +109,7 @@ async def post(http: HttpClient) -> Any:
         (b"HTTP/1.1 200\r\ncontent-encoding: gzip\r\nContent-Length: %d\r\n\r\n", False),
     ],
 )
-def test_a_reply_is_read_however_it_is_written(response: bytes, hang_up: bool) -> None:
+def test_every_form_of_reply_is_read(response: bytes, hang_up: bool) -> None:
     if b"gzip" in response:
         packed = gzip.compress(BODY)
         response = response % len(packed) + packed
@@ -123,7 +123,7 @@ def test_a_reply_is_read_however_it_is_written(response: bytes, hang_up: bool) -
     assert server.heads[0].startswith("POST /base/x HTTP/1.1\r\n")
 
 
-def test_requests_at_once_have_connections_of_their_own_which_are_kept() -> None:
+def test_concurrent_requests_have_separate_connections_that_are_kept() -> None:
     server = Server(WHOLE, delay=0.05)
 
     async def many(http: HttpClient) -> None:
@@ -135,7 +135,7 @@ def test_requests_at_once_have_connections_of_their_own_which_are_kept() -> None
     assert server.connections == 7 and len(server.heads) == 15
 
 
-def test_a_connection_that_the_server_ended_meanwhile_is_not_used() -> None:
+def test_a_connection_closed_by_the_server_is_not_reused() -> None:
     server = Server(WHOLE, hang_up=True)
 
     async def later(http: HttpClient) -> Any:
@@ -162,27 +162,27 @@ def test_a_connection_that_the_server_ended_meanwhile_is_not_used() -> None:
         (CHUNKED + b"\r\n0\r\n" + b"X: a\r\n" * 500 + b"\r\n", EndpointError, "broke off"),
     ],
 )
-def test_what_is_no_whole_reply_is_said(response: bytes, kind: type[HoptreeError], said: str) -> None:
+def test_an_incomplete_reply_is_reported(response: bytes, kind: type[HoptreeError], said: str) -> None:
     with pytest.raises(kind, match=said):
         talk(Server(response, hang_up=True), post, max_body=1000)
 
 
-def test_a_small_reply_may_not_grow_without_end() -> None:
+def test_a_compressed_reply_has_a_limit() -> None:
     packed = gzip.compress(b"x" * 1_000_000)
     response = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
     with pytest.raises(UnusableReply, match="without end"):
         talk(Server(response), post, max_body=10_000)
 
 
-def test_who_gives_up_leaves_nothing_behind() -> None:
-    """A reply that comes after its request was given up must not answer the next request."""
+def test_a_cancelled_request_leaves_nothing_open() -> None:
+    """A late reply to a cancelled request must not answer the next one."""
     server = Server(WHOLE, delay=0.2)
 
     async def impatient(http: HttpClient) -> Any:
         with pytest.raises(EndpointError, match=r"within 0\.1 seconds"):
             await post(http)
         server.delay, server.response = 0.0, WHOLE.replace(b"[1]", b"[2]")
-        http._timeout = PATIENCE
+        http._timeout = TIMEOUT_S
         return await post(http)
 
     assert talk(server, impatient, timeout=0.1) == {"a": [2]}
@@ -197,12 +197,12 @@ def test_a_reply_without_a_body_is_not_waited_for(method: str, status: int) -> N
     async def twice(http: HttpClient) -> list[Any]:
         return [await http.send(method, "/x"), await http.send(method, "/x")]
 
-    for said, _, body in talk(server, twice, timeout=PATIENCE):
+    for said, _, body in talk(server, twice, timeout=TIMEOUT_S):
         assert (said, body) == (status, b"")
     assert server.connections == 1
 
 
-def test_a_header_cannot_bring_another_one() -> None:
+def test_a_header_cannot_inject_another() -> None:
     async def smuggle(http: HttpClient) -> Any:
         return await http.send("GET", "/x", headers={"X-Step": "a\r\nX-Other: b"})
 
@@ -269,13 +269,13 @@ def test_a_server_with_a_trusted_certificate_is_asked_over_tls(trusted: Path) ->
     assert server.connections == 1 and "accept-encoding: gzip" in server.heads[0].lower()
 
 
-def test_a_certificate_that_nobody_signed_is_refused(certificate: Path) -> None:
+def test_an_untrusted_certificate_is_refused(certificate: Path) -> None:
     with pytest.raises(EndpointError, match=r"cannot be reached.*certificate"):
         talk(Server(WHOLE, tls=tls_server(certificate)), post)
 
 
 class Proxy:
-    """Passes tunnels on to where they lead, and keeps the heads of what it was asked."""
+    """A proxy that opens tunnels, and keeps the heads of all requests."""
 
     def __init__(self, status: int = 200) -> None:
         self.status, self.heads, self.port = status, list[str](), 0
@@ -337,7 +337,7 @@ def test_plain_http_goes_through_the_proxy_of_the_environment(monkeypatch: pytes
     assert _PROXY_KEY in proxy.heads[0].lower() and "\r\nHost: nowhere.example:81\r\n" in proxy.heads[0]
 
 
-def test_tls_goes_through_a_tunnel_that_sees_no_request(trusted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tls_goes_through_a_proxy_tunnel_unread(trusted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server, proxy = Server(WHOLE, tls=tls_server(trusted)), Proxy()
 
     async def ask() -> Any:
@@ -361,7 +361,7 @@ def test_a_proxy_that_refuses_a_tunnel_is_named(monkeypatch: pytest.MonkeyPatch)
         through(Proxy(407), ask, monkeypatch, "https_proxy")
 
 
-def test_a_server_may_be_excepted_from_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_may_be_exempt_from_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
     monkeypatch.setenv("no_proxy", "127.0.0.1,.lan")
     assert http_client._proxy_for(urlsplit("http://host:8000/v1")) is not None
@@ -386,7 +386,7 @@ def test_a_proxy_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         st.integers(0, len(WHOLE)).map(lambda cut: WHOLE[:cut]),
     )
 )
-def test_whatever_a_server_sends_is_a_reply_or_a_known_failure(response: bytes) -> None:
+def test_any_bytes_are_a_reply_or_a_known_error(response: bytes) -> None:
     server = Server(response, hang_up=True)
 
     async def run() -> None:
@@ -397,10 +397,10 @@ def test_whatever_a_server_sends_is_a_reply_or_a_known_failure(response: bytes) 
                 assert 200 <= status <= 999 and len(body) <= 1000
             pool.close()
 
-    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+    asyncio.run(asyncio.wait_for(run(), TIMEOUT_S))
 
 
-def test_a_body_is_json_in_ascii_and_may_hold_anything() -> None:
+def test_a_body_is_ascii_json_of_any_value() -> None:
     server = Server(WHOLE)
 
     async def send(http: HttpClient) -> Any:

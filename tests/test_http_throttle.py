@@ -1,4 +1,4 @@
-"""A public server is asked at its pace, from whatever event loop."""
+"""Requests to a public server are spaced, also across event loops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hoptree.core.errors import EndpointError
 from hoptree.core.public_http import Throttle, user_agent
 
 
-def test_one_after_another_in_one_loop_after_another() -> None:
+def test_requests_are_spaced_across_event_loops() -> None:
     polite = Throttle(per_second=1000, concurrency=1)
     running: list[int] = []
     most: list[int] = []
@@ -29,7 +29,7 @@ def test_one_after_another_in_one_loop_after_another() -> None:
     assert [asyncio.run(several()) for _ in range(2)] == [[1, 2, 3], [4, 5, 6]] and max(most) == 1
 
 
-def test_not_more_than_so_many_a_second() -> None:
+def test_requests_per_second_are_limited() -> None:
     polite = Throttle(per_second=50, concurrency=4)
 
     async def nothing() -> None:
@@ -44,7 +44,7 @@ def test_not_more_than_so_many_a_second() -> None:
 
 
 @pytest.mark.parametrize(("after", "times"), [(0.0, 4), (100.0, 1), (float("inf"), 1), (float("nan"), 1)])
-def test_patience_ends(after: float, times: int) -> None:
+def test_waiting_for_a_turn_times_out(after: float, times: int) -> None:
     tried: list[int] = []
 
     async def once() -> None:

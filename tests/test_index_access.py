@@ -1,4 +1,4 @@
-"""What may not be read is told from what is damaged or gone."""
+"""Errors of access are distinguished from damaged and missing files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def out(tmp_path: Path) -> Path:
 
 
 def close(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing inside a folder be reached, as its mode does for everybody but root."""
+    """Make a folder inaccessible, also for root."""
 
     def shut(call: Callable[..., object], itself: bool) -> Callable[..., object]:
         def guarded(path: object, *args: object, **kwargs: object) -> object:
@@ -41,9 +41,7 @@ def close(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("inner", ["", "000001", "000001/text"])
-def test_an_index_that_may_not_be_read_is_not_called_damaged(
-    out: Path, monkeypatch: pytest.MonkeyPatch, inner: str
-) -> None:
+def test_an_unreadable_index_is_not_called_damaged(out: Path, monkeypatch: pytest.MonkeyPatch, inner: str) -> None:
     with monkeypatch.context() as closed:
         close(out / inner, closed)
         for act in (Index, update_index, compact_index):
@@ -55,7 +53,7 @@ def test_an_index_that_may_not_be_read_is_not_called_damaged(
 
 
 @pytest.mark.parametrize("look", [check_parts, check_all])
-def test_links_that_may_not_be_read_need_not_be_made_again(
+def test_unreadable_links_are_not_called_damaged(
     out: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Index], object]
 ) -> None:
     index = Index(out)
@@ -65,7 +63,7 @@ def test_links_that_may_not_be_read_need_not_be_made_again(
     assert "damaged" not in failure.value.cause and "allow" in failure.value.remedy
 
 
-def test_a_source_that_may_not_be_reached_is_not_called_gone(
+def test_an_unreachable_source_is_not_called_missing(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     close(tmp_path / "up", monkeypatch)
@@ -79,7 +77,7 @@ def test_a_source_that_may_not_be_reached_is_not_called_gone(
         assert "Allow" in failure.value.remedy and "is gone" not in failure.value.cause
 
 
-def test_a_source_that_is_gone_is_called_so(out: Path, tmp_path: Path) -> None:
+def test_a_missing_source_is_called_missing(out: Path, tmp_path: Path) -> None:
     (tmp_path / "up" / "docs" / "a.jsonl").unlink()
     with pytest.raises(CorpusError, match="is gone"):
         update_index(out)

@@ -1,4 +1,4 @@
-"""Looking at the whole of an index: what is sound stays sound through its life, and damage anywhere is told."""
+"""The check of an index finds damage anywhere, and none in an intact index."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "idx"
 
 
-def test_a_file_that_the_disk_cannot_read_is_told_at_once_and_from_the_background(
+def test_an_unreadable_file_is_reported_in_the_foreground_and_background(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = hashlib.file_digest
@@ -64,7 +64,7 @@ def summed_files(folder: Path) -> list[Path]:
 
 
 def put(path: Path, content: bytes) -> None:
-    """Replace a file: one that is mapped must not be cut."""
+    """Replace a file, as a memory-mapped one must not be cut."""
     path.unlink()
     path.write_bytes(content)
 
@@ -76,7 +76,7 @@ def checked(out: Path) -> tuple[int, int | None, int | None]:
     return told.passages, told.linked, told.vectors
 
 
-def test_a_sound_index_is_sound_through_its_life(out: Path, tmp_path: Path) -> None:
+def test_an_intact_index_passes_the_check_after_every_change(out: Path, tmp_path: Path) -> None:
     assert checked(out) == (30, 30, None)
     more = write_rows(tmp_path / "more.jsonl", rows(5, 50))
     add_to_index([more], out)
@@ -93,7 +93,7 @@ def test_a_sound_index_is_sound_through_its_life(out: Path, tmp_path: Path) -> N
     assert checked(tmp_path / "plain") == (5, None, None)
 
 
-def test_what_is_stored_in_another_way_than_it_was_given_is_no_damage(tmp_path: Path) -> None:
+def test_normalised_content_is_no_damage(tmp_path: Path) -> None:
     passages = [
         Passage("a", DECOMPOSED, f"{DECOMPOSED} is a caf\u00e9."),
         Passage(f"{DECOMPOSED}#1", DECOMPOSED, DECOMPOSED, 0.0, DECOMPOSED, 3, 3 + len(DECOMPOSED)),
@@ -131,7 +131,7 @@ def test_vectors_are_counted(out: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_one_byte_anywhere_in_a_file_is_found(out: Path) -> None:
-    """But for the writer's version in a file's footer, which decides nothing."""
+    """Except for the writer's version in a file's footer, which has no effect."""
     index = Index(out)
     files = [path for folder in ("text", "links") for path in summed_files(index.generation / folder)]
     assert {path.suffix for path in files} >= {".fast", ".fieldnorm", ".idx", ".store", ".term"}
@@ -168,7 +168,7 @@ def test_one_byte_anywhere_in_a_file_is_found(out: Path) -> None:
         "delete from facts where name like 'prefix %'; update files set source = 'elsewhere'",
     ],
 )
-def test_a_ledger_that_does_not_fit_the_passages_is_found(out: Path, harm: str) -> None:
+def test_a_ledger_that_does_not_match_the_passages_is_found(out: Path, harm: str) -> None:
     with sqlite3.connect(Index(out).generation / "ledger.sqlite") as ledger:
         ledger.executescript(harm)
     ledger.close()
@@ -188,7 +188,7 @@ def test_a_ledger_whose_schema_is_no_text_is_found(out: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["text", "links"])
-def test_a_file_that_is_gone_is_found_before_anything_is_changed(out: Path, tmp_path: Path, part: str) -> None:
+def test_a_missing_file_is_found_before_any_change(out: Path, tmp_path: Path, part: str) -> None:
     remove_from_index(out, ids=["p7"])
     more = write_rows(tmp_path / "more.jsonl", rows(5, 50))
     before = Index(out).manifest
@@ -204,7 +204,7 @@ def test_a_file_that_is_gone_is_found_before_anything_is_changed(out: Path, tmp_
     assert Index(out).manifest == before and checked(out) == (29, 29, None)
 
 
-def test_links_that_are_gone_are_not_begun_anew_with_a_part_of_the_passages(out: Path, tmp_path: Path) -> None:
+def test_an_index_without_its_links_takes_no_passages_until_compacted(out: Path, tmp_path: Path) -> None:
     shutil.rmtree(Index(out).links)
     with pytest.raises(CorpusError, match="links") as failure:
         add_to_index([write_rows(tmp_path / "more.jsonl", rows(5, 50))], out)
@@ -213,7 +213,7 @@ def test_links_that_are_gone_are_not_begun_anew_with_a_part_of_the_passages(out:
     assert checked(out) == (30, 30, None)
 
 
-def test_damage_in_the_midst_of_a_ledger_is_found(out: Path) -> None:
+def test_damage_in_the_middle_of_a_ledger_is_found(out: Path) -> None:
     path = Index(out).generation / "ledger.sqlite"
     whole = path.read_bytes()
     path.write_bytes(whole[:8192] + b"\xff" * 64 + whole[8256:])
@@ -251,7 +251,7 @@ def test_a_file_that_cannot_be_read_is_named(
     assert remedy in failure.value.remedy
 
 
-def test_a_ledger_that_may_not_be_read_need_not_be_built_again(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_ledger_needs_no_rebuild(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: Callable[..., object] = Path.open
 
     def refuse(path: Path, *args: object, **kwargs: object) -> object:
@@ -266,7 +266,7 @@ def test_a_ledger_that_may_not_be_read_need_not_be_built_again(out: Path, monkey
 
 
 def without_checksums(out: Path) -> None:
-    """Make an index one of an earlier version, which had none."""
+    """Turn an index into one of an earlier version, without checksums."""
     manifest = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
     del manifest["checksums"], manifest["sum"]
     (out / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
@@ -280,7 +280,7 @@ def test_an_index_of_an_earlier_version_opens_and_gets_checksums_with_the_next_c
 
 
 def test_damage_in_a_big_index_ends_the_next_search(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is too big to be read before the first search is read in the background."""
+    """Files too big to be checked before the first search are checked in the background."""
     monkeypatch.setattr(folder, "_CHECKED_AT_ONCE_BYTES", 0)
     begun: list[Callable[[], None]] = []
 
@@ -303,7 +303,7 @@ def test_damage_in_a_big_index_ends_the_next_search(out: Path, monkeypatch: pyte
             look()
 
 
-def test_damage_is_not_taken_over_by_the_next_change(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_does_not_copy_damage(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "_CHECKED_AT_ONCE_BYTES", 0)
     path = next(path for path in summed_files(Index(out).generation / "text") if path.suffix == ".fieldnorm")
     whole = path.read_bytes()
@@ -312,7 +312,7 @@ def test_damage_is_not_taken_over_by_the_next_change(out: Path, monkeypatch: pyt
         remove_from_index(out, ids=["p1"])
 
 
-def test_an_index_that_is_changed_meanwhile_is_not_called_damaged(out: Path) -> None:
+def test_an_index_changed_during_the_check_is_not_called_damaged(out: Path) -> None:
     index = Index(out)
     remove_from_index(out, ids=["p1"])
     with pytest.raises(IndexUnavailable, match="was changed"):
@@ -320,7 +320,7 @@ def test_an_index_that_is_changed_meanwhile_is_not_called_damaged(out: Path) -> 
     assert checked(out) == (29, 29, None)
 
 
-def test_how_far_it_is_is_told(out: Path) -> None:
+def test_progress_is_reported(out: Path) -> None:
     heard: list[Progress] = []
     told = check_all(Index(out), on_progress=heard.append)
     assert {progress.stage for progress in heard} == {"checking files", "comparing"}
@@ -328,7 +328,7 @@ def test_how_far_it_is_is_told(out: Path) -> None:
     assert isinstance(told, Checked) and heard[-1].done == 30
 
 
-def test_check_looks_at_everything(out: Path, tmp_path: Path) -> None:
+def test_the_check_reads_every_file(out: Path, tmp_path: Path) -> None:
     done = hoptree(tmp_path, "index", "check", "--out", "idx")
     assert done.returncode == 0, done.stderr
     assert "sound: 30 passages by their digests" in done.stdout and "the links of 30 passages" in done.stdout

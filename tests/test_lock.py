@@ -1,4 +1,4 @@
-"""The right to change a folder: one process at a time has it, and gives it back whatever happens."""
+"""One process at a time may change a folder; it always releases the lock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hoptree.core.errors import GraphUnavailable, HoptreeError, IndexUnavailable
 from hoptree.core.files import FolderLock
 
 
-def test_a_lock_is_given_back(tmp_path: Path) -> None:
+def test_a_lock_is_released(tmp_path: Path) -> None:
     first, second = FolderLock(tmp_path, IndexUnavailable), FolderLock(tmp_path, IndexUnavailable)
     first.acquire()
     with pytest.raises(IndexUnavailable, match="Another process"):
@@ -22,13 +22,13 @@ def test_a_lock_is_given_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("busy", [IndexUnavailable, GraphUnavailable])
-def test_who_comes_second_is_told_in_its_own_words(tmp_path: Path, busy: type[HoptreeError]) -> None:
+def test_a_second_process_is_refused_with_its_own_error(tmp_path: Path, busy: type[HoptreeError]) -> None:
     with FolderLock(tmp_path, GraphUnavailable), pytest.raises(busy, match="Another process is writing to") as refused:
         FolderLock(tmp_path, busy).acquire()
     assert refused.value.exit_code == 1
 
 
-def test_a_block_that_fails_gives_the_lock_back(tmp_path: Path) -> None:
+def test_a_failing_block_releases_the_lock(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), FolderLock(tmp_path, IndexUnavailable):
         raise ZeroDivisionError
     with FolderLock(tmp_path, IndexUnavailable):

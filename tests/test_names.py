@@ -1,4 +1,4 @@
-"""Names are found by their capitals, whatever the script."""
+"""Names are found by their capitals in any script."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ from hoptree.text.names import name_spans
         ("", []),
     ],
 )
-def test_names(text: str, names: list[str]) -> None:
+def test_names_are_found_in_any_script(text: str, names: list[str]) -> None:
     assert [text[start:end] for start, end in name_spans(text)] == names

@@ -1,4 +1,4 @@
-"""Builds of the wheels are the same byte for byte, wherever and whenever they are made, and hold what they should."""
+"""The wheels are built the same byte for byte, with the right files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def digest(wheel: Path) -> str:
 
 
 def copied(project: str, target: Path, *left_out: str) -> Path:
-    """Copy what a wheel is made of; of the adapter of the weights a part, since packing all of it takes seconds."""
+    """Copy the sources of a wheel, with only a part of the adapter, as packing it takes seconds."""
     target.mkdir()
     for name in NEEDED[project]:
         source = ROOT / project / name

@@ -1,4 +1,4 @@
-"""The packaged sample keeps what the documentation says of it."""
+"""The packaged sample has the properties that the documentation names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_questions_cover_the_kinds_and_three_have_no_answer() -> None:
     assert all(not question["answers"] and not question["needs"] for question in unanswerable)
 
 
-def test_its_questions_are_data_under_its_name_unless_a_file_has_it(
+def test_the_name_of_the_sample_is_its_questions_unless_a_file_has_that_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -47,24 +47,22 @@ def test_its_questions_are_data_under_its_name_unless_a_file_has_it(
     assert [example.question for example in read_examples(Path("sample")).examples] == ["Who?"]
 
 
-def test_those_who_need_its_index_while_another_builds_it_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_wait_while_another_builds_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with ThreadPoolExecutor(4) as people:
         found = set(people.map(lambda _: sample_index(), range(4)))
     assert len(found) == 1 and Index(found.pop()).manifest.passages >= 80
 
 
-def test_a_cache_that_cannot_be_written_tells_where_another_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_error_for_a_read_only_cache_names_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(CorpusError, match=r"cannot be written.* Set XDG_CACHE_HOME to a folder"):
         sample_index()
 
 
-def test_the_questions_are_multi_hop_for_bm25_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first five passages for the whole question miss a needed one on at least half of the answerable questions."""
+def test_bm25_does_not_find_all_passages_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For at least half of the answerable questions, a needed passage is not among the first five."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     index = BM25(Index(sample_index()))
     questions = [question for question in sample_questions() if question["answerable"]]

@@ -1,4 +1,4 @@
-"""Sentences with their places in the text; a bar in a case stands where one ends and the next begins."""
+"""Sentences with their places in the text; bars in the cases separate sentences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.patience import patience
+from tests.cpu_limit import cpu_limit
 
 from hoptree.text.names import sentence_spans, sentences
 from hoptree.text.parse import join_words, question_key
@@ -89,12 +89,12 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_text_is_cut_where_its_sentences_end(case: str) -> None:
+def test_a_text_is_split_into_sentences(case: str) -> None:
     text = case.replace("|", "")
     assert [text[start:end] for start, end in sentence_spans(text)] == [part.strip() for part in case.split("|")]
 
 
-def test_a_passage_may_break_its_lines_anywhere() -> None:
+def test_line_breaks_do_not_end_sentences() -> None:
     assert sentences("He was born\nin Rome. He met Dr.\nSmith.") == ("He was born in Rome.", "He met Dr. Smith.")
     assert sentence_spans(" \n ") == () and sentence_spans("") == ()
 
@@ -138,16 +138,16 @@ def test_sentences_cover_the_text_in_order_without_overlap(text: str) -> None:
 
 
 @pytest.mark.parametrize("piece", [".", " ", "\n", '"', ". ", "J. ", ' ("', ".\n", "a", "。", "? a", "Dr. A "])
-def test_a_long_text_takes_no_more_than_its_share(piece: str) -> None:
-    with patience(5):
+def test_time_grows_linearly_with_the_text(piece: str) -> None:
+    with cpu_limit(5):
         sentence_spans("A" + piece * (60_000 // len(piece)) + "A")
 
 
 @given(st.text())
-def test_words_are_those_that_a_pattern_finds(text: str) -> None:
+def test_words_are_the_same_as_those_of_a_pattern(text: str) -> None:
     found = " ".join(re.findall(r"[^\W_]+", text.casefold()))
     assert join_words(text, lambda part: re.findall(r"[^\W_]+", part.casefold())) == found
 
 
-def test_the_key_of_a_question_has_its_words_alone() -> None:
+def test_the_key_of_a_question_has_only_its_words() -> None:
     assert question_key("Who's_who in ŁÓDŹ – and 東京?") == "who s_who in łódź and 東 京"

@@ -1,4 +1,4 @@
-"""Plans: whatever a model sends becomes a tree that can be carried out, and says what was repaired."""
+"""Any reply of a model becomes an executable plan, with a list of repairs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_gaps_in_the_ids_are_closed_and_references_follow() -> None:
     assert plan.issues == (Issue("ids_renumbered", 0, "ids [3, 7] renumbered in order of appearance"),)
 
 
-def test_an_id_beside_the_question_counts() -> None:
+def test_an_id_next_to_the_question_is_used() -> None:
     plan = make_plan([{"id": 2, "question": "Where was #query1 born?"}, {"id": "query1", "question": "Who?"}], ROOT)
     assert [node.id for node in plan.nodes] == [2, 1]
     assert kinds(plan) == ["ref_forward"]
@@ -129,7 +129,7 @@ def test_four_open_three_closed_braces() -> None:
 @pytest.mark.parametrize(
     "raw", [None, {}, [], "", " ", 7, 1.5, True, {"query1": {}}, {"query1": 3}, [[[]]], {"a": "b"}]
 )
-def test_nothing_to_plan(raw: object) -> None:
+def test_a_reply_without_questions_has_no_plan(raw: object) -> None:
     assert make_plan(raw, ROOT).nodes == ()
 
 
@@ -162,7 +162,7 @@ def test_a_question_that_is_its_own_only_node_stays() -> None:
 # Caps
 
 
-def test_nodes_beyond_twelve_are_dropped_and_said() -> None:
+def test_nodes_beyond_twelve_are_dropped_and_reported() -> None:
     plan = make_plan({f"query{number}": f"question {number}" for number in range(1, 16)}, ROOT)
     assert [node.id for node in plan.nodes] == list(range(1, 13))
     assert plan.issues == (Issue("cap_nodes", 12, "3 nodes beyond 12 dropped"),)
@@ -175,7 +175,7 @@ def test_a_reference_to_a_dropped_node_is_dangling() -> None:
     assert kinds(plan) == ["cap_nodes", "ref_dangling"]
 
 
-def test_nodes_deeper_than_five_are_dropped_and_said() -> None:
+def test_nodes_deeper_than_five_are_dropped_and_reported() -> None:
     plan = make_plan(chain(7), ROOT)
     assert [node.depth for node in plan.nodes] == [1, 2, 3, 4, 5]
     assert kinds(plan) == ["cap_depth"]
@@ -195,7 +195,7 @@ def test_bare_questions_deeper_than_five_are_dropped_too(deepest: object) -> Non
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
-def test_nesting_of_any_depth_is_survived(opening: str) -> None:
+def test_nesting_of_any_depth_is_handled(opening: str) -> None:
     closing = "]" if opening == "[" else "}"
     room = sys.getrecursionlimit()
     for levels in range(room // 3, room, 25):
@@ -203,7 +203,7 @@ def test_nesting_of_any_depth_is_survived(opening: str) -> None:
         assert len(make_plan(read_json(text).value, ROOT).nodes) <= 1
 
 
-def test_values_nested_deeper_than_python_recurses_are_survived() -> None:
+def test_values_nested_deeper_than_the_recursion_limit_are_handled() -> None:
     value: list[Any] = ["Who?"]
     for _ in range(5000):
         value = [value]
@@ -238,26 +238,26 @@ def leaky(child: str) -> dict[str, Any]:
     return {"query1": {"question": "Who sang Voi Voi?", "children": {"query2": child}}}
 
 
-def test_a_child_that_names_what_the_question_does_not_is_a_leak() -> None:
+def test_a_child_with_a_name_that_the_question_lacks_is_a_leak() -> None:
     plan = make_plan(leaky("How did Nora Brockstedt die?"), LEAK_ROOT)
     assert plan[2].question == "How did Nora Brockstedt die?"
     assert plan[2].refs == ()
     assert plan.issues == (Issue("plan_leak", 2, "names 'Nora Brockstedt', which the question does not"),)
 
 
-def test_a_leak_is_mended_by_the_reference_it_stands_for() -> None:
+def test_a_leak_is_replaced_by_its_reference() -> None:
     plan = make_plan(leaky("How did Nora Brockstedt die?"), LEAK_ROOT, mend_leaks=True)
     assert plan[2].question == "How did #query1 die?"
     assert plan[2].refs == (1,)
     assert plan.issues == (Issue("plan_leak", 2, "'Nora Brockstedt' replaced by #query1"),)
 
 
-def test_a_leak_behind_a_capitalised_first_word_is_seen() -> None:
+def test_a_leak_after_a_capitalised_first_word_is_detected() -> None:
     plan = make_plan(leaky("Was Nora Brockstedt married?"), LEAK_ROOT, mend_leaks=True)
     assert plan[2].question == "Was #query1 married?"
 
 
-def test_mending_replaces_the_name_and_not_the_same_letters_elsewhere() -> None:
+def test_repairing_a_leak_replaces_only_the_whole_name() -> None:
     plan = make_plan(leaky("Ann1e met Ann when?"), LEAK_ROOT, mend_leaks=True)
     assert plan[2].question == "Ann1e met #query1 when?"
     assert_can_be_carried_out(plan)
@@ -273,7 +273,7 @@ def test_mending_replaces_the_name_and_not_the_same_letters_elsewhere() -> None:
         "how did it end?",
     ],
 )
-def test_what_is_no_leak(child: str) -> None:
+def test_names_that_are_no_leak(child: str) -> None:
     assert "plan_leak" not in kinds(make_plan(leaky(child), LEAK_ROOT))
 
 
@@ -281,7 +281,7 @@ def test_a_top_node_cannot_leak_its_parent() -> None:
     assert kinds(make_plan({"query1": "Who is Nora Brockstedt?"}, LEAK_ROOT)) == []
 
 
-def test_mending_a_leak_never_makes_a_cycle() -> None:
+def test_repairing_a_leak_never_makes_a_cycle() -> None:
     raw = {"query1": {"question": "Who married #query2?", "children": {"query2": "who is Nora Brockstedt?"}}}
     assert_can_be_carried_out(make_plan(raw, LEAK_ROOT, mend_leaks=True))
 
@@ -299,7 +299,7 @@ def test_order_without_references_is_pre_order() -> None:
     assert [node.id for node in plan.order()] == [1, 2, 3]
 
 
-def test_there_is_one_path_a_leaf_from_the_top_down() -> None:
+def test_there_is_one_path_from_the_top_to_each_leaf() -> None:
     raw = {
         "query1": {"question": "a", "children": {"query2": {"question": "b", "children": ["c", "d"]}}},
         "query5": "e",
@@ -341,12 +341,12 @@ ANYTHING = st.recursive(
 
 
 @given(raw=ANYTHING, root=QUESTIONS, mend=st.booleans())
-def test_any_value_makes_a_plan_that_can_be_carried_out(raw: Any, root: str, mend: bool) -> None:
+def test_any_value_makes_an_executable_plan(raw: Any, root: str, mend: bool) -> None:
     assert_can_be_carried_out(make_plan(raw, root, mend_leaks=mend))
 
 
 @given(raw=ANYTHING, root=QUESTIONS)
-def test_a_plan_written_down_and_read_again_is_the_same(raw: Any, root: str) -> None:
+def test_a_plan_survives_serialisation(raw: Any, root: str) -> None:
     plan = make_plan(raw, root)
     again = make_plan(json.loads(json.dumps(written(plan))), root)
     text_like_references = any(re.search(r"#\d", node.question) for node in plan.nodes)
@@ -364,7 +364,7 @@ def written(plan: Plan, parent: int | None = None) -> Mapping[str, Any]:
     }
 
 
-def test_a_plan_hangs_under_a_node_of_another() -> None:
+def test_a_plan_can_be_attached_to_a_node() -> None:
     plan = make_plan(
         {"query1": {"question": "Who directed X?", "children": {"query2": "Where was #query1 born?"}}}, "?"
     )

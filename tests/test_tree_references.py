@@ -1,4 +1,4 @@
-"""References of a plan: every spelling of them, and the repair of those that lead nowhere or in a circle."""
+"""References of a plan are read in every spelling; dangling and circular ones are repaired."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hoptree.text.question_tree import Issue, make_plan, references, resolve
         ("no reference, query1", ()),
     ],
 )
-def test_references_are_whole_tokens(text: str, ids: tuple[int, ...]) -> None:
+def test_references_are_complete_tokens(text: str, ids: tuple[int, ...]) -> None:
     assert references(text) == ids
 
 
@@ -34,7 +34,7 @@ def test_query1_does_not_corrupt_query10() -> None:
 
 
 @pytest.mark.parametrize("mark", ["'s", "’s", "'", ",", "?", ")"])
-def test_what_follows_a_reference_is_kept(mark: str) -> None:
+def test_text_after_a_reference_is_kept(mark: str) -> None:
     assert resolve(f"What is #query1{mark} end", {1: "France"}) == f"What is France{mark} end"
 
 
@@ -47,7 +47,7 @@ def test_an_answer_that_looks_like_a_reference_is_not_substituted_again() -> Non
     assert resolve("Who wrote #query1 and #query2?", {1: "#query2", 2: "Emma"}) == "Who wrote #query2 and Emma?"
 
 
-def test_backslashes_in_answers_are_text() -> None:
+def test_backslashes_in_answers_are_literal() -> None:
     assert resolve("What is #query1?", {1: r"\1 \g<0> \n"}) == r"What is \1 \g<0> \n?"
 
 
@@ -56,40 +56,40 @@ def test_a_reference_without_an_answer_stays() -> None:
 
 
 @pytest.mark.parametrize("written", ["#Query_1", "# query 1", "#QUERY1"])
-def test_a_plan_spells_references_in_one_way(written: str) -> None:
+def test_a_plan_normalises_the_spelling_of_references(written: str) -> None:
     plan = make_plan({"query1": "Who directed Whiplash?", "query2": f"Where was {written} born?"}, ROOT)
     assert questions(plan)[1] == "Where was #query1 born?"
     assert plan[2].refs == (1,)
     assert not plan.issues
 
 
-def test_short_references_are_read_where_nobody_writes_long_ones() -> None:
+def test_short_references_are_read_if_there_are_no_long_ones() -> None:
     plan = make_plan({"query1": "Who directed Whiplash?", "query2": "Where was #1 born?"}, ROOT)
     assert questions(plan)[1] == "Where was #query1 born?"
     assert plan[2].refs == (1,)
 
 
-def test_a_number_one_hit_of_the_question_is_text() -> None:
+def test_a_number_sign_in_the_question_is_text() -> None:
     root = "Who sang the #1 hit of 1999 in the country where Whiplash was made?"
     plan = make_plan({"query1": "Where was Whiplash made?", "query2": "Who sang the #1 hit of 1999?"}, root)
     assert questions(plan)[1] == "Who sang the #1 hit of 1999?"
     assert plan[2].refs == ()
 
 
-def test_who_writes_long_references_does_not_mean_short_ones() -> None:
+def test_short_references_next_to_long_ones_are_text() -> None:
     plan = make_plan({"query1": "Who sang?", "query2": "Was #query1 ever at #1 in the charts?"}, ROOT)
     assert questions(plan)[1] == "Was #query1 ever at #1 in the charts?"
     assert plan[2].refs == (1,)
 
 
-def test_a_short_reference_beside_long_ones_elsewhere_is_one() -> None:
+def test_a_short_reference_is_read_if_long_ones_are_in_other_nodes() -> None:
     raw = {"query1": "Who wrote it?", "query2": "Where was #query1 born?", "query3": "Which river flows through #2?"}
     plan = make_plan(raw, ROOT)
     assert questions(plan)[2] == "Which river flows through #query2?"
     assert plan[3].refs == (2,)
 
 
-def test_only_children_and_queries_hold_questions() -> None:
+def test_only_children_and_queries_have_questions() -> None:
     raw = {"query1": {"question": "Who directed it?", "keywords": ["director", "film"], "children": {}}}
     plan = make_plan(raw, ROOT)
     assert questions(plan) == ["Who directed it?"]
@@ -117,14 +117,14 @@ def test_a_dangling_reference_whose_parent_is_referred_to_already_is_read_as_the
     assert questions(make_plan(raw, ROOT))[2] == "Is #query1 older than #query2?"
 
 
-def test_a_dangling_reference_of_the_first_node_is_described_by_the_question() -> None:
+def test_a_dangling_reference_of_the_first_node_becomes_a_description_from_the_question() -> None:
     plan = make_plan({"query1": "Where was #query5 born?"}, ROOT)
     assert questions(plan) == [f'Where was the one asked about in "{ROOT}" born?']
     assert kinds(plan) == ["ref_dangling"]
     assert_can_be_carried_out(plan)
 
 
-def test_a_description_never_brings_in_a_reference_of_its_own() -> None:
+def test_a_description_contains_no_reference() -> None:
     plan = make_plan({"query1": "Where was #query5 born?"}, "What does #query7 mean in a prompt?")
     assert_can_be_carried_out(plan)
 

@@ -1,4 +1,4 @@
-"""The distribution hoptree-weights: its real files by their digests, and how they get there."""
+"""The files of the distribution hoptree-weights, and how they are made."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_the_adapter_is_for_the_default_model_and_for_the_prompts_of_today() -> 
     assert sum(said["training"]["templates"].values()) == said["training"]["examples"]
 
 
-def test_the_chooser_of_hop_was_fitted_to_runs_with_an_adapter_and_without_any() -> None:
+def test_the_chooser_of_hop_was_fitted_with_and_without_an_adapter() -> None:
     models = [run["model"] for run in frozen_chooser().made_from["runs"]]
     adapted = [model for model in models if "adapter=" in model]
     assert len(adapted) >= 6 and len(models) - len(adapted) >= 6
 
 
-def test_the_card_names_what_is_there() -> None:
+def test_the_model_card_names_the_files() -> None:
     card = (WEIGHTS / "MODEL_CARD.md").read_text(encoding="utf-8")
     said = manifest()
     for digest in (*(file["sha256"] for file in said["files"].values()), *said["bases"]):
@@ -68,7 +68,7 @@ def test_the_card_names_what_is_there() -> None:
     assert "<!-- figures -->\n<!-- /figures -->" not in card
 
 
-def test_the_base_install_goes_without_it() -> None:
+def test_the_base_install_works_without_it() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert not any("weights" in name for name in project["dependencies"])
     extras = project["optional-dependencies"].items()
@@ -78,7 +78,7 @@ def test_the_base_install_goes_without_it() -> None:
 
 
 def test_packing_writes_files_manifest_and_card(tmp_path: Path) -> None:
-    """A tiny adapter for a tiny base, as weights/pack.py takes them from training to the package."""
+    """Pack a tiny adapter for a tiny base with weights/pack.py."""
     pytest.importorskip("torch")
     numpy: Any = pytest.importorskip("numpy")
     gguf: Any = pytest.importorskip("gguf")
@@ -134,8 +134,8 @@ def test_packing_writes_files_manifest_and_card(tmp_path: Path) -> None:
         packing.pack(adapter, base=str(base), here=here)
 
 
-def test_the_recipe_gives_commands_that_exist_what_they_take(tmp_path: Path) -> None:
-    """Run it with commands that only write down how they were called."""
+def test_the_recipe_has_existing_commands_with_valid_options(tmp_path: Path) -> None:
+    """Run the recipe with commands that only record their arguments."""
     calls = tmp_path / "calls.jsonl"
     note = f"#!{sys.executable}\nimport json, sys\nopen({str(calls)!r}, 'a').write(json.dumps(sys.argv) + '\\n')\n"
     for name in ("hoptree", "python"):
@@ -159,7 +159,7 @@ def test_the_recipe_gives_commands_that_exist_what_they_take(tmp_path: Path) -> 
             found = found.get_command(None, words.pop(0))
         if hasattr(found, "list_commands"):  # `hoptree index FILE` builds
             found = found.get_command(None, "build")
-        found.make_context("hoptree", words)  # raises where an option is not known or lacks its value
+        found.make_context("hoptree", words)  # raises for an unknown option, or one without its value
     (built,) = (call for call in given if call[1:3] == ["align", "build"])
     assert built[3] == "hop" and "weights/written.jsonl" in built
     for call in (call for call in given if call[1:3] in (["align", "build"], ["align", "ranker"])):

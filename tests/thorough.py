@@ -1,4 +1,4 @@
-"""How much is tried: all of it with --hypothesis-profile=thorough, a part of it in the checks of every change."""
+"""The number of examples: all with --hypothesis-profile=thorough, else a part."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ __all__ = ["HALF", "THOROUGH"]
 
 THOROUGH = settings().max_examples > 1_000
 HALF = settings().max_examples // 2
-"""Examples of a test whose single example takes long."""
+"""For tests with slow examples."""

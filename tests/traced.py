@@ -1,4 +1,4 @@
-"""Events of traces for tests: built from their JSON form, and turned back into it."""
+"""Conversion of trace events from and to their JSON form."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ assert call_events  # importing it registers its types
 
 
 def event(event_kind: str, /, **fields: Any) -> Event:
-    """Build an event as a trace file holds it: `event("final", answer="1999", t=2.5)`."""
+    """Build an event from its fields in a trace file: `event("final", answer="1999", t=2.5)`."""
     return parse_event({"event": event_kind, "run": "r1", "t": 0.0, **fields})
 
 
 def changed(event: Event, **fields: Any) -> Event:
-    """Return the event with other values, as a trace file with these would give it."""
+    """Return the event with other values of some fields."""
     return parse_event({**event.as_dict(), **fields})
 
 

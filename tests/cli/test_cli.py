@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from tests.command_line import call
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 
 QUESTION = "Where was the director of the film Red Kite born?"
 PLAN = {
@@ -73,7 +73,7 @@ def process(home: Path, *arguments: str, stdin: str = "") -> subprocess.Complete
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_S,
         check=False,
     )
 
@@ -325,12 +325,12 @@ def test_ctrl_c_keeps_what_was_paid_for(home: Path) -> None:
         # Tests that run in the background of a shell would hand on that Ctrl-C is ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_S
     while not (trace.exists() and '"chain"' in trace.read_text(encoding="utf-8")):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=PATIENCE)
+    _, said = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 1
     assert "Stopped." in said and "Traceback" not in said
     result = json.loads(hoptree(home, *command[3:], "--json", "--budget", "calls=6").stdout)
@@ -378,7 +378,7 @@ def test_an_answer_reaches_an_output_that_knows_no_arrows(home: Path) -> None:
     command = [sys.executable, "-m", "hoptree", *ASK]
     encoding = {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
     done = subprocess.run(
-        command, cwd=home, env=environment(home) | encoding, capture_output=True, timeout=PATIENCE, check=False
+        command, cwd=home, env=environment(home) | encoding, capture_output=True, timeout=TIMEOUT_S, check=False
     )
     assert done.returncode == 0 and b"Skagen" in done.stdout
 

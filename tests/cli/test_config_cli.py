@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from tests.command_line import call
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 
 from hoptree import ask
 from hoptree.core.config import load_config
@@ -170,7 +170,7 @@ def test_a_withheld_key_is_told_of_on_standard_error(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_S,
     )
     assert done.returncode == 0 and "is not sent there" in done.stderr
 

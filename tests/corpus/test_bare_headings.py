@@ -1,4 +1,4 @@
-"""Headings with nothing below them: what they say is a passage."""
+"""Headings without text below them are passages if they are informative."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.corpus.test_corpus_pdf import pdf
 
-from hoptree.corpus.document import tells_something
+from hoptree.corpus.document import is_informative
 from hoptree.corpus.read import read_passages
 
 SAYS, TOO = "Ada Brask built the lighthouse in 1902", "Bo Brask was its first keeper"
@@ -25,7 +25,7 @@ RST = (
 
 
 @pytest.mark.parametrize(("suffix", "text"), [("md", MARKDOWN), ("html", HTML), ("rst", RST)])
-def test_a_heading_that_says_something_is_kept(tmp_path: Path, suffix: str, text: str) -> None:
+def test_an_informative_heading_is_kept(tmp_path: Path, suffix: str, text: str) -> None:
     path = tmp_path / f"a.{suffix}"
     path.write_text(text, encoding="utf-8")
     assert [(p.title, p.text) for p in read_passages(path)] == [
@@ -56,5 +56,5 @@ def test_a_page_of_a_pdf_may_be_one_heading(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "heading", ["Summary", "See also", "3.1.2 Further reading", "Appendix A 2 3 4", "概述", "第三章"]
 )
-def test_a_heading_of_few_words_says_nothing(heading: str) -> None:
-    assert not tells_something(heading)
+def test_a_heading_of_few_words_is_not_informative(heading: str) -> None:
+    assert not is_informative(heading)

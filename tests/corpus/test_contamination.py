@@ -1,4 +1,4 @@
-"""Leaving out passages that hold an evaluation question."""
+"""Passages that contain an evaluation question are left out."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ QUESTION = "Who directed the film “Red Kite” (2014)?"
         ("", "", False),
     ],
 )
-def test_a_question_is_found_whatever_its_capitals_and_punctuation(text: str, title: str, held: bool) -> None:
+def test_a_question_is_found_despite_other_case_and_punctuation(text: str, title: str, held: bool) -> None:
     assert QuestionFilter([QUESTION]).holds(Passage("a", title, text)) is held
 
 
-def test_questions_that_begin_alike_are_told_apart() -> None:
+def test_questions_with_the_same_beginning_are_distinguished() -> None:
     chosen = QuestionFilter(f"Who directed the film called {name}?" for name in ("Kite", "Whiplash", "Solaris"))
     for name, held in (("kite", True), ("whiplash", True), ("solaris", True), ("stalker", False)):
         assert chosen.holds(Passage("a", "", f"who directed the film called {name}")) is held
 
 
-def test_what_is_dropped_is_counted() -> None:
+def test_dropped_passages_are_counted() -> None:
     passages = [Passage(str(n), "", f"So: {QUESTION}" if n % 2 else "Something else entirely.") for n in range(60)]
     chosen = QuestionFilter([QUESTION, "Who is he?", QUESTION.upper()])
     assert [p.id for p in chosen(passages)] == [str(n) for n in range(0, 60, 2)]
     assert chosen.dropped == 30
 
 
-def test_questions_come_from_files_of_rows(tmp_path: Path) -> None:
+def test_questions_are_read_from_files_of_rows(tmp_path: Path) -> None:
     path = tmp_path / "dev.jsonl"
     path.write_text("\n".join(json.dumps({"id": n, "question": f"Question {n}?"}) for n in range(3)) + '\n{"x": 1}\n')
     assert list(read_questions(path)) == ["Question 0?", "Question 1?", "Question 2?"]
@@ -60,7 +60,7 @@ WORDS = st.lists(st.sampled_from(["who", "is", "the", "of", "Ada"]), max_size=14
 
 
 @given(WORDS, st.lists(WORDS, max_size=4))
-def test_the_filter_finds_what_a_plain_search_finds(said: list[str], questions: list[list[str]]) -> None:
+def test_the_filter_finds_the_same_as_a_plain_search(said: list[str], questions: list[list[str]]) -> None:
     text = f" {' '.join(said).lower()} "
     plain = any(len(words) >= 5 and f" {' '.join(words).lower()} " in text for words in questions)
     assert (
@@ -77,7 +77,7 @@ def test_the_filter_finds_what_a_plain_search_finds(said: list[str], questions: 
         ("q.jsonl", "{}", "holds no questions"),
     ],
 )
-def test_what_is_no_file_of_questions_says_what_is_one(
+def test_the_error_for_other_files_says_what_a_file_of_questions_is(
     tmp_path: Path, name: str, content: str | None, cause: str
 ) -> None:
     if content is not None:

@@ -1,4 +1,4 @@
-"""Lists of contents, indexes of links and navigation bars: known as such, and behind text in a search."""
+"""Lists of contents, indexes of links and navigation bars are recognised, and rank behind text."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from tests.corpus.test_corpus_office import docx, p
-from tests.patience import patience
+from tests.cpu_limit import cpu_limit
 
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.contents import CONTENTS, is_entry, lists_contents
 from hoptree.corpus.files import text_document
 from hoptree.corpus.html_pages import html_document
-from hoptree.corpus.markup import markdown_document
+from hoptree.corpus.markdown import markdown_document
 from hoptree.corpus.read import read_passages
 from hoptree.retrieval.indexing import build_index
 from hoptree.retrieval.retriever import open_retriever
@@ -41,7 +41,7 @@ def of_page(body: str) -> list[bool]:
     "body",
     [f"<p>Table of Contents</p><dl>{LIST}</dl>", f"<p>Kilns</p>{BAR}</table>", INDEX, f"{LIST}{BAR}</table>", SPHINX],
 )
-def test_a_passage_of_nothing_but_links_is_a_list(body: str) -> None:
+def test_a_passage_of_only_links_is_a_list(body: str) -> None:
     assert of_page(body) == [True]
 
 
@@ -51,7 +51,7 @@ def test_a_passage_of_nothing_but_links_is_a_list(body: str) -> None:
         PROSE,
         f"<dl>{LIST}</dl>{PROSE * 3}",
         f"{PROSE}{BAR}</table>",
-        "See <a href=kiln.html>Setting the kiln</a>.",  # which leads on
+        "See <a href=kiln.html>Setting the kiln</a>.",  # with a link
         "".join(f"<li>{name}" for name in CHAPTERS),  # no links
         LIST.replace("part", "https://example.org/part"),  # a collection of links to elsewhere
         "".join(f"<p><a href=p{at}.html>{name}</a>: what to look for in it" for at, name in enumerate(CHAPTERS)),
@@ -61,12 +61,12 @@ def test_a_text_with_links_is_no_list(body: str) -> None:
     assert of_page(body) == [False]
 
 
-def test_under_a_heading_of_navigation_one_link_is_enough() -> None:
+def test_below_a_navigation_heading_one_link_is_enough() -> None:
     body = "<h1>Kilns</h1><p>They are hot.</p><h4>Next topic</h4><p><a href=b.html>Glazes</a></p><h4>Glazes</h4>"
     assert of_page(f"{body}<p><a href=b.html>Copper</a></p>") == [False, True, False]
 
 
-def test_lists_are_known_in_markdown_and_plain_text() -> None:
+def test_lists_are_recognised_in_markdown_and_plain_text() -> None:
     items = "".join(f"- [{name}](#{name.lower().replace(' ', '-')})\n" for name in CHAPTERS)
     document = markdown_document(f"# Kilns\n\n{items}\n## Cooling\n\nIt [cools](a.md) for [two](b.md) days.\n", "a.md")
     assert listed(list(chunk(document, Chunking()))) == [True, False]
@@ -77,21 +77,21 @@ def test_lists_are_known_in_markdown_and_plain_text() -> None:
 
 
 @pytest.mark.parametrize("piece", [".", ". ", "…", ".1", "a. ", "x.) "])
-def test_long_lines_are_looked_at_in_time(piece: str) -> None:
+def test_time_grows_linearly_with_the_line(piece: str) -> None:
     text = piece * (200_000 // len(piece))
-    with patience():
+    with cpu_limit():
         assert not lists_contents(text, 0, len(text), [], "")
         assert not is_entry(text, [], turns_pages=False)
 
 
-def test_contents_of_a_word_file_are_known_by_their_style(tmp_path: Path) -> None:
+def test_contents_of_a_word_file_are_recognised_by_style(tmp_path: Path) -> None:
     entries = "".join(p(f"{name} 7", "Verzeichnis1") for name in CHAPTERS)
     (tmp_path / "a.docx").write_bytes(docx(entries))
     assert listed(list(read_passages(tmp_path))) == [True]
 
 
 @pytest.mark.parametrize("kind", ["bm25", "linked"])
-def test_a_list_stands_behind_text_and_is_found_where_no_text_is(kind: str, tmp_path: Path) -> None:
+def test_a_list_ranks_behind_text_and_is_found_if_there_is_no_text(kind: str, tmp_path: Path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()
     for at in range(6):

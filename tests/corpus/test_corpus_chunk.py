@@ -1,4 +1,4 @@
-"""Cutting: exact slices, no word lost, sizes and overlaps as asked."""
+"""Documents are cut into exact slices of the requested size and overlap, without losing words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, Tokenizer, chunk, load_tokenizer
 from hoptree.corpus.document import Document, Section
-from hoptree.corpus.markup import markdown_document
+from hoptree.corpus.markdown import markdown_document
 from hoptree.corpus.read import read_passages
 
 
@@ -48,7 +48,7 @@ def cut(text: str, chunking: Chunking, tokenizer: Tokenizer | None = None, **mor
         ("sections:300", Chunking("sections", 300)),
     ],
 )
-def test_the_form_of_the_command_line(said: str, meant: Chunking) -> None:
+def test_the_option_of_the_command_line_is_parsed(said: str, meant: Chunking) -> None:
     assert Chunking.parse(said) == meant
     assert Chunking.parse(str(meant)) == meant
 
@@ -57,12 +57,12 @@ def test_the_form_of_the_command_line(said: str, meant: Chunking) -> None:
     st.sampled_from(["auto", "words", "tokens", "sections"]),
     st.integers(1, 999_999_999).flatmap(lambda size: st.tuples(st.just(size), st.integers(0, size - 1))),
 )
-def test_every_form_can_be_said_and_read_back(by: Any, numbers: tuple[int, int]) -> None:
+def test_every_chunking_can_be_written_and_parsed(by: Any, numbers: tuple[int, int]) -> None:
     chunking = Chunking(by, *numbers)
     assert Chunking.parse(str(chunking)) == chunking
 
 
-def test_a_size_that_could_not_be_read_back_is_refused() -> None:
+def test_an_invalid_size_is_refused() -> None:
     with pytest.raises(ConfigError):
         Chunking("words", 10**9)
 
@@ -70,7 +70,7 @@ def test_a_size_that_could_not_be_read_back_is_refused() -> None:
 @pytest.mark.parametrize(
     "said", ["", "lines:3", "words:", "words:x", "words:-1", "words:0", "words:5:5", "words:1:2:3", "auto:x", "words:²"]
 )
-def test_a_form_that_is_none_is_refused_with_a_remedy(said: str) -> None:
+def test_an_invalid_option_is_refused_with_a_remedy(said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Chunking.parse(said)
     assert "words:SIZE" in caught.value.remedy or "overlap" in caught.value.remedy
@@ -93,7 +93,7 @@ def test_paragraphs_are_kept_together_then_sentences() -> None:
     assert all(p.text.startswith("one") for p in lines)
 
 
-def test_no_passage_reaches_across_a_heading_and_headings_stand_in_none() -> None:
+def test_no_passage_crosses_or_contains_a_heading() -> None:
     document = markdown_document("Before.\n# A\none\n## B\ntwo\n\nthree\n", "x.md")
     for chunking in (Chunking(), Chunking("words", 200), Chunking("sections"), Chunking("tokens", 50)):
         passages = list(chunk(document, chunking, pieces))
@@ -104,7 +104,7 @@ def test_no_passage_reaches_across_a_heading_and_headings_stand_in_none() -> Non
         ]
 
 
-def test_a_row_stays_whole_unless_told_otherwise() -> None:
+def test_a_row_is_cut_only_on_request() -> None:
     text = " one two three "
     (whole,) = cut(text, Chunking(), whole=True)
     assert (whole.id, whole.text, whole.start, whole.end) == ("d", text, 0, len(text))
@@ -113,13 +113,13 @@ def test_a_row_stays_whole_unless_told_otherwise() -> None:
     assert [p.id for p in cut(text, Chunking("words", 3))] == ["d#1"]
 
 
-def test_scripts_without_spaces_are_cut_too() -> None:
+def test_scripts_without_spaces_are_cut() -> None:
     passages = cut("漢字かな" * 100, Chunking("words", 100))
     assert [len(p.text) for p in passages] == [100] * 4
     assert len(cut("x" * 2500, Chunking("words", 1))) == 3
 
 
-def test_names_and_metadata_go_with_every_passage() -> None:
+def test_every_passage_has_the_names_and_metadata() -> None:
     document = Document("d", "D", "a b c", ("Dee",), (("year", "1"),))
     assert {(p.aliases, p.metadata) for p in chunk(document, Chunking("words", 1))} == {(("Dee",), (("year", "1"),))}
 
@@ -134,7 +134,7 @@ def texts(draw: st.DrawFn) -> str:
 
 
 @given(texts(), st.integers(1, 12), st.data())
-def test_words_are_all_there_with_size_and_overlap_as_asked(text: str, size: int, data: st.DataObject) -> None:
+def test_all_words_are_kept_with_the_requested_size_and_overlap(text: str, size: int, data: st.DataObject) -> None:
     overlap = data.draw(st.integers(0, size - 1))
     passages = cut(text, Chunking("words", size, overlap))
     assert all(1 <= len(p.text.split()) <= size for p in passages)
@@ -200,15 +200,15 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path, content: str | N
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_file_is_no_tokenizer(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_a_folder_or_pipe_is_no_tokenizer(tmp_path: Path, make: Callable[[Path], None]) -> None:
     pytest.importorskip("tokenizers")
     make(tmp_path / "tokenizer.json")
     with pytest.raises(ConfigError, match="is no file"):
         load_tokenizer(tmp_path / "tokenizer.json")
 
 
-def test_a_row_of_any_length_is_cut_into_passages_that_a_search_can_hand_out(tmp_path: Path) -> None:
-    """A search that finds one row of 50 MB would read and send all of it."""
+def test_a_very_long_row_is_cut_into_passages(tmp_path: Path) -> None:
+    """A search that finds a row of 50 MB would read and send all of it."""
     rows = tmp_path / "rows.jsonl"
     text = "Anna Bell was born in Rome. " * 200_000
     rows.write_text(json.dumps({"id": "r", "title": "t", "text": text}) + "\n", encoding="utf-8")

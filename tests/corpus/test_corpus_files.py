@@ -1,4 +1,4 @@
-"""Finding files: the order, what is left out, and never a step outside the folder."""
+"""Files of a corpus are found in order; some are left out, and none is outside the folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def names(source: Path, problems: Problems | None = None) -> list[str]:
     return [file.name for file in find_files(source, problems=problems)]
 
 
-def test_files_come_in_the_order_of_their_names_and_others_are_counted(tmp_path: Path) -> None:
+def test_files_are_sorted_by_name_and_others_are_counted(tmp_path: Path) -> None:
     for name in (
         "b.txt",
         "a/z.md",
@@ -42,7 +42,7 @@ def test_files_come_in_the_order_of_their_names_and_others_are_counted(tmp_path:
     assert "a/.hidden.md is hidden and not read." in problems.notes
 
 
-def test_a_hidden_file_that_is_named_itself_is_read(tmp_path: Path) -> None:
+def test_a_hidden_file_is_read_if_given_by_name(tmp_path: Path) -> None:
     problems = Problems()
     assert names(write(tmp_path / ".notes.txt"), problems) == [".notes.txt"]
     write(tmp_path / ".notes" / "a.txt")
@@ -50,7 +50,7 @@ def test_a_hidden_file_that_is_named_itself_is_read(tmp_path: Path) -> None:
     assert not problems.counts
 
 
-def test_a_folder_of_hidden_files_alone_says_so(tmp_path: Path) -> None:
+def test_the_error_for_a_folder_of_hidden_files_says_so(tmp_path: Path) -> None:
     write(tmp_path / ".notes.txt")
     with pytest.raises(CorpusError, match=r"holds no document \(\.notes\.txt is hidden and not read\)"):
         names(tmp_path)
@@ -67,7 +67,7 @@ def listen(path: Path) -> None:
             os.chdir(before)
 
 
-def test_pipes_sockets_and_devices_are_named_and_not_opened(tmp_path: Path) -> None:
+def test_pipes_sockets_and_devices_are_reported_and_not_opened(tmp_path: Path) -> None:
     write(tmp_path / "a.txt")
     os.mkfifo(tmp_path / "b.txt")
     (tmp_path / "sub").mkdir()
@@ -85,14 +85,14 @@ def test_pipes_sockets_and_devices_are_named_and_not_opened(tmp_path: Path) -> N
     ]
 
 
-def test_a_file_tells_its_size_and_time(tmp_path: Path) -> None:
+def test_a_file_has_its_size_and_time(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", "12345")
     file = next(find_files(path))
     assert (file.path, file.name, file.size) == (path, "a.txt", 5)
     assert file.modified_ns == path.stat().st_mtime_ns == next(find_files(tmp_path)).modified_ns
 
 
-def test_no_link_leads_out_of_the_folder_or_round_in_circles(tmp_path: Path) -> None:
+def test_links_out_of_the_folder_and_circular_links_are_not_followed(tmp_path: Path) -> None:
     secret = write(tmp_path / "secret" / "s.txt")
     corpus = tmp_path / "corpus"
     write(corpus / "a.txt")
@@ -116,20 +116,18 @@ def test_an_index_among_the_documents_is_not_read(tmp_path: Path) -> None:
     assert problems.counts == {"indexes": 1} and problems.notes == ["docs.idx is an index and not read."]
 
 
-def test_an_index_is_no_source(tmp_path: Path) -> None:
+def test_an_index_is_refused_as_a_source(tmp_path: Path) -> None:
     write(tmp_path / "hoptree-index.json", "{}")
     write(tmp_path / "a.txt")
     with pytest.raises(CorpusError, match="is an index"):
         names(tmp_path)
 
 
-def test_a_folder_may_be_empty_where_that_is_said(tmp_path: Path) -> None:
+def test_a_folder_may_be_empty_on_request(tmp_path: Path) -> None:
     assert list(find_files(tmp_path, may_be_empty=True)) == []
 
 
-def test_a_folder_that_cannot_be_read_is_not_taken_for_an_empty_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_folder_is_not_treated_as_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -138,13 +136,13 @@ def test_a_folder_that_cannot_be_read_is_not_taken_for_an_empty_one(
         list(find_files(tmp_path, may_be_empty=True))
 
 
-def test_a_source_that_is_a_link_is_what_the_caller_named(tmp_path: Path) -> None:
+def test_a_source_may_be_a_link(tmp_path: Path) -> None:
     write(tmp_path / "real" / "a.txt")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert names(tmp_path / "link") == ["a.txt"]
 
 
-def test_a_name_that_is_no_utf8_is_spelled_out(tmp_path: Path) -> None:
+def test_a_name_that_is_no_utf8_is_escaped(tmp_path: Path) -> None:
     try:
         Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("x", encoding="utf-8")
     except OSError:
@@ -181,7 +179,7 @@ def test_a_source_without_documents_is_a_corpus_error(tmp_path: Path, make: obje
         *(("x509.5ssl.gz", ".txt"), ("Carp.3pm", ".txt"), ("a.7z", ""), ("a.3gp", "")),
     ],
 )
-def test_the_kind_of_a_file_is_told_by_its_suffix(name: str, suffix: str) -> None:
+def test_the_suffix_says_the_kind_of_a_file(name: str, suffix: str) -> None:
     assert suffix_of(name) == suffix
 
 
@@ -195,7 +193,7 @@ def test_a_program_without_a_suffix_is_of_an_unknown_kind(tmp_path: Path) -> Non
     assert problems.counts == {"files of an unknown kind": 2}
 
 
-def test_a_folder_that_is_being_written_is_not_looked_into(tmp_path: Path) -> None:
+def test_the_excluded_folder_is_not_read(tmp_path: Path) -> None:
     write(tmp_path / "a.txt")
     write(tmp_path / "in.idx" / "000001.part" / "text" / "meta.json", "{}")
     problems = Problems(limit=0)
@@ -204,7 +202,7 @@ def test_a_folder_that_is_being_written_is_not_looked_into(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("packed", ["", ".gz"])
-def test_the_questions_beside_a_corpus_of_beir_are_no_documents(tmp_path: Path, packed: str) -> None:
+def test_questions_next_to_a_beir_corpus_are_no_documents(tmp_path: Path, packed: str) -> None:
     for name in ("set/corpus.jsonl", f"set/queries.jsonl{packed}", "alone/queries.jsonl"):
         write(tmp_path / name)
     problems = Problems()

@@ -1,4 +1,4 @@
-"""HTML: what a reader sees, whatever the markup."""
+"""The visible text of HTML pages is read, also from broken markup."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.patience import patience
+from tests.cpu_limit import cpu_limit
 
 from hoptree.corpus import html_pages
 from hoptree.corpus.chunk import Chunking, chunk
@@ -27,7 +27,7 @@ def passages(text: str) -> list[tuple[str, str]]:
     return [(passage.title, passage.text) for passage in chunk(html_document(text, "a.html"), Chunking())]
 
 
-def test_a_page_is_what_its_reader_sees() -> None:
+def test_only_visible_text_is_read() -> None:
     document = html_document(PAGE, "a.html")
     assert document.title == "Red Kite & more"
     assert passages(PAGE) == [
@@ -53,7 +53,7 @@ def test_marks_that_link_to_a_heading_are_not_read() -> None:
     assert passages("<p>Press <a href=#y>#</a> twice, § <a href=a.html>¶ 4</a></p>")[0][1] == "Press # twice, § ¶ 4"
 
 
-def test_the_title_is_that_of_the_page_or_its_first_heading_or_the_file() -> None:
+def test_the_title_comes_from_the_page_its_first_heading_or_the_file() -> None:
     assert html_document("<h2>Cast</h2>x", "a.html").title == "Cast"
     assert html_document("x", "folder/a b.html").title == "a b"
     assert passages("<title>Whiplash</title>Before<h2>Cast</h2>x") == [("Whiplash", "Before"), ("Whiplash › Cast", "x")]
@@ -80,7 +80,7 @@ def test_the_title_is_that_of_the_page_or_its_first_heading_or_the_file() -> Non
         ("<br/>a<br/>b<svg/>c", "a\nbc"),
     ],
 )
-def test_broken_markup_costs_no_text(text: str, seen: str) -> None:
+def test_broken_markup_loses_no_text(text: str, seen: str) -> None:
     assert "\n\n".join(said for _, said in passages(text)) == seen
 
 
@@ -95,13 +95,13 @@ def test_broken_markup_costs_no_text(text: str, seen: str) -> None:
         ('<meta charset="iso-8859-1"><p>Łódź in UTF-8 all the same'.encode(), "Łódź in UTF-8 all the same"),
     ],
 )
-def test_the_encoding_is_what_the_page_says(tmp_path: Path, content: bytes, seen: str) -> None:
+def test_a_page_is_decoded_by_its_declared_encoding(tmp_path: Path, content: bytes, seen: str) -> None:
     (tmp_path / "a.html").write_bytes(content)
     assert [passage.text for passage in read_passages(tmp_path / "a.html")] == [seen]
 
 
 @pytest.mark.parametrize("charset", ["", "no-such", "unicode_escape", "utf-8", "zlib", "idna"])
-def test_a_page_whose_encoding_is_none_is_read_as_latin_1(tmp_path: Path, charset: str) -> None:
+def test_a_page_with_an_invalid_encoding_is_read_as_latin_1(tmp_path: Path, charset: str) -> None:
     (tmp_path / "a.html").write_bytes(f"<meta charset='{charset}'>caf".encode() + b"\xe9")
     assert [passage.text for passage in read_passages(tmp_path / "a.html")] == ["café"]
 
@@ -127,7 +127,7 @@ MORE = ["&amp;", "&#x", "'", '"', "=", "a", " ", "\n", "<a b='", "<script>", "</
 
 
 @given(st.lists(st.sampled_from(PIECES + MORE)).map("".join) | st.text())
-def test_any_text_is_a_page(text: str) -> None:
+def test_any_text_can_be_read_as_a_page(text: str) -> None:
     document = html_document(text, "a.html")
     assert document.title and all(0 <= section.start <= len(document.text) for section in document.sections)
     for passage in chunk(document, Chunking()):
@@ -135,14 +135,14 @@ def test_any_text_is_a_page(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["alpha", "beta", "<b>", "</b>", "<p>", "</div>", "<td>"])))
-def test_every_word_outside_of_tags_is_kept(pieces: list[str]) -> None:
+def test_every_word_outside_tags_is_kept(pieces: list[str]) -> None:
     words = [piece for piece in pieces if not piece.startswith("<")]
     assert html_document(" ".join(pieces), "a.html").text.split() == words
 
 
 @pytest.mark.parametrize("piece", [*PIECES, *MORE, "<a", "<a b", "&#", "<a x='>'", "<!--->", "</a", "<nav><p>"])
-def test_long_pages_are_read_in_time(piece: str) -> None:
-    with patience():
+def test_time_grows_linearly_with_the_page(piece: str) -> None:
+    with cpu_limit():
         html_document(piece * (100_000 // len(piece)), "a.html")
 
 
@@ -178,7 +178,7 @@ def depth_and_size(page: str) -> tuple[int, int]:
         "<div><svg></div></svg>",
     ],
 )
-def test_a_page_that_is_nested_without_end_is_read_as_a_flat_one(unit: str) -> None:
+def test_a_very_deeply_nested_page_is_read_as_flat(unit: str) -> None:
     """The parser's time grows with the square of the depth: 16 MB of <div> would take it hours."""
     page = f"<h1>Bees</h1><p>Ada keeps bees.</p>{unit * 4_000}"
     deepest, count = depth_and_size(page)
@@ -187,7 +187,7 @@ def test_a_page_that_is_nested_without_end_is_read_as_a_flat_one(unit: str) -> N
     assert document.text.startswith("Ada keeps bees.") and document.title == "Bees"
 
 
-def test_open_formatting_is_not_copied_into_every_paragraph() -> None:
+def test_unclosed_formatting_is_not_copied_into_every_paragraph() -> None:
     """400 open elements in 4,000 paragraphs would be 1.6 million."""
     bold = "".join(f"<b id={number}>" for number in range(400))
     page = f"<p>Ada keeps bees.{bold}" + "<p>and ants" * 4_000
@@ -195,13 +195,13 @@ def test_open_formatting_is_not_copied_into_every_paragraph() -> None:
     assert html_document(page, "a.html").text.startswith("Ada keeps bees.\n\nand ants")
 
 
-def test_a_large_page_that_is_closed_properly_keeps_its_tables() -> None:
+def test_a_large_valid_page_keeps_its_tables() -> None:
     table = "<table><tr><th>Keeper</th><th>Kept</th></tr><tr><td>Ada</td><td>bees</td></tr></table>"
     text = html_document(f"<div>{table}</div>" * 300, "a.html").text
     assert text.count("Keeper: Ada") == 300
 
 
-def test_a_cell_that_spans_rows_stands_in_each_and_has_its_visible_words_only() -> None:
+def test_a_cell_that_spans_rows_repeats_its_visible_words() -> None:
     rows = '<tr><td rowspan="2" colspan="2">Latvia<td>Riga<tr><td>H<sub>2</sub>O<style>td{}</style>'
     page = f"<table><tr><th>Country<th>Of<th>City{rows}<tr><td>Norway<td>x<td>Oslo</table>"
     assert passages(page)[0][1] == (
@@ -209,20 +209,20 @@ def test_a_cell_that_spans_rows_stands_in_each_and_has_its_visible_words_only() 
     )
 
 
-def test_years_name_columns() -> None:
+def test_years_may_be_column_names() -> None:
     page = "<table><tr><th>Region<th>2019<th>Q1 2020<th>7<tr><td>North<td>1<td>2<td>3</table>"
     assert passages(page)[0][1] == "Region: North; 2019: 1; Q1 2020: 2; 7: 3"
 
 
-def test_spans_without_end_take_no_time() -> None:
+def test_very_large_spans_take_little_time() -> None:
     cells = "<td rowspan=999 colspan=999>x" * 20_000
-    with patience(10):
+    with cpu_limit(10):
         text = html_document(f"<table><tr><th>a<th>b<tr>{cells}{'<tr><td>y' * 20_000}</table>", "a.html").text
     assert len(text) < 5_000_000
 
 
 @pytest.mark.parametrize("head", ["", "<?xml version='1.0'?>" + "<br/>" * 600])
-def test_the_heading_of_a_note_is_not_that_of_what_follows(tmp_path: Path, head: str) -> None:
+def test_the_heading_of_a_note_begins_no_section(tmp_path: Path, head: str) -> None:
     path = tmp_path / "a.html"
     note = '<div class="note"><h3 class="title">Note</h3><p>The lamp is new.</p></div>'
     path.write_text(f"{head}<title>Capes</title><h2>The lamp</h2>{note}<p>It is seen from afar.</p>", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Word, PowerPoint, Excel and e-books: their text, and what hostile files cannot do."""
+"""Text of Word, PowerPoint, Excel and EPUB files, and the limits for hostile ones."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def read(path: Path, content: bytes) -> tuple[list[tuple[str, str, str]], Proble
     return [(x.id, x.title, x.text) for x in read_passages(path, problems=problems)], problems
 
 
-def test_a_style_that_is_based_on_a_heading_is_one_unless_it_is_body_text(tmp_path: Path) -> None:
+def test_a_style_based_on_a_heading_is_a_heading_unless_it_is_body_text(tmp_path: Path) -> None:
     named = '<w:style w:styleId="{0}"><w:name w:val="{0}"/><w:basedOn w:val="{1}"/>{2}</w:style>'
     body_text = '<w:pPr><w:outlineLvl w:val="9"/></w:pPr>'
     styles = '<w:style w:styleId="H1"><w:name w:val="heading 1"/></w:style>'
@@ -147,7 +147,7 @@ def test_a_word_file_without_its_styles_keeps_its_headings(tmp_path: Path) -> No
     ]
 
 
-def test_a_word_file_is_its_paragraphs_tables_and_notes_under_their_headings(tmp_path: Path) -> None:
+def test_a_word_file_has_paragraphs_tables_and_notes_below_headings(tmp_path: Path) -> None:
     body = p("Red Kite", "H1") + p("A film &amp; more.") + p("Cast", "berschrift2")
     body += (
         table(("Name", "Role"), ("Bo", "Ada"), ("Mo", "")) + "<w:p><w:r><w:t>One</w:t><w:br/><w:t>two</w:t></w:r></w:p>"
@@ -155,7 +155,7 @@ def test_a_word_file_is_its_paragraphs_tables_and_notes_under_their_headings(tmp
     twice = f"<mc:Choice>{p('box')}</mc:Choice><mc:Fallback>{p('box')}</mc:Fallback>"
     body += f"<w:p><mc:AlternateContent>{twice}</mc:AlternateContent></w:p>"
     body += "<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del></w:p>"
-    body += "<w:p><w:moveFrom><w:r><w:t>One</w:t></w:r></w:moveFrom></w:p>"  # it stands where it was moved to
+    body += "<w:p><w:moveFrom><w:r><w:t>One</w:t></w:r></w:moveFrom></w:p>"  # it is read at its new place
     notes = f'<w:footnotes xmlns:w="{WORD}">{p("A note.")}</w:footnotes>'
     passages, problems = read(tmp_path / "a.docx", docx(body, word_footnotes=notes, **{"word_footnotes.xml": notes}))
     assert passages == [
@@ -174,7 +174,7 @@ def test_the_title_of_a_word_file_stands_above_its_headings(tmp_path: Path) -> N
     ]
 
 
-def test_a_presentation_is_a_document_for_each_slide_with_its_notes(tmp_path: Path) -> None:
+def test_each_slide_is_a_document_with_its_notes(tmp_path: Path) -> None:
     cell = "<a:tc><a:p><a:r><a:t>{}</a:t></a:r></a:p></a:tc>"
     row = f"<a:tr>{cell}{cell}</a:tr>"
     rows = f"<a:tbl>{row.format('Name', 'Year')}{row.format('Kite', '2014')}</a:tbl>"
@@ -187,21 +187,21 @@ def test_a_presentation_is_a_document_for_each_slide_with_its_notes(tmp_path: Pa
     assert next(read_passages(path)).metadata == (("slide", "1"),)
 
 
-def test_a_table_behind_the_number_of_a_slide_is_read(tmp_path: Path) -> None:
+def test_a_table_after_the_slide_number_is_read(tmp_path: Path) -> None:
     cell = "<a:tc><a:p><a:r><a:t>{}</a:t></a:r></a:p></a:tc>"
     frame = f"<p:graphicFrame><a:tbl><a:tr>{cell.format('Ada')}</a:tr></a:tbl></p:graphicFrame>"
     content = pptx(shape("title", "Start") + shape("sldNum", "7") + frame)
     assert read(tmp_path / "deck.pptx", content)[0] == [("deck.pptx#slide=1#1", "deck › Start", "Ada")]
 
 
-def test_a_slide_of_few_words_has_the_language_of_the_one_before(tmp_path: Path) -> None:
+def test_a_slide_of_few_words_has_the_language_of_the_previous_one(tmp_path: Path) -> None:
     (path := tmp_path / "deck.pptx").write_bytes(
         pptx(shape("body", "Die Lage der Firma ist gut und wir sind mit dem Jahr zufrieden"), shape("body", "Umsatz"))
     )
     assert [dict(passage.metadata)["language"] for passage in read_passages(path)] == ["german"] * 2
 
 
-def test_cells_that_span_columns_and_rows_keep_the_names_of_their_columns(tmp_path: Path) -> None:
+def test_cells_that_span_columns_and_rows_keep_their_column_names(tmp_path: Path) -> None:
     def cell(text: str, properties: str = "") -> str:
         return f"<w:tc><w:tcPr>{properties}</w:tcPr>{p(text)}</w:tc>"
 
@@ -217,7 +217,7 @@ def test_cells_that_span_columns_and_rows_keep_the_names_of_their_columns(tmp_pa
     )
 
 
-def test_a_workbook_is_a_document_for_each_sheet_and_dates_are_dates(tmp_path: Path) -> None:
+def test_each_sheet_is_a_document_and_dates_are_dates(tmp_path: Path) -> None:
     rows = (
         '<row><c r="A1" t="s"><v>0</v></c><c r="B1" t="inlineStr"><is><t>Day</t></is></c>'
         '<c r="D1" t="s"><v>1</v></c></row>'
@@ -252,11 +252,11 @@ def test_the_title_of_a_sheet_stands_once_above_the_key_of_a_row(tmp_path: Path)
     ("days", "shown"),
     [("1", "1900-01-01"), ("59", "1900-02-28"), ("61", "1900-03-01"), ("0.5", "12:00:00"), ("9e9", "9e9")],
 )
-def test_days_are_counted_as_excel_does(tmp_path: Path, days: str, shown: str) -> None:
+def test_days_are_counted_like_excel(tmp_path: Path, days: str, shown: str) -> None:
     assert read(tmp_path / "a.xlsx", xlsx(f'<row><c s="1"><v>{days}</v></c></row>'))[0][0][2] == shown
 
 
-def test_an_ebook_is_its_chapters_in_their_order(tmp_path: Path) -> None:
+def test_each_chapter_of_an_ebook_is_a_document_in_order(tmp_path: Path) -> None:
     content = epub(b="<h1>Second</h1><p>Two.</p>", a="<!DOCTYPE html><title>a</title><p>One&nbsp;here.</p>")
     assert read(tmp_path / "k.epub", content)[0] == [
         ("k.epub#O/a.xhtml#1", "Red Kite", "One here."),
@@ -283,14 +283,14 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a
         (b"PK\1\2" * 30_000, "is larger than a document: it has more than 20,000 parts"),
     ],
 )
-def test_a_hostile_or_damaged_file_is_passed_over_in_a_sentence(tmp_path: Path, content: bytes, why: str) -> None:
+def test_a_hostile_or_damaged_file_is_skipped_and_reported(tmp_path: Path, content: bytes, why: str) -> None:
     passages, problems = read(tmp_path / "a.docx", content)
     (sentence,) = problems.sentences
     assert passages == [] and sentence.startswith(f"a.docx {why}")
     assert problems.counts == {"damaged documents": 1}
 
 
-def test_a_part_outside_of_the_archive_is_not_looked_for(tmp_path: Path) -> None:
+def test_parts_outside_the_archive_are_not_opened(tmp_path: Path) -> None:
     (tmp_path / "secret.xhtml").write_text("<p>secret</p>")
     passages, problems = read(tmp_path / "a.epub", epub(**{"../../secret": "", "/etc/passwd": "", "a": "<p>x</p>"}))
     assert [text for _, _, text in passages] == ["x"]
@@ -309,7 +309,7 @@ def bomb_of_references() -> bytes:
 
 
 @pytest.mark.parametrize(("name", "make"), [("a.docx", bomb_of_blocks), ("a.xlsx", bomb_of_references)])
-def test_a_bomb_takes_bounded_memory(tmp_path: Path, name: str, make: object) -> None:
+def test_a_zip_bomb_takes_bounded_memory(tmp_path: Path, name: str, make: object) -> None:
     assert callable(make)
     content = make()
     tracemalloc.start()
@@ -323,9 +323,7 @@ def test_a_bomb_takes_bounded_memory(tmp_path: Path, name: str, make: object) ->
 
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.csv", "a.md"])
-def test_names_of_columns_cannot_be_repeated_without_end(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_column_names_have_a_limit(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hoptree.corpus.document.MAX_DOCUMENT_BYTES", 200_000)
     head, row = ",".join(f"{'n' * 90}{at}" for at in range(30)), ",".join("1" * 30)
     table = {"a.csv": f"{head}\n" + f"{row}\n" * 300}

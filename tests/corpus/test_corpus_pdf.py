@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 
 from hoptree.corpus import pdf as reading
 from hoptree.corpus.document import Problems
-from hoptree.corpus.pdf import _without_running
+from hoptree.corpus.pdf import _drop_running_heads
 from hoptree.corpus.read import read_passages
 
 LOCKED = (
@@ -77,7 +80,7 @@ def lenient(path: Path, content: bytes) -> tuple[list[Any], Problems]:
     return list(read_passages(path, problems=problems)), problems
 
 
-def test_pages_are_documents_with_their_numbers(tmp_path: Path) -> None:
+def test_each_page_is_a_document_with_its_number(tmp_path: Path) -> None:
     passages, problems = lenient(tmp_path / "a.pdf", pdf("A film of 2014", "", "By Ada", title="Red Kite"))
     assert [(p.id, p.title, p.text, p.metadata) for p in passages] == [
         ("a.pdf#page=1#1", "Red Kite", "A film of 2014", (("page", "1"),)),
@@ -137,14 +140,14 @@ def test_lines_of_text_at_the_edge_of_a_page_are_kept(tmp_path: Path, edges: lis
     "numbers",
     [["17", "18", "19"], ["ix", "x", "xi"], ["- 4 -", "- 5 -", "- 6 -"], ["1", "2", "3"], ["第1页", "第2页", "第3页"]],
 )
-def test_page_numbers_go_on_with_the_pages(numbers: list[str]) -> None:
+def test_only_numbers_in_sequence_are_page_numbers(numbers: list[str]) -> None:
     texts = ["Ada came.", "Bo saw it all.", "Cy is the keeper."]
-    assert _without_running([f"{text}\n{number}" for text, number in zip(texts, numbers, strict=True)]) == [
+    assert _drop_running_heads([f"{text}\n{number}" for text, number in zip(texts, numbers, strict=True)]) == [
         [text] for text in texts
     ]
 
 
-def test_a_sentence_is_on_the_page_on_which_it_begins(tmp_path: Path) -> None:
+def test_a_sentence_belongs_to_the_page_where_it_begins(tmp_path: Path) -> None:
     passages, _ = lenient(tmp_path / "a.pdf", pdf("One. The keeper of the", "lamp was Ada. She slept.", "Last."))
     assert [(p.text, p.metadata[0][1]) for p in passages] == [
         ("One. The keeper of the lamp was Ada.", "1"),
@@ -174,13 +177,13 @@ def test_the_number_of_a_chapter_above_its_heading_is_part_of_it(tmp_path: Path)
     ]
 
 
-def test_a_locked_file_is_passed_over(tmp_path: Path) -> None:
+def test_a_file_with_a_password_is_skipped(tmp_path: Path) -> None:
     pytest.importorskip("pypdfium2")
     passages, problems = lenient(tmp_path / "a.pdf", base64.b64decode(LOCKED))
     assert passages == [] and problems.sentences == ["a.pdf is locked with a password."]
 
 
-def test_a_damaged_file_is_passed_over(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_is_skipped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     whole = pdf("Some words")
     for content in (b"", b"no pdf", b"%PDF-1.7\n", whole[: len(whole) // 2], whole.replace(b"/Pages", b"/Pages[[[")):
         passages, problems = lenient(tmp_path / "a.pdf", content)
@@ -188,7 +191,7 @@ def test_a_damaged_file_is_passed_over(tmp_path: Path, capfd: pytest.CaptureFixt
     assert capfd.readouterr() == ("", "")
 
 
-def test_without_the_library_pdf_is_passed_over_and_the_extra_named(
+def test_without_the_library_pdf_is_skipped_and_the_extra_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pypdfium2", None)
@@ -200,7 +203,7 @@ def test_without_the_library_pdf_is_passed_over_and_the_extra_named(
 
 
 @pytest.mark.parametrize("heading", ["CHAPTER {}. {}", "Article {}"])
-def test_the_heading_of_a_chapter_is_no_running_header(tmp_path: Path, heading: str) -> None:
+def test_the_heading_of_a_chapter_is_no_running_head(tmp_path: Path, heading: str) -> None:
     words = ("Ada came.", "Bo sailed to Oslo by ship.", "Cy is the keeper.", "Dee left.")
     headings = [heading.format(n, name) for n, name in ((1, "CATS"), (2, "DOGS"), (3, "BIRDS"), (3, "BIRDS"))]
     pages = [f"{above}\n{text}" for above, text in zip(headings, words, strict=True)]
@@ -208,21 +211,21 @@ def test_the_heading_of_a_chapter_is_no_running_header(tmp_path: Path, heading: 
     assert [passage.text.split() for passage in passages] == [*map(str.split, pages[:3]), ["Dee", "left."]]
 
 
-def test_a_number_is_neither_an_item_nor_that_of_an_only_page(tmp_path: Path) -> None:
+def test_other_numbers_are_neither_items_nor_page_numbers(tmp_path: Path) -> None:
     lines = "The committee of the city met for the first time in\n1999 and the sum of what its members gave was\n42"
     passages, _ = lenient(tmp_path / "a.pdf", pdf(lines))
     assert [passage.text for passage in passages] == [lines.replace("\n", " ")]
 
 
-def test_a_title_that_cannot_be_used_costs_no_text(tmp_path: Path) -> None:
-    broken = "\\376\\377\\330\\000\\000a"  # half a character
+def test_a_file_with_an_unusable_title_is_read(tmp_path: Path) -> None:
+    broken = "\\376\\377\\330\\000\\000a"  # half a surrogate pair
     for title in (broken, "Microsoft Word - a.doc"):
         passages, problems = lenient(tmp_path / "a.pdf", pdf("Words.", title=title, outline=((broken, 0),)))
         assert [(p.title, p.text) for p in passages] == [("a", "Words.")] and problems.broken == 0
 
 
 def branching(depth: int) -> bytes:
-    """Forms that each draw the next one twice: the work doubles with every one of them."""
+    """Return a PDF of forms that each draw the next one twice, which doubles the work each time."""
     first, resources = 6, "/Resources<</XObject<</X {} 0 R>>>>"
     objects = {
         1: "<</Type/Catalog/Pages 2 0 R>>",
@@ -239,9 +242,7 @@ def branching(depth: int) -> bytes:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of a process")
-def test_a_file_that_keeps_the_library_busy_for_ever_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_blocks_the_library_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pypdfium2")
     monkeypatch.setattr(reading, "_BASE_SECONDS", 1.0)
     passages, problems = lenient(tmp_path / "a.pdf", branching(30))
@@ -252,7 +253,31 @@ def test_a_file_that_keeps_the_library_busy_for_ever_is_passed_over(
     assert not problems.broken
 
 
-def test_a_process_that_ended_between_two_files_is_started_again(tmp_path: Path) -> None:
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc")
+def test_the_process_does_not_outlive_the_one_that_asks(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    (tmp_path / "a.pdf").write_bytes(branching(40))
+    script = (
+        "import sys; from hoptree.corpus import pdf; pdf._BASE_SECONDS = 900; "
+        "print(pdf._PDFIUM._running().pid, flush=True); "
+        "pdf._PDFIUM.read(open(sys.argv[1], 'rb').read())"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "a.pdf")], stdout=subprocess.PIPE, text=True
+    ) as asking:
+        assert asking.stdout
+        reader = Path(f"/proc/{asking.stdout.readline().strip()}")
+        while "pdfium" not in (reader / "maps").read_text():
+            time.sleep(0.05)
+        time.sleep(1)
+        asking.kill()
+    until = time.monotonic() + 300  # it may take three times as long for the file
+    while reader.exists() and ") Z " not in (reader / "stat").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_process_that_has_ended_is_started_again(tmp_path: Path) -> None:
     for _ in range(2):
         passages, problems = lenient(tmp_path / "a.pdf", pdf("Sound."))
         assert [passage.text for passage in passages] == ["Sound."]
@@ -263,26 +288,44 @@ def test_a_process_that_ended_between_two_files_is_started_again(tmp_path: Path)
         process.wait()
 
 
-def test_text_beyond_that_of_one_document_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_DOCUMENT_BYTES", 200)
-    _, problems = lenient(tmp_path / "a.pdf", pdf(*["words " * 10] * 9))
+def test_text_beyond_the_limit_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MAX_DOCUMENT_BYTES", 20_000)
+    _, problems = lenient(tmp_path / "a.pdf", pdf(*["words " * 500] * 9))
     assert problems.counts["oversized lines or files"] == 1
     monkeypatch.undo()
     passages, _ = lenient(tmp_path / "a.pdf", pdf("Sound."))
     assert [passage.text for passage in passages] == ["Sound."]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        lambda: pdf("Sound.").replace(b"/Count 1/", b"/Count 999999/"),
+        lambda: pdf("Sound.", outline=(("a" * 9_000, 0),) * 200),
+    ],
+    ids=["pages", "headings"],
+)
+def test_pages_and_headings_that_a_file_claims_are_bounded(
+    content: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MAX_DOCUMENT_BYTES", 100_000)
+    replies = reading._PDFIUM.read(content())
+    assert replies
+    assert len(replies) <= 102 and len(replies[0]["headings"]) <= 100
+    assert "oversized" in replies[-1]
+
+
 @pytest.mark.parametrize("line", ["the lamp of the cape", "Lamp of the cape number"])
-def test_work_grows_with_the_lines_and_headings_of_a_page(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_grows_linearly_with_lines_and_headings(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chars = 0
-    packed = reading._packed
+    packed = reading._without_spaces
 
     def counted(text: str) -> str:
         nonlocal chars
         chars += len(text)
         return packed(text)
 
-    monkeypatch.setattr(reading, "_packed", counted)
+    monkeypatch.setattr(reading, "_without_spaces", counted)
     counts = []
     for size in (500, 1_000, 2_000):
         chars = 0

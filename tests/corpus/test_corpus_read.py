@@ -1,4 +1,4 @@
-"""Reading a corpus from files: kinds, packing, encodings, and what is said of files that are none."""
+"""A corpus is read from files of many kinds, packings and encodings; other files are reported."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_text_file_is_a_document_named_after_it(tmp_path: Path) -> None:
         ("last line open.jsonl", JSONL.rstrip().encode()),
     ],
 )
-def test_rows_are_passages_however_the_file_is_written(tmp_path: Path, name: str, content: bytes) -> None:
+def test_rows_of_every_file_format_are_passages(tmp_path: Path, name: str, content: bytes) -> None:
     assert read(write(tmp_path / name, content)) == PASSAGES
 
 
@@ -122,7 +122,7 @@ def test_every_known_kind_has_a_reader(tmp_path: Path) -> None:
         ("[[[1]]]", "records without text"),
     ],
 )
-def test_a_line_that_is_no_passage_is_passed_over_and_named_by_its_number(tmp_path: Path, line: str, kind: str) -> None:
+def test_a_line_without_a_passage_is_skipped_and_reported_by_number(tmp_path: Path, line: str, kind: str) -> None:
     path = write(tmp_path / "a.jsonl", f"{json.dumps(ROWS[0])}\n\n{line}\n{json.dumps(ROWS[2])}\n")
     passages, problems = lenient(path)
     assert [passage.id for passage in passages] == ["a", "c"]
@@ -131,19 +131,19 @@ def test_a_line_that_is_no_passage_is_passed_over_and_named_by_its_number(tmp_pa
         read(path)
 
 
-def test_half_a_character_deep_inside_is_no_trouble(tmp_path: Path) -> None:
+def test_a_lone_surrogate_in_deep_nesting_breaks_only_its_row(tmp_path: Path) -> None:
     deep = '{"id": "\\ud83d", "x": ' + "[" * 600 + "]" * 600 + "}\n"
     passages, problems = lenient(write(tmp_path / "a.jsonl", deep + JSONL))
     assert passages == PASSAGES and problems.broken == 1
 
 
-def test_a_line_of_another_encoding_is_passed_over(tmp_path: Path) -> None:
+def test_a_line_in_another_encoding_is_skipped(tmp_path: Path) -> None:
     latin = json.dumps({"id": "l", "text": "café"}, ensure_ascii=False).encode("latin-1")
     passages, problems = lenient(write(tmp_path / "a.jsonl", latin + b"\n" + JSONL.encode()))
     assert passages == PASSAGES and problems.sentences == ["Line 1 of a.jsonl is no UTF-8 text."]
 
 
-def test_too_many_broken_lines_are_an_error_that_says_how_to_go_on(tmp_path: Path) -> None:
+def test_too_many_broken_lines_are_an_error_with_a_remedy(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", "x\n" * 30 + JSONL)
     with pytest.raises(CorpusError, match=r"More than 29 .*Line 30 of a.jsonl") as caught:
         lenient(path, limit=29)
@@ -161,7 +161,7 @@ def test_no_number_of_broken_files_is_an_error(tmp_path: Path) -> None:
     assert [passage.text for passage in passages] == ["Words."] and problems.broken == 30
 
 
-def test_files_of_an_unknown_kind_are_one_line_and_told_once(tmp_path: Path) -> None:
+def test_files_of_an_unknown_kind_are_reported_once_in_one_line(tmp_path: Path) -> None:
     for name in ("a.png", "b.png", "c.png", "sub/c.exe", "d.txt"):
         write(tmp_path / name, "Words.")
     problems = Problems()
@@ -176,7 +176,7 @@ def test_files_of_an_unknown_kind_are_one_line_and_told_once(tmp_path: Path) -> 
     assert again.passed == ["a.png", "b.png", "c.png", "new.png", "sub/c.exe"]
 
 
-def test_much_of_one_kind_does_not_hide_the_first_of_another() -> None:
+def test_many_problems_of_one_kind_do_not_hide_another_kind() -> None:
     problems = Problems()
     for number in range(30):
         problems.add("broken lines", f"Line {number}.")
@@ -188,7 +188,7 @@ def test_much_of_one_kind_does_not_hide_the_first_of_another() -> None:
     assert problems.notes[20:] == [f"{number}.txt" for number in range(5)]
 
 
-def test_a_broken_array_keeps_what_came_before(tmp_path: Path) -> None:
+def test_items_before_a_break_in_an_array_are_kept(tmp_path: Path) -> None:
     text = json.dumps(ROWS, indent=1)
     for broken in (text[:-2], text.replace('"c"', "c"), text[: text.index('"c"')], text.replace("2,", "2")):
         passages, problems = lenient(write(tmp_path / "a.json", broken))
@@ -196,13 +196,13 @@ def test_a_broken_array_keeps_what_came_before(tmp_path: Path) -> None:
     assert lenient(write(tmp_path / "a.json", "{" + " " * 2_000_000))[1].broken == 1
 
 
-def test_a_number_on_the_border_of_two_blocks_is_one_item(tmp_path: Path) -> None:
+def test_a_number_across_two_blocks_is_one_item(tmp_path: Path) -> None:
     for spaces in range(2**18 - 8, 2**18):
         problems = lenient(write(tmp_path / "a.json", "[" + " " * spaces + "1234567]"))[1]
         assert problems.counts == {"records without text": 1}
 
 
-def test_an_item_of_an_array_is_named_by_its_line(tmp_path: Path) -> None:
+def test_an_item_of_an_array_is_reported_by_its_line(tmp_path: Path) -> None:
     _, problems = lenient(write(tmp_path / "a.json", '[\n{"id": 1,\n "text": "x"},\n\n{"id": 2}, 3,\n{"id"}]'))
     assert [sentence[:6] for sentence in problems.sentences] == ["Line 5", "Line 5", "Line 6"]
 
@@ -226,14 +226,14 @@ def test_an_array_is_read_item_by_item_across_blocks(tmp_path: Path) -> None:
     ],
     ids=["cut", "cut early", "garbled", "wrong checksum", "more behind", "header only", "no archive"],
 )
-def test_a_damaged_archive_is_told_and_what_came_before_is_kept(tmp_path: Path, damaged: bytes, least: int) -> None:
+def test_a_damaged_archive_is_reported_and_its_intact_part_kept(tmp_path: Path, damaged: bytes, least: int) -> None:
     passages, problems = lenient(write(tmp_path / "a.jsonl.gz", damaged))
     assert len(passages) >= least and problems.counts["damaged archives"] == 1
     text = lenient(write(tmp_path / "a.txt.gz", damaged))[1]
     assert text.counts["damaged archives"] == 1
 
 
-def test_half_a_packed_text_is_kept(tmp_path: Path) -> None:
+def test_the_intact_part_of_a_packed_text_is_kept(tmp_path: Path) -> None:
     packed = gzip.compress(b"".join(b"%d words. " % number for number in range(50_000)))
     passages, problems = lenient(write(tmp_path / "a.txt.gz", packed[: len(packed) // 2]))
     assert len(passages) > 100 and problems.broken == 1
@@ -243,7 +243,7 @@ def test_half_a_packed_text_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"caf\xe9 \x01\x02\x03", b"a\0b\0c\0d\0", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\1", b"\xff\xfea\0\xd8"]
 )
-def test_a_file_that_is_no_text_is_passed_over_and_counted(tmp_path: Path, name: str, content: bytes) -> None:
+def test_a_binary_file_is_skipped_and_counted(tmp_path: Path, name: str, content: bytes) -> None:
     write(tmp_path / name, content)
     write(tmp_path / "z.txt", "Fine.")
     passages, problems = lenient(tmp_path)
@@ -253,7 +253,7 @@ def test_a_file_that_is_no_text_is_passed_over_and_counted(tmp_path: Path, name:
         read(tmp_path)
 
 
-def test_other_encodings_with_a_mark_and_stray_nuls_are_read(tmp_path: Path) -> None:
+def test_texts_with_a_byte_order_mark_or_stray_nulls_are_read(tmp_path: Path) -> None:
     for encoding in ("utf-16", "utf-32", "utf-8-sig", "utf-16-le", "utf-16-be"):
         assert [p.text for p in read(write(tmp_path / "a.txt", "Łódź and more".encode(encoding)))] == ["Łódź and more"]
     assert [p.text for p in read(write(tmp_path / "a.txt", "many words here and\0there"))] == [
@@ -261,7 +261,7 @@ def test_other_encodings_with_a_mark_and_stray_nuls_are_read(tmp_path: Path) -> 
     ]
 
 
-def test_a_text_that_is_no_utf8_is_read_as_latin_1_and_that_is_noted(tmp_path: Path) -> None:
+def test_a_text_that_is_no_utf8_is_read_as_latin_1_with_a_note(tmp_path: Path) -> None:
     for name in ("a.txt", "README", "a.md", "a.rst", "a.csv"):
         passages, problems = lenient(write(tmp_path / name, "Die Übergröße – „groß“".encode("cp1252")))
         assert [passage.text for passage in passages] == ["Die Übergröße – „groß“"]
@@ -277,13 +277,13 @@ def test_a_text_that_is_no_utf8_is_read_as_latin_1_and_that_is_noted(tmp_path: P
         ("euc_kr", "이것은 한국어 문서입니다. 그는 칠월에 세상을 떠났습니다."),
     ],
 )
-def test_bytes_in_pairs_are_of_east_asia(tmp_path: Path, encoding: str, text: str) -> None:
+def test_high_bytes_in_pairs_are_chinese_japanese_or_korean(tmp_path: Path, encoding: str, text: str) -> None:
     passages, problems = lenient(write(tmp_path / "a.txt", text.encode(encoding)))
     assert [passage.text for passage in passages] == [text]
     assert problems.notes == [f"a.txt is no UTF-8 text and was read as {encoding}."]
 
 
-def test_an_empty_file_holds_no_passage(tmp_path: Path) -> None:
+def test_an_empty_file_has_no_passage(tmp_path: Path) -> None:
     for name in ("a.txt", "a.md", "a.html", "a.jsonl", "a.json", "a.tsv"):
         for content in (b"", b" \n\n ", b"\0" * 100):
             passages, problems = lenient(write(tmp_path / name, content))
@@ -291,7 +291,7 @@ def test_an_empty_file_holds_no_passage(tmp_path: Path) -> None:
             assert problems.broken <= 1
 
 
-def test_a_long_line_is_one_passage_and_one_beyond_the_limit_is_passed_over(
+def test_a_long_line_is_one_passage_and_an_oversized_one_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [{"id": "a", "title": "", "text": "x" * 90_000}, {"id": "b", "title": "", "text": "y"}]
@@ -302,7 +302,7 @@ def test_a_long_line_is_one_passage_and_one_beyond_the_limit_is_passed_over(
     assert [passage.id for passage in passages] == ["b"] and problems.counts == {"oversized lines or files": 1}
 
 
-def test_progress_is_told_in_bytes_of_the_files(tmp_path: Path) -> None:
+def test_progress_is_reported_in_bytes_of_the_files(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl.gz", PACKED)
     write(tmp_path / "b.txt", "Words.")
     heard: list[int] = []
@@ -315,14 +315,14 @@ def test_progress_is_told_in_bytes_of_the_files(tmp_path: Path) -> None:
     assert heard[-1] == file.size
 
 
-def test_a_file_that_vanished_is_passed_over(tmp_path: Path) -> None:
+def test_a_file_that_vanished_is_skipped(tmp_path: Path) -> None:
     problems = Problems()
     for name in ("gone.txt", "gone.jsonl"):
         assert list(read_file(SourceFile(tmp_path / name, name, 1, 1), problems=problems)) == []
     assert problems.counts == {"unreadable files": 2}
 
 
-def test_rows_are_cut_only_when_that_is_asked_for(tmp_path: Path) -> None:
+def test_rows_are_cut_only_on_request(tmp_path: Path) -> None:
     text = " ".join(f"w{number}" for number in range(25))
     path = write(tmp_path / "a.jsonl", json.dumps({"id": "a", "title": "T", "text": text}) + '\n{"id":"b","text":"x"}')
     assert [p.id for p in read(path)] == ["a", "b"]
@@ -354,11 +354,11 @@ JSON = st.recursive(
 
 
 @given(st.lists(st.dictionaries(FIELDS, JSON, max_size=6), max_size=4))
-def test_any_rows_are_read_alike_as_lines_and_as_an_array(
+def test_any_rows_are_read_the_same_as_lines_and_as_an_array(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]]
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
-    rows = [{"id": "first", "text": "A passage."}, *rows]  # else it may be a file of something else
+    rows = [{"id": "first", "text": "A passage."}, *rows]  # above the limit the file may be of another kind
     lines = lenient(write(folder / "any.jsonl", "\n".join(map(json.dumps, rows))), limit=10_000)[0]
     array = lenient(write(folder / "any.json", json.dumps(rows, indent=1)), limit=10_000)[0]
     assert lines == array
@@ -372,7 +372,7 @@ def test_any_rows_are_read_alike_as_lines_and_as_an_array(
     ("line", "why"),
     [('{"id": "a\x01"}', "invalid control character"), ('{"id": "a', "unterminated string"), ("{,}", "expecting")],
 )
-def test_what_is_wrong_with_json_is_a_whole_sentence(tmp_path: Path, suffix: str, line: str, why: str) -> None:
+def test_errors_of_json_are_full_sentences(tmp_path: Path, suffix: str, line: str, why: str) -> None:
     (tmp_path / f"a{suffix}").write_text(line, encoding="utf-8")
     problems = Problems()
     assert list(read_passages(tmp_path / f"a{suffix}", problems=problems)) == []
@@ -388,7 +388,7 @@ def test_a_damaged_character_does_not_change_the_encoding_of_a_text(tmp_path: Pa
         assert problems.notes == ["a.txt is no UTF-8 text and was read as UTF-8 with damaged characters."]
 
 
-def test_a_file_of_questions_without_passages_refuses_no_folder(tmp_path: Path) -> None:
+def test_a_file_of_questions_without_passages_is_skipped(tmp_path: Path) -> None:
     write(tmp_path / "dev.jsonl", '{"id": "q", "question": "Who?", "answers": ["Ada"]}\n' * 150)
     write(tmp_path / "dev.json", json.dumps([{"question": "Who?"}] * 150))
     write(tmp_path / "a.txt", "Words.")

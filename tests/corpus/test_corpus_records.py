@@ -1,4 +1,4 @@
-"""The forms of passage files that are about, each told by its fields."""
+"""Rows of the usual passage files are recognised by their fields."""
 
 from __future__ import annotations
 
@@ -52,23 +52,23 @@ def test_a_row_is_a_passage_with_its_own_id(
 
 
 @pytest.mark.parametrize("key", [None, True, False, "", " ", float("nan")])
-def test_a_row_without_an_id_is_named_by_what_it_says(tmp_path: Path, key: object) -> None:
+def test_a_row_without_an_id_has_a_digest_as_its_id(tmp_path: Path, key: object) -> None:
     first, second = rows(tmp_path, {"id": key, "title": "T", "text": "x"}, {"title": "T", "text": "y"})
     assert len(first.id) == 16 and first.id != second.id
     assert rows(tmp_path, {"title": "T", "text": "x"}) == [first]
 
 
-def test_rows_without_ids_that_repeat_each_other_are_one_passage(tmp_path: Path) -> None:
+def test_equal_rows_without_ids_are_one_passage(tmp_path: Path) -> None:
     assert len(rows(tmp_path, {"title": "T", "text": "x"}, {"title": "T", "text": "x"})) == 1
 
 
-def test_rows_without_ids_that_differ_in_their_fields_are_two_passages(tmp_path: Path) -> None:
+def test_rows_without_ids_and_with_other_fields_are_two_passages(tmp_path: Path) -> None:
     first, second = rows(tmp_path, {"text": "x", "year": 1999}, {"text": "x", "year": 2000})
     assert first.id != second.id
     assert rows(tmp_path, {"year": 2000, "text": "x"}) == [second]
 
 
-def test_further_names_and_fields_are_kept(tmp_path: Path) -> None:
+def test_aliases_and_other_fields_are_kept(tmp_path: Path) -> None:
     row = {
         "id": "a",
         "text": "x",
@@ -98,14 +98,14 @@ def test_an_empty_text_is_no_passage_and_no_error(tmp_path: Path) -> None:
     assert problems.counts == {"empty documents": 2} and problems.notes[0].startswith("Line 1 of a.jsonl")
 
 
-def test_half_characters_are_replaced_and_whole_ones_kept(tmp_path: Path) -> None:
+def test_lone_surrogates_are_replaced_and_pairs_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": "a\\udc00", "title": "\\ud83d\\ude00", "text": "x\\ud83dy", "k\\ud800": "\\uD800"}')
     (passage,) = read_passages(path)
     assert told([passage]) == [("a\ufffd", "😀", "x\ufffdy")] and passage.metadata == (("k\ufffd", "\ufffd"),)
 
 
-def test_of_two_fields_of_one_name_the_last_counts(tmp_path: Path) -> None:
+def test_the_last_of_two_fields_with_the_same_name_counts(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": "a", "text": "first", "title": "T", "text": "last"}')
     assert [passage.text for passage in read_passages(path)] == ["last"]
@@ -135,12 +135,12 @@ EXPECTED = [
         },
     ],
 )
-def test_questions_bring_their_passages_once_each(tmp_path: Path, question: dict[str, Any]) -> None:
+def test_each_passage_of_questions_is_read_once(tmp_path: Path, question: dict[str, Any]) -> None:
     assert told(rows(tmp_path, question, question)) == EXPECTED
     assert told(rows(tmp_path, [question, question], name="a.json")) == EXPECTED
 
 
-def test_a_title_with_two_texts_is_two_passages_with_ids_of_their_own(tmp_path: Path) -> None:
+def test_a_title_with_two_texts_is_two_passages_with_different_ids(tmp_path: Path) -> None:
     questions = [{"question": "?", "context": [["Ada", [text]]]} for text in ("One.", "Two.", "One.")]
     first, second = rows(tmp_path, *questions)
     assert first.id != second.id and (first.title, second.title) == ("Ada", "Ada")
@@ -148,7 +148,7 @@ def test_a_title_with_two_texts_is_two_passages_with_ids_of_their_own(tmp_path: 
     assert rows(tmp_path, questions[1]) == [second]
 
 
-def test_a_context_without_a_title_is_named_by_all_of_its_digest(tmp_path: Path) -> None:
+def test_a_context_without_a_title_has_its_digest_as_its_id(tmp_path: Path) -> None:
     (passage,) = rows(tmp_path, {"question": "?", "context": [["", ["One."]]]})
     assert re.fullmatch("[0-9a-f]{16}", passage.id)
 
@@ -156,7 +156,7 @@ def test_a_context_without_a_title_is_named_by_all_of_its_digest(tmp_path: Path)
 @pytest.mark.parametrize(
     "context", [[], [3], [["T"]], [["T", None]], [[None, ["x"]]], {"title": 3}, "[", "text", [["T", [1, ["x"]]]]]
 )
-def test_a_strange_context_is_no_traceback(tmp_path: Path, context: object) -> None:
+def test_an_invalid_context_raises_no_error(tmp_path: Path, context: object) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"question": "Who?", "context": context}))
     problems = Problems()
@@ -175,9 +175,7 @@ def test_a_strange_context_is_no_traceback(tmp_path: Path, context: object) -> N
         {"question": "Who?", "paragraphs": [{"idx": 0}]},
     ],
 )
-def test_a_row_with_a_text_of_its_own_and_no_passages_of_a_question_is_a_passage(
-    tmp_path: Path, more: dict[str, object]
-) -> None:
+def test_a_question_with_a_text_and_no_contexts_is_a_passage(tmp_path: Path, more: dict[str, object]) -> None:
     assert told(rows(tmp_path, {"id": "a", "title": "T", "text": "Own.", **more})) == [("a", "T", "Own.")]
 
 
@@ -187,7 +185,7 @@ def test_a_passage_has_the_same_id_in_every_file_of_questions(tmp_path: Path) ->
     assert told(list(read_passages(tmp_path))) == EXPECTED * 2
 
 
-def test_a_page_of_kilt_is_cut_by_its_sections(tmp_path: Path) -> None:
+def test_a_kilt_page_is_cut_by_its_sections(tmp_path: Path) -> None:
     text = [
         "Ada\n",
         "A director.\n",
@@ -205,14 +203,14 @@ def test_a_page_of_kilt_is_cut_by_its_sections(tmp_path: Path) -> None:
     assert {passage.document for passage in passages} == {"12"}
 
 
-def test_a_page_of_a_dump_is_cut_and_a_passage_with_an_address_is_not(tmp_path: Path) -> None:
+def test_a_wikiextractor_page_is_cut_and_a_passage_with_a_url_is_not(tmp_path: Path) -> None:
     body = " ".join(["word"] * 300)
     page = {"id": "12", "url": "https://en.wikipedia.org/wiki?curid=12", "title": "Ada", "text": f"Ada\n\n{body}"}
     assert [(p.id, len(p.text.split())) for p in rows(tmp_path, page)] == [("12#1", 200), ("12#2", 100)]
     assert [p.id for p in rows(tmp_path, page | {"url": "https://example.org"})] == ["12"]
 
 
-def test_tab_separated_passages_of_dpr_and_ms_marco(tmp_path: Path) -> None:
+def test_tsv_passages_of_dpr_and_ms_marco_are_read(tmp_path: Path) -> None:
     path = tmp_path / "psgs.tsv"
     path.write_text('id\ttext\ttitle\n1\t"Aaron ""the"" priest"\tAaron\n2\t"A" and "B"\t\nbroken\n')
     problems = Problems()
@@ -245,7 +243,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     ("header", "told_title"),
     [("pid\tpassage", ""), ("_id\ttitle\ttext", "Ada"), ("title\tcontents\tID", "Ada"), ("Text\tId\tlang", "")],
 )
-def test_a_table_is_read_by_the_names_of_its_columns(tmp_path: Path, header: str, told_title: str) -> None:
+def test_a_table_is_read_by_its_column_names(tmp_path: Path, header: str, told_title: str) -> None:
     values = {"pid": "7", "_id": "7", "id": "7", "passage": "A film.", "text": "A film.", "contents": "A film."}
     values |= {"title": "Ada", "lang": "en"}
     row = "\t".join(values[name] for name in header.lower().split("\t"))
@@ -276,13 +274,13 @@ def test_a_table_without_passages_is_read_row_by_row(tmp_path: Path, first: str,
         ("Prices", "Item\tPrice\tUnit", "Oil\t3\tl"),
     ],
 )
-def test_a_title_above_the_names_of_the_columns_hides_none(tmp_path: Path, title: str, columns: str, row: str) -> None:
+def test_a_title_above_the_column_names_is_no_column_name(tmp_path: Path, title: str, columns: str, row: str) -> None:
     (tmp_path / "a.csv").write_text(f"{title}\n\n{columns}\n{row}\n{row}\n")
     (passage,) = read_passages(tmp_path / "a.csv", problems=Problems(limit=0))
     assert passage.text == "\n\n".join((title, *["Item: Oil; Price: 3; Unit: l"] * 2))
 
 
-def test_rows_of_a_comma_separated_file_with_texts_are_passages(tmp_path: Path) -> None:
+def test_rows_of_a_csv_file_with_texts_are_passages(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('id,title,text\n7,Riga,"A city, on\nthe Daugava."\n8,Oslo,A city.\n')
     rows = [(passage.id, passage.title, passage.text) for passage in read_passages(tmp_path / "a.csv")]
     assert rows == [("7", "Riga", "A city, on\nthe Daugava."), ("8", "Oslo", "A city.")]
@@ -300,7 +298,9 @@ def test_rows_of_a_comma_separated_file_with_texts_are_passages(tmp_path: Path) 
         ("aliases", ["A", ["B"]], "aliases that are neither strings nor numbers, which are"),
     ],
 )
-def test_a_field_of_the_wrong_type_is_left_out_and_named(tmp_path: Path, field: str, value: object, what: str) -> None:
+def test_a_field_of_the_wrong_type_is_left_out_and_reported(
+    tmp_path: Path, field: str, value: object, what: str
+) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"id": "a", "text": "x", field: value}), encoding="utf-8")
     problems = Problems()
@@ -317,7 +317,7 @@ def test_one_alias_needs_no_list(tmp_path: Path) -> None:
     assert passage.aliases == ("Nyslott",)
 
 
-def test_a_page_with_a_title_of_the_wrong_type_is_told_too(tmp_path: Path) -> None:
+def test_a_page_with_a_title_of_the_wrong_type_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": "a", "title": ["T", "U"], "text": ["One.", "Two."]}', encoding="utf-8")
     problems = Problems()
@@ -344,7 +344,7 @@ LONG = "a " * 250_000
         ({"id": "a", "contents": f"{LONG}\nword"}, ""),
     ],
 )
-def test_what_stands_with_each_passage_of_a_row_is_bounded(tmp_path: Path, row: dict[str, Any], note: str) -> None:
+def test_titles_aliases_and_metadata_of_a_row_have_limits(tmp_path: Path, row: dict[str, Any], note: str) -> None:
     """A title of 500,000 characters made an index 100 times as long as its file."""
     path, problems = tmp_path / "a.jsonl", Problems()
     path.write_text(json.dumps(row), encoding="utf-8")
@@ -355,7 +355,7 @@ def test_what_stands_with_each_passage_of_a_row_is_bounded(tmp_path: Path, row: 
     assert note in " ".join(problems.report()) and (note or not problems.report())
 
 
-def test_an_id_that_is_too_long_is_no_id(tmp_path: Path) -> None:
+def test_an_overlong_id_is_refused(tmp_path: Path) -> None:
     path, problems = tmp_path / "a.jsonl", Problems()
     path.write_text(json.dumps({"id": LONG, "title": "T", "text": "x"}) + '\n{"id": "b", "title": "T", "text": "y"}')
     assert told(list(read_passages(path, problems=problems))) == [("b", "T", "y")]

@@ -1,4 +1,4 @@
-"""reStructuredText, man pages, notebooks, e-mail, tables and source code as documents."""
+"""reStructuredText, man pages, notebooks, e-mail, tables and source code are documents."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.patience import patience
+from tests.cpu_limit import cpu_limit
 
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.document import Problems, TextBuilder
-from hoptree.corpus.markup import roff_document, rst_document
+from hoptree.corpus.man_pages import roff_document
 from hoptree.corpus.read import read_passages
+from hoptree.corpus.rst import rst_document
 
 
 def read(path: Path, content: str | bytes) -> list[tuple[str, str, str]]:
@@ -58,7 +59,7 @@ Cast
 """
 
 
-def test_restructured_text_has_titles_by_their_underlines_and_words_without_roles(tmp_path: Path) -> None:
+def test_restructured_text_has_titles_and_words_without_roles(tmp_path: Path) -> None:
     assert read(tmp_path / "a.rst", RST) == [
         ("a.rst#1", "Red Kite", "See the cast, films.Kite and __x__ * y or a page:\n\n    code here"),
         ("a.rst#2", "Red Kite › Cast", "Bo played Ada.\n\nplay(name)\n\n   Play the film."),
@@ -71,7 +72,7 @@ def test_restructured_text_has_titles_by_their_underlines_and_words_without_role
     ).map("".join)
     | st.text()
 )
-def test_any_text_is_restructured_text(text: str) -> None:
+def test_any_text_can_be_read_as_restructured_text(text: str) -> None:
     document = rst_document(text, "a.rst")
     for passage in chunk(document, Chunking()):
         assert passage.text == document.text[passage.start : passage.end]
@@ -80,8 +81,8 @@ def test_any_text_is_restructured_text(text: str) -> None:
 @pytest.mark.parametrize(
     "piece", ["`", "*", ":a:`", "= ", "\n", "a\n===\n", ".. a::\n", "_", "= =\n", "= =\n\nx\n", "+-+\n|x|\n", "+--+\n"]
 )
-def test_long_texts_are_read_in_time(piece: str) -> None:
-    with patience(5):
+def test_time_grows_linearly_with_restructured_text(piece: str) -> None:
+    with cpu_limit(5):
         rst_document(piece * (100_000 // len(piece)), "a.rst")
 
 
@@ -142,7 +143,7 @@ Help.
 
 
 @pytest.mark.parametrize("name", ["a.8.gz", "a.8", "a"])
-def test_a_man_page_is_its_headings_and_words(tmp_path: Path, name: str) -> None:
+def test_a_man_page_has_headings_and_words(tmp_path: Path, name: str) -> None:
     content = gzip.compress(MAN.encode()) if name.endswith(".gz") else MAN
     assert [(title, text) for _, title, text in read(tmp_path / name, content)] == [
         ("APT-X(8) › NAME", 'apt-x - Rückgriff © • — – - "a" ß'),
@@ -151,7 +152,7 @@ def test_a_man_page_is_its_headings_and_words(tmp_path: Path, name: str) -> None
     ]
 
 
-def test_a_man_page_of_mdoc_macros_is_its_words(tmp_path: Path) -> None:
+def test_mdoc_macros_of_a_man_page_are_read(tmp_path: Path) -> None:
     assert [(title, text) for _, title, text in read(tmp_path / "du.1", MDOC)] == [
         ("DU(1) › NAME", "du - disk usage"),
         ("DU(1) › DESCRIPTION", "du shows, with -an, more; see ls(1).\n\n-h x\nHelp."),
@@ -168,20 +169,20 @@ def test_a_text_that_begins_with_a_dot_is_no_man_page(tmp_path: Path) -> None:
     )
     | st.text()
 )
-def test_any_text_is_a_man_page(text: str) -> None:
+def test_any_text_can_be_read_as_a_man_page(text: str) -> None:
     document = roff_document(text, "a.1")
     for passage in chunk(document, Chunking()):
         assert passage.text == document.text[passage.start : passage.end]
 
 
 @pytest.mark.parametrize("piece", ["\\", '"', "\\[", "\\(", ".B ", "\n.", '\n.B "', "\\h'", "\n.It Fl", "\n.nf\na"])
-def test_long_man_pages_are_read_in_time(piece: str) -> None:
-    with patience(5):
+def test_time_grows_linearly_with_a_man_page(piece: str) -> None:
+    with cpu_limit(5):
         roff_document(piece * (100_000 // len(piece)), "a.1")
         roff_document(".B " + piece * (100_000 // len(piece)), "a.1")
 
 
-def test_a_notebook_is_its_cells_and_their_outputs(tmp_path: Path) -> None:
+def test_cells_and_outputs_of_a_notebook_are_read(tmp_path: Path) -> None:
     cells = [
         {"cell_type": "markdown", "source": ["# Kites\n", "See [this](x)."]},
         {"cell_type": "code", "source": "1 + 1", "outputs": [{"data": {"text/plain": ["2"]}}, {"text": "x" * 9999}]},
@@ -194,7 +195,7 @@ def test_a_notebook_is_its_cells_and_their_outputs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["{", "[]", "3", '{"cells": [3]}', '{"cells": [{"cell_type": "code", "source": 3}]}']
 )
-def test_what_is_no_notebook_is_passed_over(tmp_path: Path, content: str) -> None:
+def test_other_files_with_the_suffix_of_notebooks_are_skipped(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.ipynb").write_text(content)
     problems = Problems()
     assert list(read_passages(tmp_path / "a.ipynb", problems=problems)) == []
@@ -209,7 +210,7 @@ def message(subject: str, html: bool = False) -> EmailMessage:
     return mail
 
 
-def test_a_message_is_named_by_its_subject_and_attachments_are_named(tmp_path: Path) -> None:
+def test_the_title_of_a_message_is_its_subject_and_attachments_are_listed(tmp_path: Path) -> None:
     head = "From: Ådne <a@b.c>\nDate: Mon, 02 Mar 2020 10:00:00 +0000"
     path = tmp_path / "a.eml"
     assert read(path, message("Häuser").as_bytes()) == [
@@ -219,7 +220,7 @@ def test_a_message_is_named_by_its_subject_and_attachments_are_named(tmp_path: P
     assert next(read_passages(path)).metadata[0] == ("from", "Ådne <a@b.c>")
 
 
-def test_of_a_header_without_end_the_beginning_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_beginning_of_a_very_long_header_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The library's time grows with the square of a header's length."""
     parsed: list[int] = []
     parse = EmailPolicy.header_fetch_parse
@@ -234,7 +235,7 @@ def test_of_a_header_without_end_the_beginning_is_read(tmp_path: Path, monkeypat
     assert max(parsed) == 10_000
 
 
-def test_a_mailbox_holds_a_document_for_each_message(tmp_path: Path) -> None:
+def test_each_message_of_a_mailbox_is_a_document(tmp_path: Path) -> None:
     box = mailbox.mbox(tmp_path / "made")
     box.add(message("One"))
     box.add(message("Two"))
@@ -245,7 +246,7 @@ def test_a_mailbox_holds_a_document_for_each_message(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_a_message_or_passed_over(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+def test_any_bytes_are_a_message_or_skipped(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     for name in ("any.eml", "any.mbox"):
         path = tmp_path_factory.getbasetemp() / name
         path.write_bytes(b"From x\nSubject: a\nContent-Type: multipart/mixed; boundary=a\n" + data)
@@ -253,7 +254,7 @@ def test_any_bytes_are_a_message_or_passed_over(tmp_path_factory: pytest.TempPat
             passage.text.encode()
 
 
-def test_a_row_of_a_table_is_a_paragraph_with_the_names_of_its_columns(tmp_path: Path) -> None:
+def test_a_row_of_a_table_is_a_paragraph_with_column_names(tmp_path: Path) -> None:
     text = 'Name;Born;Notes\nAda;1815;"a, b\n\nc"\n\nBo;;x\n'
     assert read(tmp_path / "a.csv", text) == [
         ("a.csv#1", "a", "Name: Ada; Born: 1815; Notes: a, b c\n\nName: Bo; Notes: x")
@@ -263,7 +264,7 @@ def test_a_row_of_a_table_is_a_paragraph_with_the_names_of_its_columns(tmp_path:
     )
 
 
-def test_each_row_of_a_long_table_is_a_passage_that_its_key_names(tmp_path: Path) -> None:
+def test_each_row_of_a_long_table_is_a_passage_titled_by_its_key(tmp_path: Path) -> None:
     rows = "".join(
         f"{number},{'net' if number % 2 else 'admin'},tool-{number},Does task {number}.\n" for number in range(3000)
     )
@@ -278,13 +279,13 @@ def test_each_row_of_a_long_table_is_a_passage_that_its_key_names(tmp_path: Path
     assert numbered[5][1:] == ("sales › 5", "Day: 5; Sum: 7")
     named = [{0: f"tool-{at}", 1: "7"} for at in range(98)]
     builder = TextBuilder("gap")
-    builder.add_table([{0: "Name", 1: "Sum"}, *named, {1: "7"}])  # the last row that is looked at has no name
+    builder.add_table([{0: "Name", 1: "Sum"}, *named, {1: "7"}])  # the last row that decides has no name
     assert builder.document("gap.xlsx", "gap").sections[2].title == "gap › tool-2"
     without = read(tmp_path / "log.csv", "Level,Sum\n" + "info,7\n" * 200)
     assert len(without) < 10 and {title for _, title, _ in without} == {"log"}
 
 
-def test_a_question_finds_the_row_that_it_names_among_thousands(tmp_path: Path) -> None:
+def test_a_question_finds_the_row_it_names_among_thousands(tmp_path: Path) -> None:
     from hoptree.retrieval.indexing import index_passages
     from hoptree.retrieval.retriever import open_retriever
 
@@ -306,27 +307,27 @@ def test_a_table_without_names_or_rows_keeps_its_words(tmp_path: Path) -> None:
     assert read(tmp_path / "a.csv", "Prices\nItem,Price,Unit\nOil,3\n")[0][2] == "Prices\n\nItem: Oil; Price: 3\n\nUnit"
 
 
-def test_a_cell_without_end_is_one_broken_line(tmp_path: Path) -> None:
+def test_an_overlong_cell_is_one_broken_line(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n1," + "x" * (2**20 + 1) + "\n2,3\n")
     problems = Problems()
     (passage,) = read_passages(tmp_path / "a.csv", problems=problems)
     assert passage.text == "a: 2; b: 3" and problems.counts == {"broken lines": 1}
 
 
-def test_source_code_and_logs_are_read_as_they_are(tmp_path: Path) -> None:
+def test_source_code_and_logs_are_read_unchanged(tmp_path: Path) -> None:
     code = "def play():\n    return 1\n"
     assert read(tmp_path / "kite.py", code) == [("kite.py#1", "kite.py", code.strip())]
     assert read(tmp_path / "Makefile", "all:\n\techo")[0][1:] == ("Makefile", "all:\n\techo")
     assert read(tmp_path / "boot.log", "a\nb")[0][1] == "boot.log"
 
 
-def test_bold_as_printers_have_it_and_colours_of_terminals_are_not_read(tmp_path: Path) -> None:
+def test_overstrikes_and_terminal_colours_are_removed(tmp_path: Path) -> None:
     bold = "".join(f"{letter}\b{letter}" for letter in "postmap") + " of _\bt_\bh_\be file"
     assert read(tmp_path / "README", f"Use {bold}.\n\b-\n")[0][2] == "Use postmap of the file.\n-"
     assert read(tmp_path / "a.log", "\x1b[1;31mERROR\x1b[0m disk is full\x1b[K")[0][2] == "ERROR disk is full"
 
 
-def test_packed_scripts_are_passed_over_and_counted(tmp_path: Path) -> None:
+def test_packed_scripts_are_skipped_and_counted(tmp_path: Path) -> None:
     packed = "Search.setIndex({" + ", ".join(f'"word{n}": [{n}, {n + 1}]' for n in range(2_000)) + "})"
     (tmp_path / "searchindex.js").write_text(packed, encoding="utf-8")
     (tmp_path / "own.js").write_text("// Draw the tree.\nexport function draw() {\n  return 1;\n}\n", encoding="utf-8")
@@ -337,7 +338,7 @@ def test_packed_scripts_are_passed_over_and_counted(tmp_path: Path) -> None:
     assert problems.report() == ("searchindex.js is a packed script, not text.",)
 
 
-def test_json_that_holds_no_passages_is_read_as_it_is(tmp_path: Path) -> None:
+def test_json_without_passages_is_read_as_text(tmp_path: Path) -> None:
     settings = '{"name": "kite", "private": true}'
     assert read(tmp_path / "package.json", settings) == [("package.json#1", "package.json", settings)]
     events = '{"level": "warn", "message": "x"}\n{"level": "info"}'
@@ -346,7 +347,7 @@ def test_json_that_holds_no_passages_is_read_as_it_is(tmp_path: Path) -> None:
     assert read(tmp_path / "table.json", table)[0][2] == table
 
 
-def test_many_rows_without_passages_refuse_no_folder(tmp_path: Path) -> None:
+def test_many_rows_without_passages_are_no_error(tmp_path: Path) -> None:
     people = json.dumps([{"id": number, "name": "Ada"} for number in range(150)])
     assert read(tmp_path / "people.json", people)[0][2].startswith('[{"id": 0, "name"')
     assert read(tmp_path / "people.jsonl", people[1:-1].replace("}, ", "}\n"))[0][2].startswith('{"id": 0, "name"')
@@ -355,12 +356,12 @@ def test_many_rows_without_passages_refuse_no_folder(tmp_path: Path) -> None:
     assert read(tmp_path / "faq.csv", answers)[0][2].startswith("question: How do I fly?; answer: With wings.\n")
 
 
-def test_years_in_a_row_name_columns_and_other_numbers_do_not(tmp_path: Path) -> None:
+def test_successive_years_are_column_names_and_other_numbers_are_not(tmp_path: Path) -> None:
     assert read(tmp_path / "a.csv", "Region,2019,2020\nNorth,5,7\n")[0][2] == "Region: North; 2019: 5; 2020: 7"
     assert read(tmp_path / "a.csv", "Ada,1815,1852\nBo,1879,1955\n")[0][2] == "Ada | 1815 | 1852\n\nBo | 1879 | 1955"
 
 
-def test_a_message_without_a_known_encoding_is_decoded_as_a_file_is(tmp_path: Path) -> None:
+def test_a_message_with_an_unknown_encoding_is_decoded_like_a_file(tmp_path: Path) -> None:
     for head in ("", "Content-Type: text/plain; charset=unknown-8bit\n"):
         for encoding in ("utf-8", "latin-1"):
             content = f"From: a@b.c\nSubject: S\n{head}\nDie Größe passt.\n".encode(encoding)
@@ -378,14 +379,14 @@ def test_a_message_in_html_keeps_its_headings(tmp_path: Path) -> None:
     ]
 
 
-def test_a_line_that_begins_with_from_begins_no_message(tmp_path: Path) -> None:
+def test_a_sentence_that_begins_with_from_begins_no_message(tmp_path: Path) -> None:
     head = "From a@b.c Mon Jan  1 00:00:00 2020\nFrom: a@b.c\nSubject: S\n\n"
     content = f"{head}We saw Riga.\n\nFrom there we went to Oslo.\n\n{head}Two.\n"
     texts = [row[2].partition("\n\n")[2] for row in read(tmp_path / "a.mbox", content)]
     assert texts == ["We saw Riga.\n\nFrom there we went to Oslo.", "Two."]
 
 
-def test_restructured_text_keeps_footnotes_and_fields_of_descriptions(tmp_path: Path) -> None:
+def test_restructured_text_keeps_footnotes_and_fields(tmp_path: Path) -> None:
     text = """Sums
 ====
 
@@ -445,7 +446,7 @@ GRID = """
 
 
 @pytest.mark.parametrize("table", [SIMPLE, GRID])
-def test_tables_of_restructured_text_are_rows_with_the_names_of_their_columns(tmp_path: Path, table: str) -> None:
+def test_tables_of_restructured_text_have_column_names(tmp_path: Path, table: str) -> None:
     text = read(tmp_path / "a.rst", f"Above.\n{table}\nBelow.\n")[0][2].replace("李 白", "李白")
     rows = ["Name: Ada; Born in: Riga", "Name: 李白; Born in: Oslo too", "Name: Bo"]
     assert text.split("\n\n") == ["Above.", *rows, "Below."]

@@ -10,8 +10,9 @@ from hoptree.core.values import PLACE, Passage
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.document import Document
 from hoptree.corpus.html_pages import html_document
-from hoptree.corpus.markup import markdown_document, rst_document
+from hoptree.corpus.markdown import markdown_document
 from hoptree.corpus.references import heading_anchor, places_of, references_of, resolve_link
+from hoptree.corpus.rst import rst_document
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import folded, names_of
 from hoptree.retrieval.index.tantivy_files import key_of
@@ -106,7 +107,7 @@ def test_numbers_and_ids_in_a_text_are_references(text: str, place: str) -> None
 
 
 @pytest.mark.parametrize("text", ["in this section", "a[0] = b[x](1)", "section 4.2.", "[1]: https://x.org", "第一章"])
-def test_other_words_are_no_references_of_section_4_2(text: str) -> None:
+def test_other_texts_do_not_refer_to_section_4_2(text: str) -> None:
     assert references_of(passage(text, "Manual › 4.2. Pools")) == set()
 
 
@@ -122,7 +123,7 @@ def test_other_words_are_no_references_of_section_4_2(text: str) -> None:
         ("第3.1节 接口", "m.txt§3.1"),
     ],
 )
-def test_a_passage_under_a_numbered_heading_bears_the_number(heading: str, place: str) -> None:
+def test_a_passage_below_a_numbered_heading_has_its_number(heading: str, place: str) -> None:
     assert places_of(passage("Text.", f"Manual › {heading}")) == {f"{PLACE}m.txt", PLACE + place}
 
 
@@ -131,13 +132,13 @@ def test_other_headings_have_no_number(heading: str) -> None:
     assert places_of(passage("Text.", f"Manual › {heading}")) == {f"{PLACE}m.txt"}
 
 
-def test_an_entry_bears_its_id_and_pages_of_a_pdf_are_one_file() -> None:
+def test_an_entry_has_its_id_and_pages_of_a_pdf_are_one_file() -> None:
     entry = passage("[RFC2119] S. Bradner: Key words.\n[2] Another.", document="m.pdf#page=9")
     assert places_of(entry) == {f"{PLACE}m.pdf", f"{PLACE}m.pdf[rfc2119]", f"{PLACE}m.pdf[2]"}
     assert references_of(passage("as [RFC2119] says", document="m.pdf#page=2")) == {f"{PLACE}m.pdf[rfc2119]"}
 
 
-def test_a_place_belongs_to_the_passage_that_holds_it() -> None:
+def test_a_place_belongs_to_the_passage_that_contains_it() -> None:
     text = "One two three. Four five six."
     document = Document("d", "D", text, anchors=((0, "d#a"), (14, "d#b")), references=((4, "x"), (4, "x"), (20, "y")))
     first, second = chunk(document, Chunking("words", 3))
@@ -145,7 +146,7 @@ def test_a_place_belongs_to_the_passage_that_holds_it() -> None:
     assert (second.anchors, second.references) == (("d#b",), ("y",))
 
 
-def test_a_page_of_a_manual_bears_its_section_too() -> None:
+def test_a_page_of_a_manual_has_its_section_too() -> None:
     assert names_of("ls(1)") == ("ls(1)",) and names_of("passwd(5)") == ("passwd", "passwd(5)")
     assert folded("ls(1)") == "ls 1" and names_of("Touki Bouki (film)") == ("Touki Bouki",)
 
@@ -171,7 +172,7 @@ def build(folder: Path) -> Path:
     return source
 
 
-def test_linked_search_follows_a_link_to_the_passage_it_leads_to(tmp_path: Path) -> None:
+def test_linked_search_follows_a_link_to_its_passage(tmp_path: Path) -> None:
     source = build(tmp_path)
     index = Index(tmp_path / "idx")
     asked = "How high may the quota of a shelf be set?"
@@ -180,7 +181,7 @@ def test_linked_search_follows_a_link_to_the_passage_it_leads_to(tmp_path: Path)
     links = index.open_links()
     assert links.references(key_of("limits.html#1")) == (f"{PLACE}keeping.html#q7",)
     assert all(PLACE not in name for name in links.mentions(key_of("limits.html#1")))
-    # A link that leads elsewhere is a change, though the words are the same.
+    # Another target of a link is a change, even if the words are the same.
     page = source / "limits.html"
     page.write_text(page.read_text(encoding="utf-8").replace("#q7", "#q8"), encoding="utf-8")
     update_index(tmp_path / "idx")

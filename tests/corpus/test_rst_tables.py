@@ -1,4 +1,4 @@
-"""Tables of reStructuredText that are written as lists or as CSV, and the sources that Sphinx keeps."""
+"""Tables of reStructuredText as lists or CSV, and the source files that Sphinx keeps."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.corpus.markup import rst_document
 from hoptree.corpus.read import read_passages
+from hoptree.corpus.rst import rst_document
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ from hoptree.corpus.read import read_passages
 """,
     ],
 )
-def test_rows_of_a_list_or_csv_table_have_the_names_of_its_columns(table: str) -> None:
+def test_rows_of_a_list_or_csv_table_have_column_names(table: str) -> None:
     text = rst_document(f"Before.\n\n{table}\nAfter.\n", "a.rst").text
     assert text == "Before.\n\nPrices\n\nItem: Oil, heavy; Price: 3\n\nItem: Tar\n\nAfter."
 
@@ -54,14 +54,14 @@ def test_a_list_in_a_cell_and_a_table_without_names() -> None:
     assert rst_document(odd, "a.rst").text.split() == ["Odd", "Tar;", "4"]
 
 
-def test_tables_in_tables_take_no_longer_the_deeper_they_are() -> None:
+def test_time_does_not_grow_with_the_depth_of_nested_tables() -> None:
     deep = "".join(f"{' ' * depth}.. csv-table::\n" for depth in range(600))
     began = time.process_time()
     rst_document(deep, "a.rst")
     assert time.process_time() - began < 3.0
 
 
-def test_sources_of_pages_are_read_by_their_own_suffix(tmp_path: Path) -> None:
+def test_sources_with_a_second_suffix_txt_are_read_by_the_first(tmp_path: Path) -> None:
     (tmp_path / "use.rst.txt").write_text("Use\n===\n\nSee :doc:`install` and *care*.\n")
     (tmp_path / "install.md.txt").write_text("# Install\n\nRun **it**.\n")
     found = {passage.id: (passage.title, passage.text) for passage in read_passages(tmp_path)}

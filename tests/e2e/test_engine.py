@@ -23,7 +23,7 @@ from tests.e2e.endpoint import (
     script_films,
     silent,
 )
-from tests.held import Clock
+from tests.timing import Clock
 from tests.traced import as_dicts
 
 import hoptree
@@ -138,7 +138,7 @@ def test_a_budget_of_seconds_ends_without_the_answer_to_a_part(settings: dict[st
     clocks: list[Clock] = []
 
     def late(seen: Seen) -> Response:
-        clocks[0].move_on(80.0)
+        clocks[0].advance(80.0)
         return silent()
 
     async def ask() -> Result:

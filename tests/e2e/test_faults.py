@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.asked_once import PLAN, QUESTION, run
 from tests.e2e.endpoint import Endpoint, Response, Seen, cut_off, endless, half_json, page, refused, said, silent
-from tests.held import Clock
+from tests.timing import Clock
 from tests.traced import as_dicts
 
 import hoptree
@@ -209,7 +209,7 @@ def test_a_slow_server_is_given_up_after_the_timeout(endpoint: Endpoint, corpus:
     clocks: list[Clock] = []
 
     def late(seen: Seen) -> Response:
-        clocks[0].move_on(80.0)
+        clocks[0].advance(80.0)
         return silent()
 
     endpoint.on("taikc/decompose", late, times=1)

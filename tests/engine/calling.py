@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping
 
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 
 from hoptree.core.errors import ModelError
 from hoptree.core.values import Passage
@@ -34,7 +34,7 @@ def say(calls: Calls, model: ScriptedModel, request: Request = REQUEST) -> async
 
 async def soon(happened: Callable[[], bool]) -> None:
     """Let other tasks run until it happened."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         while not happened():
             await asyncio.sleep(0)
 

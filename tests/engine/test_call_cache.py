@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.engine.calling import REQUEST, asking, full, one_after_another, say
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 
 from hoptree.core.errors import CacheError, EndpointError
 from hoptree.core.values import Attended, Token
@@ -262,7 +262,7 @@ def test_a_reply_with_half_a_character_is_delivered_and_the_cache_goes_on(tmp_pa
     async def run() -> list[str]:
         cache = Cache(tmp_path / "replies.sqlite")
         calls = Calls(cache)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             found = [(await say(calls, model, request)).reply.text for request in (asking("odd"), REQUEST)]
             cache.close()
         return found

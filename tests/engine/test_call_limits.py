@@ -7,7 +7,7 @@ import time
 
 import pytest
 from tests.engine.calling import asking, say
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 
 from hoptree.core.errors import EndpointError, ModelError, RateLimited
 from hoptree.engine.calls import AdaptiveLimit, Call, Calls
@@ -137,7 +137,7 @@ def test_no_slot_is_lost_when_a_waiter_is_cancelled(served_first: bool) -> None:
         else:
             waiting[0].cancel()
             limit.release()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             with pytest.raises(asyncio.CancelledError):
                 await waiting[0]
             await waiting[1]

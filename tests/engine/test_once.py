@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 
 from hoptree.core.errors import BudgetSpent
 from hoptree.engine.schedule import SingleFlight, together
@@ -73,7 +73,7 @@ def test_if_the_first_is_cancelled_the_next_one_does_the_work_for_all_who_wait()
         first, *others = (asyncio.create_task(once("a", work)) for _ in range(3))
         await asyncio.sleep(0)
         first.cancel()
-        values = await asyncio.wait_for(asyncio.gather(*others), timeout=PATIENCE)
+        values = await asyncio.wait_for(asyncio.gather(*others), timeout=TIMEOUT_S)
         return first.cancelled(), [*values, await once("a", work)], work.begun
 
     assert asyncio.run(run()) == (True, [2, 2, 2], 2)
@@ -86,7 +86,7 @@ def test_who_is_cancelled_together_with_the_first_does_not_do_the_work() -> None
         await asyncio.sleep(0)
         for task in both:
             task.cancel()
-        await asyncio.wait(both, timeout=PATIENCE)
+        await asyncio.wait(both, timeout=TIMEOUT_S)
         return [task.cancelled() for task in both], work.begun
 
     assert asyncio.run(run()) == ([True, True], 1)

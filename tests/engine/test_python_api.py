@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 
 import hoptree
 from hoptree.core.errors import HoptreeError, InputError
@@ -116,6 +116,6 @@ def test_the_notebook_of_the_tutorials_runs(tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(json.dumps(replies), encoding="utf-8")
     environment = os.environ | {"HOPTREE_MODEL": "scripted/model.json", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     command = [sys.executable, str(script)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     assert "Answer: Łódź" in done.stdout and "searched for" in done.stdout

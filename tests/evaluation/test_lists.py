@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cpu_limit import cpu_limit
 from tests.evaluation.report_runs import cells, script
-from tests.patience import patience
 from tests.traced import event
 from typer.testing import CliRunner
 
@@ -170,7 +170,7 @@ def test_a_list_of_the_wanted_names_is_right_in_any_order(names: list[str]) -> N
     ],
 )
 def test_a_hostile_answer_is_read_in_time(text: str) -> None:
-    with patience(5):
+    with cpu_limit(5):
         names_in_answer(text, RAT_PACK)
 
 

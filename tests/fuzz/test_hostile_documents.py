@@ -6,8 +6,8 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from tests.cpu_limit import cpu_limit
 from tests.fuzz.documents import HOSTILE, SOUND
-from tests.patience import patience
 
 from hoptree.corpus import document, files, html_pages, json_rows, pdf, zipped_xml
 from hoptree.corpus.document import Problems
@@ -36,7 +36,7 @@ def test_memory_and_time_are_bounded(what: str, tmp_path: Path, monkeypatch: pyt
     problems = Problems(limit=5)
     tracemalloc.start()
     try:
-        with patience(60):
+        with cpu_limit(60):
             text = "".join(passage.text for passage in read_passages(tmp_path / name, problems=problems))
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 from tests.graph.sparql_server import Answer, Seen, serving, sparql_server
-from tests.held import PATIENCE, Clock
+from tests.timing import TIMEOUT_S, Clock
 
 from hoptree.core.errors import EndpointError, QueryTooLong
 from hoptree.core.http_client import Unreachable
@@ -144,7 +144,7 @@ def late_for(
 
     def answer(query: str) -> Answer:
         if some(query):
-            clocks[0].move_on(PATIENCE)
+            clocks[0].advance(TIMEOUT_S)
         return sound(query)
 
     return answer
@@ -157,7 +157,7 @@ def test_rows_of_a_query_are_told_though_their_labels_take_too_long() -> None:
 
     async def ask(graph: SparqlEndpoint) -> Table:
         clocks.append(Clock(asyncio.get_running_loop()))
-        return await graph.query("SELECT ?o WHERE { ?s <http://e.org/knows> ?o }", seconds=PATIENCE)
+        return await graph.query("SELECT ?o WHERE { ?s <http://e.org/knows> ?o }", seconds=TIMEOUT_S)
 
     with sparql_server(late_for(of_labels, sound, clocks)) as seen:
         table = asked(seen, ask)
@@ -176,7 +176,7 @@ def test_labels_stay_known_to_who_asked_for_them(monkeypatch: pytest.MonkeyPatch
 
     def answer(query: str) -> Answer:
         if of_labels(query) and f"<{E}a0>" in query:
-            held.wait(PATIENCE)
+            held.wait(TIMEOUT_S)
         elif of_labels(query):
             held.set()
         return sound(query)
@@ -196,7 +196,7 @@ def test_an_endpoint_that_never_answers_has_no_statistics(monkeypatch: pytest.Mo
     given_up = threading.Event()
 
     def silent(query: str) -> Answer:
-        given_up.wait(PATIENCE)
+        given_up.wait(TIMEOUT_S)
         return rows(("n",))
 
     with sparql_server(silent) as seen:
@@ -206,7 +206,7 @@ def test_an_endpoint_that_never_answers_has_no_statistics(monkeypatch: pytest.Mo
 
 
 def test_an_endpoint_that_only_counts_too_slowly_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparql, "DEFAULT_TIMEOUT_S", PATIENCE)
+    monkeypatch.setattr(sparql, "DEFAULT_TIMEOUT_S", TIMEOUT_S)
     clocks: list[Clock] = []
 
     async def ask(graph: SparqlEndpoint) -> Stats:

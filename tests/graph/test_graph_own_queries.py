@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cpu_limit import cpu_limit
 from tests.graph.graph_files import TRUTHY, written
 from tests.graph.sparql_server import serving, sparql_server
-from tests.patience import patience
 from tests.small_indexes import hoptree
 
 from hoptree.core.errors import EndpointError, GraphError
@@ -151,5 +151,5 @@ def test_service_is_looked_for_in_a_time_that_grows_with_the_query(text: str, tm
     load_graph(tmp_path / "kg", [written(tmp_path / "truthy.nt", TRUTHY)])
     graph = open_graph(str(tmp_path / "kg"))
     query = f"SELECT * {{ ?s ?p '{text * (50_000 // len(text))}' "
-    with patience(), pytest.raises(GraphError, match="is no SPARQL"):
+    with cpu_limit(), pytest.raises(GraphError, match="is no SPARQL"):
         asyncio.run(graph.query(query))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.cpu_limit import cpu_limit
 from tests.graph.graph_files import ENTITY, TRUTHY, jsonl, written
-from tests.patience import patience
 
 from hoptree.core.errors import GraphError
 from hoptree.graph.embedded import EmbeddedGraph
@@ -217,7 +217,7 @@ def test_an_entity_with_50_000_facts_takes_bounded_time(kg: Path, tmp_path: Path
     lines += [f"<{ENTITY}Q6> <{direct}P2> <{ENTITY}Q{n}> .\n" for n in range(10, 5_000)]
     load_graph(kg, [written(tmp_path / "hub.nt", "".join(lines))])
     graph = EmbeddedGraph(kg)
-    with patience():
+    with cpu_limit():
         found = graph.facts_now("Q5", limit=100)
     assert len(found.facts) == 100 and not found.complete
     assert len({fact.relation.id for fact in found.facts}) == 51, "some facts of every property"

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.cpu_limit import cpu_limit
 from tests.graph.graph_files import jsonl
-from tests.patience import patience
 from tests.small_indexes import put_in_place
 
 from hoptree.core.errors import GraphError, GraphUnavailable
@@ -123,7 +123,7 @@ def test_a_long_question_of_many_known_words_ends_in_time(tmp_path: Path) -> Non
         {"id": f"Q{n}", "label": f"river number{n % 50} of stone"} for n in range(1, 3000)
     ]
     candidates = open_candidates(loaded(tmp_path / "kg", *rows))
-    with patience(5):
+    with cpu_limit(5):
         assert of_text(candidates, "which river number7 of stone " * 2000)
     assert isinstance(candidates, IndexedCandidates)
     hurried = IndexedCandidates(candidates._graph, candidates._index, seconds=0)

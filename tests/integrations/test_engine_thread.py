@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.held import Held
 from tests.integrations.films import QUESTION, films, model
+from tests.timing import PausedModel
 
 from hoptree.core.errors import CorpusError, EndpointError
 from hoptree.core.values import Passage
@@ -58,7 +58,7 @@ def test_a_failure_is_raised(tmp_path: Path) -> None:
 
 
 def test_what_is_cancelled_asks_nothing_further(tmp_path: Path) -> None:
-    scripted = Held(model().rules, at="confident")
+    scripted = PausedModel(model().rules, at="confident")
 
     async def broken_off(hoptree: Hoptree) -> None:
         asking = asyncio.create_task(hoptree.aask(QUESTION))
@@ -66,7 +66,7 @@ def test_what_is_cancelled_asks_nothing_further(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
-        await scripted.is_given_up()
+        await scripted.wait_for_cancellation()
 
     with films(tmp_path, scripted) as hoptree:
         asyncio.run(broken_off(hoptree))

@@ -19,7 +19,7 @@ from typing import IO, Any
 import pytest
 from tests.e2e.endpoint import index_of
 from tests.forking import Command
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 
 from hoptree.engine.engine import Engine
 from hoptree.models.scripted import Rule, ScriptedModel
@@ -180,7 +180,7 @@ async def forked_streams(arguments: Sequence[str], mode: str) -> AsyncIterator[C
         joined = StdioServerParameters(command="sh", args=["-c", 'cat "$1" & exec cat > "$0"', *pipes])
         async with Client(joined, mode=mode) as client:
             yield client
-        _, errors = await asyncio.to_thread(process.communicate, None, PATIENCE)
+        _, errors = await asyncio.to_thread(process.communicate, None, TIMEOUT_S)
     assert (process.returncode, errors) == (0, ""), "it ends with its input"
 
 
@@ -214,7 +214,7 @@ async def http(
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        await asyncio.to_thread(process.communicate, None, PATIENCE)
+        await asyncio.to_thread(process.communicate, None, TIMEOUT_S)
 
 
 async def in_process(do: Callable[[int], Awaitable[Any]], model: ScriptedModel | None = None) -> Any:
@@ -226,7 +226,7 @@ async def in_process(do: Callable[[int], Awaitable[Any]], model: ScriptedModel |
         return await do(int((await urls.get()).rpartition(":")[2].partition("/")[0]))
     finally:
         signal.raise_signal(signal.SIGTERM)
-        await asyncio.wait_for(serve, PATIENCE)
+        await asyncio.wait_for(serve, TIMEOUT_S)
 
 
 def text_of(result: Any) -> str:

@@ -13,8 +13,8 @@ from typing import IO, Any
 
 import httpx
 import pytest
-from tests.held import PATIENCE, Held
 from tests.mcp.served import QUESTION, answering, command, in_process, raw_streams
+from tests.timing import TIMEOUT_S, PausedModel
 
 from hoptree.models.scripted import Rule, ScriptedModel
 
@@ -112,7 +112,7 @@ def streams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Streams]:
         yield given, said
         assert answered((given, said), request("ping", None, "last")) == {"jsonrpc": "2.0", "id": "last", "result": {}}
         given.close()
-        _, errors = process.communicate(None, PATIENCE)
+        _, errors = process.communicate(None, TIMEOUT_S)
     assert "Traceback" not in errors and process.returncode == 0
 
 
@@ -167,7 +167,7 @@ def test_requests_are_not_read_while_their_replies_are_not(streams: Streams) -> 
     flood.join(1.0)
     assert flood.is_alive(), "the server reads on, whatever its client does"
     numbers = [json.loads(said.readline())["id"] for _ in range(count)]
-    flood.join(PATIENCE)
+    flood.join(TIMEOUT_S)
     assert sorted(numbers) == list(range(count))
 
 
@@ -177,7 +177,7 @@ def test_a_client_that_stops_listening_ends_the_server_without_a_word(tmp_path: 
         said.close()
         given.write(request("ping") + b"\n")
         given.close()
-        _, errors = process.communicate(None, PATIENCE)
+        _, errors = process.communicate(None, TIMEOUT_S)
     assert (process.returncode, errors) == (0, "")
 
 
@@ -221,7 +221,7 @@ def in_session(do: Callable[[Session], Awaitable[Any]], model: ScriptedModel | N
     known = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
     async def connect(port: int) -> Any:
-        async with httpx.AsyncClient(headers=known, timeout=PATIENCE, trust_env=False) as client:
+        async with httpx.AsyncClient(headers=known, timeout=TIMEOUT_S, trust_env=False) as client:
             return await do(await Session(client, f"http://127.0.0.1:{port}/mcp").open())
 
     return asyncio.run(in_process(connect, model))
@@ -288,18 +288,18 @@ def test_a_session_keeps_little_of_what_opens_it(where: str) -> None:
 
 def test_an_id_that_is_in_use_is_refused_and_the_first_call_is_answered() -> None:
     """Its reply had nowhere to go: the first client waited for ever."""
-    held = Held(answering())
+    held = PausedModel(answering())
 
     async def send_twice(session: Session) -> None:
         first = asyncio.create_task(session.post(calling("decompose", {"question": QUESTION}, 7)))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             while not held.arrived:
                 await asyncio.sleep(0.01)
         for number in (7, "7"):
             second = await session.post(calling("decompose", {"question": QUESTION}, number))
             assert second.status_code == 400 and "has this id" in reply_of(second)["error"]["message"]
             assert reply_of(second)["id"] == number
-        held.holds = False
+        held.paused = False
         assert not reply_of(await first)["result"]["isError"]
         assert not reply_of(await session.post(calling("decompose", {"question": QUESTION}, 7)))["result"]["isError"]
 
@@ -308,11 +308,11 @@ def test_an_id_that_is_in_use_is_refused_and_the_first_call_is_answered() -> Non
 
 @pytest.mark.parametrize("how", ["cancelled", "closed"])
 def test_a_call_that_is_cancelled_or_whose_session_is_closed_ends(how: str) -> None:
-    held = Held(answering())
+    held = PausedModel(answering())
 
     async def end(session: Session) -> None:
         call = asyncio.create_task(session.post(calling("decompose", {"question": QUESTION}, 7)))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             while not held.arrived:
                 await asyncio.sleep(0.01)
         if how == "closed":
@@ -320,8 +320,8 @@ def test_a_call_that_is_cancelled_or_whose_session_is_closed_ends(how: str) -> N
         else:
             cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
             assert (await session.post(json.dumps(cancelled).encode())).status_code == 202
-        assert '"result"' not in (await asyncio.wait_for(call, PATIENCE)).text
-        await asyncio.wait_for(held.is_given_up(), PATIENCE)
+        assert '"result"' not in (await asyncio.wait_for(call, TIMEOUT_S)).text
+        await asyncio.wait_for(held.wait_for_cancellation(), TIMEOUT_S)
         after = await session.post(request("ping"))
         assert after.status_code == (404 if how == "closed" else 200)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.held import Held
 from tests.mcp.served import PASSAGES, QUESTION, Heard, answering, checking, connected, text_of
 from tests.methods.small_knowledge import SmallGraph
+from tests.timing import PausedModel
 from tests.traced import as_dicts
 
 from hoptree.core.errors import CorpusError
@@ -155,7 +155,7 @@ def test_elsewhere_nothing_of_this_machine_is_told(tmp_path: Path, caplog: pytes
     endpoint, _ = asyncio.run(ask(refused, Broken(), outside=True))
     assert endpoint.endswith(
         "The endpoint that the server asks refused the server's key (HTTP 401). "
-        "Tell whoever runs the server; its log says more."
+        "Tell the server's administrator; the log says more."
     )
     assert "The script says 401" in caplog.text
     damaged, _ = asyncio.run(ask(answering(), Broken(), outside=True))
@@ -358,7 +358,7 @@ def test_a_claim_is_held_against_a_graph_alone(tmp_path: Path) -> None:
 
 def test_a_call_that_is_broken_off_asks_nothing_further(tmp_path: Path) -> None:
     events: list[Event] = []
-    model = Held(answering(), at="confident")
+    model = PausedModel(answering(), at="confident")
 
     async def broken_off(client: Client, _: ScriptedModel) -> None:
         heard = Heard()
@@ -368,7 +368,7 @@ def test_a_call_that_is_broken_off_asks_nothing_further(tmp_path: Path) -> None:
             await asyncio.sleep(0)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        await model.is_given_up()
+        await model.wait_for_cancellation()
 
     asked(model, tmp_path, broken_off, listeners=[events.append])
     assert model.arrived == ["decompose", "confident"]

@@ -17,7 +17,6 @@ import httpx
 import pytest
 from tests.command_line import call
 from tests.e2e.endpoint import Endpoint, silent
-from tests.held import PATIENCE
 from tests.mcp.served import (
     PLAN,
     QUESTION,
@@ -32,6 +31,7 @@ from tests.mcp.served import (
     streams,
     text_of,
 )
+from tests.timing import TIMEOUT_S
 
 from hoptree.core import http_server
 from hoptree.mcp import server as serving
@@ -109,7 +109,7 @@ def test_a_call_that_is_broken_off_ends_at_the_server(over: Any, mode: str, tmp_
     async def break_off(client: Client) -> None:
         heard = Heard()
         asking = asyncio.create_task(client.call_tool("ask", {"question": QUESTION}, progress_callback=heard))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await heard.first.wait()
             while endpoint.steps() != ["taikc/decompose", "taikc/confident"]:
                 await asyncio.sleep(0.01)
@@ -136,7 +136,7 @@ def test_a_client_that_goes_away_ends_the_process(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    out, err = process.communicate("", timeout=PATIENCE)
+    out, err = process.communicate("", timeout=TIMEOUT_S)
     assert (process.returncode, out, err) == (0, "", "")
 
 
@@ -147,7 +147,7 @@ def test_a_server_that_is_stopped_ends_in_order(number: signal.Signals, tmp_path
             async with Client(url) as client:
                 await client.call_tool("search", {"query": "film"})
             process.send_signal(number)
-            _, err = await asyncio.to_thread(process.communicate, None, PATIENCE)
+            _, err = await asyncio.to_thread(process.communicate, None, TIMEOUT_S)
             return process.returncode, err
 
     assert asyncio.run(stop()) == (0, "")
@@ -158,7 +158,7 @@ def test_a_server_that_is_stopped_ends_in_order(number: signal.Signals, tmp_path
 
 def post(url: str, body: bytes | str = b"{}", **headers: str) -> httpx.Response:
     known = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-    return httpx.post(url, content=body, headers=known | headers, timeout=PATIENCE, trust_env=False)
+    return httpx.post(url, content=body, headers=known | headers, timeout=TIMEOUT_S, trust_env=False)
 
 
 def test_a_page_under_another_name_is_not_let_in(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_key_is_asked_for_where_one_is_set(tmp_path: Path) -> None:
             assert all("HOPTREE_MCP_KEY" in response.text for response in refused)
             sent = {"Authorization": f"bearer {SECRET}"}
             async with (
-                httpx2.AsyncClient(headers=sent, timeout=PATIENCE, trust_env=False) as transport,
+                httpx2.AsyncClient(headers=sent, timeout=TIMEOUT_S, trust_env=False) as transport,
                 Client(streamable_http_client(url, http_client=transport)) as client,
             ):
                 assert not (await client.call_tool("search", {"query": "film"})).is_error
@@ -202,7 +202,7 @@ def test_who_is_not_let_in_is_logged_one_plain_line_each(tmp_path: Path) -> None
             far = f"a-name-that-is-not-broken-over-lines.{'x' * 60}.example"
             await asyncio.to_thread(post, url, authorization=f"Bearer {SECRET}", host=far)
             process.send_signal(signal.SIGTERM)
-            return (await asyncio.to_thread(process.communicate, None, PATIENCE))[1]
+            return (await asyncio.to_thread(process.communicate, None, TIMEOUT_S))[1]
 
     first, second, third = asyncio.run(knock()).splitlines()
     assert first.endswith("refused NoKey key=- from 127.0.0.1: The bearer key is missing.")
@@ -249,7 +249,7 @@ def test_slow_clients_are_hung_up_on(sent: bytes, monkeypatch: pytest.MonkeyPatc
     async def drip(port: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(sent)
-        said = await asyncio.wait_for(reader.read(), PATIENCE)
+        said = await asyncio.wait_for(reader.read(), TIMEOUT_S)
         writer.close()
         return said
 
@@ -278,7 +278,7 @@ def test_one_address_cannot_take_the_place_of_all(monkeypatch: pytest.MonkeyPatc
         held = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)) for _ in range(12)]
         for _, writer in held:
             writer.write(b"POST /mcp HT")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             while (refused := sum(reader.at_eof() or reader.exception() is not None for reader, _ in held)) < 10:
                 await asyncio.sleep(0.01)
         probe = await asyncio.to_thread(post, f"http://127.0.0.1:{port}/mcp", b"not json")
@@ -312,7 +312,7 @@ def test_sessions_that_are_opened_and_never_used_are_bounded_and_make_room(monke
     headers = {"Accept": "application/json, text/event-stream"}
 
     async def open_many(port: int) -> list[int]:
-        async with httpx.AsyncClient(headers=headers, timeout=PATIENCE) as client:
+        async with httpx.AsyncClient(headers=headers, timeout=TIMEOUT_S) as client:
 
             async def opened() -> int:
                 return (await client.post(f"http://127.0.0.1:{port}/mcp", json=OPENING)).status_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.held import without_waiting
+from tests.timing import run_without_waiting
 from tests.traced import as_dicts
 
 from hoptree.core.values import Passage
@@ -58,7 +58,7 @@ class Asked:
         self.events: list[Event] = []
         self.method, self.shelf = method, shelf
         self.model = ScriptedModel(rules=script, latency=latency)
-        self.result = without_waiting(self._ask(question, budget, roles, options))
+        self.result = run_without_waiting(self._ask(question, budget, roles, options))
 
     async def _ask(
         self, question: str, budget: Budget | None, roles: Mapping[str, Any] | None, options: Mapping[str, Any]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.cpu_limit import cpu_limit
 from tests.methods.asked import Shelf
 from tests.methods.continuation_asked import Run
-from tests.patience import patience
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
@@ -240,7 +240,7 @@ def test_what_is_read_of_a_whole_dialogue() -> None:
 
 def test_long_runs_are_read_in_no_time() -> None:
     for run_of in ("\n", "#", "\n#", "1. ", "Summary", "Evaluation: ", "[ "):
-        with patience():
+        with cpu_limit():
             read_compression("A." + run_of * 50_000)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cpu_limit import cpu_limit
 from tests.methods.hop_asked import FOUND
-from tests.patience import patience
 
 from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
@@ -60,7 +60,7 @@ def test_an_answer_is_a_piece_of_the_reply(reply: str) -> None:
 
 @pytest.mark.parametrize("blank", [" ", "\n", " \n", "\t", "Sentence:\n", "a\n", "\n answer"])
 def test_a_long_reply_takes_no_time(blank: str) -> None:
-    with patience():
+    with cpu_limit():
         for begin in ("", "Sentence:", "Answer"):
             parse_reading(f"{begin}{blank * 20_000}x")
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.held import PATIENCE
 from tests.models.hf_asking import ask, ask_all, asking, mixed, texts
 from tests.models.hf_models import RULES, by_transformers
+from tests.timing import TIMEOUT_S
 
 from hoptree.core.errors import EndpointError
 from hoptree.models.model import Reply
@@ -69,7 +69,7 @@ def test_a_beginning_that_prompts_share_is_read_once(opened: Callable[..., Any],
     with before_each_pass(model, lambda ids: read.append(ids.numel() if ids.shape[1] > 1 else 0)):
         ready.batcher.submit(rows)
         for row in rows:
-            row.future.result(PATIENCE)
+            row.future.result(TIMEOUT_S)
     assert texts([ready.text.reply(requests[number], [row]) for number, row in enumerate(rows)]) == expected
     assert sum(row.cached > 64 for row in rows) == 6
     assert sum(read) < sum(len(row.prompt) for row in rows)
@@ -101,7 +101,7 @@ def test_rows_of_too_small_a_gain_are_read_together(opened: Callable[..., Any], 
     rows = [ready.text.rows(request)[0] for request in requests]
     ready.batcher.submit(rows)
     for row in rows:
-        row.future.result(PATIENCE)
+        row.future.result(TIMEOUT_S)
     assert texts([ready.text.reply(requests[number], [row]) for number, row in enumerate(rows)]) == expected
     assert found == [sizes]
     assert sum(row.cached > 64 for row in rows) == {0: 5, 1_000: 3}.get(worth, 0)
@@ -153,7 +153,7 @@ def test_samples_read_their_prompt_once_beside_questions_that_begin_alike(
     with before_each_pass(model, lambda ids: read.append(ids.numel() if ids.shape[1] > 1 else 0)):
         ready.batcher.submit(rows)
         for row in rows:
-            row.future.result(PATIENCE)
+            row.future.result(TIMEOUT_S)
     said = [texts([ready.text.reply(request, rows[6 * n : 6 * n + 6])]) for n, request in enumerate(requests)]
     assert said == alone
     assert sum(read) <= sum(len(rows[place].prompt) for place in (0, 6)), "no more than the two prompts have"
@@ -218,7 +218,7 @@ def test_a_crash_fails_all_and_hangs_none(opened: Callable[..., Any]) -> None:
 
     async def all_fail() -> list[Any]:
         calls = [model.generate(request, step="s") for request in mixed(6)]
-        return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), PATIENCE)
+        return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), TIMEOUT_S)
 
     with before_each_pass(model, broken):
         outcomes = asyncio.run(all_fail())
@@ -261,7 +261,7 @@ def test_the_event_loop_goes_on_while_the_model_works(opened: Callable[..., Any]
 
     def hold(ids: Any) -> None:
         inside.set()
-        seen.append(turned.wait(PATIENCE))  # in vain if the loop could not take a turn meanwhile
+        seen.append(turned.wait(TIMEOUT_S))  # in vain if the loop could not take a turn meanwhile
 
     async def beside() -> None:
         call = asyncio.create_task(model.generate(asking(max_tokens=1), step="s"))

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.held import PATIENCE
 from tests.models.encoder_decoders import POSITIONS, RULES, saved
 from tests.models.hf_asking import ask, ask_all, asking, texts
 from tests.models.hf_asking import mixed as mixed_requests
+from tests.timing import TIMEOUT_S
 
 from hoptree.core.errors import ConfigError, EndpointError
 from hoptree.models.model import Message, Reply, Request
@@ -144,7 +144,7 @@ def test_rows_join_and_leave_while_others_write(
                 time.sleep(0.0005)
             ready.batcher.submit([row])
         for row in rows:
-            row.future.result(PATIENCE)
+            row.future.result(TIMEOUT_S)
     replies = [ready.text.reply(request, [row]) for request, row in zip(requests, rows, strict=True)]
     assert texts(replies) == expected
     assert max(shapes)[0] > 1, "they ran beside one another"

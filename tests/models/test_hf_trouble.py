@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.held import PATIENCE
 from tests.models.hf_asking import ask, ask_all, asking, mixed, texts
 from tests.models.hf_models import TEMPLATE, saved
+from tests.timing import TIMEOUT_S
 from typer.testing import CliRunner
 
 from hoptree.__main__ import main
@@ -72,7 +72,7 @@ def poisoned(loaded: Any) -> Any:
 def outcomes(model: Any, requests: list[Any]) -> list[Any]:
     async def together() -> list[Any]:
         calls = (model.generate(request, step="s") for request in requests)
-        return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), PATIENCE)
+        return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), TIMEOUT_S)
 
     return asyncio.run(together())
 

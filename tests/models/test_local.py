@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.held import PATIENCE
 from tests.models.shallow_model import BLOCKS, write_shallow_model
 from tests.models.small_adapters import lora_file
+from tests.timing import TIMEOUT_S
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel
 from hoptree.models import local, open_model
@@ -47,7 +47,7 @@ def no_thread_is_left() -> Iterator[None]:
     yield
     for thread in threading.enumerate():
         if thread.name.startswith("hoptree-local"):
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT_S)
             assert not thread.is_alive()
 
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.held import PATIENCE
 from tests.models.shallow_model import BLOCKS, write_shallow_model
 from tests.models.small_adapters import lora_file
+from tests.timing import TIMEOUT_S
 
 import hoptree
 from hoptree.engine.prompts import Filled, read_prompt
@@ -147,7 +147,7 @@ def test_another_process_uses_the_state(tmp_path: Path) -> None:
 
     def apart() -> list[object]:
         command = [sys.executable, "-c", APART]
-        done = subprocess.run(command, env=environment, cwd=root, capture_output=True, timeout=PATIENCE, check=True)
+        done = subprocess.run(command, env=environment, cwd=root, capture_output=True, timeout=TIMEOUT_S, check=True)
         return list(json.loads(done.stdout.splitlines()[-1]))
 
     (first_tokens, first_reply), (second_tokens, second_reply) = apart(), apart()

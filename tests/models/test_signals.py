@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.held import PATIENCE
 from tests.models.encoder_decoders import saved as with_encoder
 from tests.models.hf_asking import ask, ask_all, asking, mixed
 from tests.models.hf_models import RULES
+from tests.timing import TIMEOUT_S
 
 from hoptree.core.errors import EndpointError
 from hoptree.models.catalogue import Entry, find_entry, is_complete
@@ -234,7 +234,7 @@ def test_not_a_number_fails_one_question_and_not_the_run(opened: Callable[..., A
         async def all_of() -> list[Any]:
             return await asyncio.gather(*(model.generate(one, step="s") for one in calls), return_exceptions=True)
 
-        found = asyncio.run(asyncio.wait_for(all_of(), PATIENCE))
+        found = asyncio.run(asyncio.wait_for(all_of(), TIMEOUT_S))
     finally:
         handle.remove()
     broken = [found.pop(6), found.pop(3)]

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.held import PATIENCE
 from tests.models.hf_asking import ask_all, asking, mixed
+from tests.timing import TIMEOUT_S
 
 from hoptree.core.errors import EndpointError
 from hoptree.models.model import Signal
@@ -48,7 +48,7 @@ def test_a_written_row_fails_and_no_other(
         calls = [*requests[:2], damaged, *requests[2:]]
         return await asyncio.gather(*(model.generate(one, step="s") for one in calls), return_exceptions=True)
 
-    found = asyncio.run(asyncio.wait_for(all_of(), PATIENCE))
+    found = asyncio.run(asyncio.wait_for(all_of(), TIMEOUT_S))
     broken = found.pop(2)
     assert isinstance(broken, EndpointError) and not broken.retryable
     assert "attention or hidden state" in str(broken) and "not finite" in str(broken)

@@ -13,9 +13,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.held import PATIENCE
 from tests.retrieval.json_server import json_server
 from tests.retrieval.small_models import save_onnx, save_static, save_tokenizer
+from tests.timing import TIMEOUT_S
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel, UnusableReply
 from hoptree.retrieval.encoder import Encoder, Prefixes, Role, absolute_spec, open_encoder, weights_digest
@@ -129,12 +129,12 @@ class TestOnnx:
             nonlocal begun
             begun += len(some)
             came.set()
-            assert let.wait(PATIENCE)
+            assert let.wait(TIMEOUT_S)
             return plain(encoder, some, role)
 
         async def stopped() -> None:
             encoding = asyncio.create_task(encoder.encode(texts, role="passage"))
-            await asyncio.to_thread(came.wait, PATIENCE)
+            await asyncio.to_thread(came.wait, TIMEOUT_S)
             encoding.cancel()
             await asyncio.wait([encoding])
             let.set()

@@ -10,7 +10,7 @@ from typing import Literal
 from unicodedata import normalize
 
 import pytest
-from tests.patience import patience
+from tests.cpu_limit import cpu_limit
 from tests.retrieval.linked_films import QUESTION, films
 from tests.small_indexes import names
 
@@ -129,7 +129,7 @@ def test_k_may_be_larger_than_the_corpus(index: Index, kind: str, k: int) -> Non
 def test_a_query_of_ten_thousand_words_is_answered_in_time(index: Index, kind: str) -> None:
     retriever = open_retriever(index.folder, kind)
     query = " ".join(f"Eva Lund{n % 40} film word{n}" for n in range(2500))
-    with patience(5):
+    with cpu_limit(5):
         assert len(asyncio.run(retriever.search(query, k=5))) == 5
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.patience import patience
+from tests.cpu_limit import cpu_limit
 from tests.small_indexes import graph, put_in_place, rows, write_rows
 
 import hoptree.retrieval.indexing.run as run
@@ -146,7 +146,7 @@ def test_names_are_found_as_a_plain_search_finds_them(names: list[str], text: st
     ["The x. " * 100_000, "A " * 200_000, "A." * 200_000, "a" + " " * 300_000 + "B", "(" * 300_000, "A of " * 99_999],
 )
 def test_long_texts_take_no_long_time(text: str) -> None:
-    with patience(30):
+    with cpu_limit(30):
         capitalised_names(text)
         names_of(text, (text[::-1], f"x{' ' * 100_000}y ({text})"))
         list(NameFinder(["The x", "A A"])(text))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 
 from hoptree.retrieval import encoder as module
 from hoptree.retrieval.encoder import QueryWindow
@@ -51,7 +51,7 @@ def test_a_full_batch_does_not_wait_for_the_window_to_close(monkeypatch: pytest.
 
     async def run() -> Any:
         window = window_over(encoder)
-        return await asyncio.wait_for(asyncio.gather(*(window(str(item)) for item in range(8))), PATIENCE)
+        return await asyncio.wait_for(asyncio.gather(*(window(str(item)) for item in range(8))), TIMEOUT_S)
 
     assert asyncio.run(run()) == [item * 2 for item in range(8)]
     assert [len(batch) for batch in encoder.batches] == [4, 4]
@@ -100,7 +100,7 @@ def test_one_window_serves_one_event_loop_after_another() -> None:
         task.cancel()
 
     async def run() -> Any:
-        return await asyncio.wait_for(window("21"), PATIENCE)
+        return await asyncio.wait_for(window("21"), TIMEOUT_S)
 
     asyncio.run(left_behind())
     assert [asyncio.run(run()), asyncio.run(run())] == [42, 42]

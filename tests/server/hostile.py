@@ -7,8 +7,8 @@ import socket
 import zipfile
 from pathlib import Path
 
-from tests.held import PATIENCE
 from tests.server.running import Running
+from tests.timing import TIMEOUT_S
 
 _MANY = 200
 
@@ -92,7 +92,7 @@ def until(raw: socket.socket, end: bytes) -> bytes:
 
 def all_of(raw: socket.socket) -> bytes:
     """What comes until the other side hangs up."""
-    raw.settimeout(PATIENCE)
+    raw.settimeout(TIMEOUT_S)
     found = b""
     try:
         while part := raw.recv(65536):

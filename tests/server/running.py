@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
-from tests.held import PATIENCE, Clock
+from tests.timing import TIMEOUT_S, Clock
 
 from hoptree.core.http_server import listen
 from hoptree.core.values import Passage
@@ -90,7 +90,7 @@ class Running:
         self.url = f"http://127.0.0.1:{self.port}"
         self._server = Server(self.app)
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.client = httpx.Client(base_url=self.url, timeout=PATIENCE, trust_env=False)
+        self.client = httpx.Client(base_url=self.url, timeout=TIMEOUT_S, trust_env=False)
 
     @property
     def busy(self) -> bool:
@@ -121,7 +121,7 @@ class Running:
         self.client.close()
         if self._thread.is_alive():
             self.begin_stop()
-            self._thread.join(timeout=PATIENCE)
+            self._thread.join(timeout=TIMEOUT_S)
         assert not self._thread.is_alive()
 
     def ask(self, question: str = QUESTION, **fields: Any) -> httpx.Response:
@@ -146,7 +146,7 @@ def running(wanted: Settings) -> Iterator[Running]:
         server.stop()
 
 
-def eventually(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
+def eventually(holds: Callable[[], bool], seconds: float = TIMEOUT_S) -> None:
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until, "it did not come to that"

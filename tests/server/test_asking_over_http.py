@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.held import PATIENCE, Held
 from tests.server.running import QUESTION, Running, events_in, events_of, limits, running, script, settings
+from tests.timing import TIMEOUT_S, PausedModel
 
 from hoptree.engine.calls import Call
 from hoptree.engine.engine import ask
@@ -40,18 +40,18 @@ def test_it_answers_as_the_engine_does(server: Running) -> None:
 
 
 def test_the_tree_grows_before_the_result_comes(tmp_path: Path) -> None:
-    model = Held(script().rules, at="read")
+    model = PausedModel(script().rules, at="read")
     asked = {"question": QUESTION, "stream": True}
     with (
         running(settings(tmp_path, models={"demo": model})) as server,
-        server.client.stream("POST", "/v1/ask", json=asked, timeout=PATIENCE) as reply,
+        server.client.stream("POST", "/v1/ask", json=asked, timeout=TIMEOUT_S) as reply,
     ):
         assert reply.headers["content-type"].startswith("text/event-stream")
         said = ""
         for part in reply.iter_text():
             said += part
             if '"state":"asking"' in said:  # nothing else comes until it is let go on
-                model.holds = False
+                model.paused = False
     events = events_in(said)
     assert [kind for kind, _ in events][-1] == "result"
     assert events[-1][1]["answer"] == "1948"

@@ -75,7 +75,7 @@ def test_an_index_that_cannot_be_made_is_not_the_uploads_fault(
     with running(settings(tmp_path, corpora_folder=own)) as server, caplog.at_level(logging.WARNING, "hoptree.server"):
         job = add(server, {"cid.txt": b"Cid counts cats."})
         assert (job["state"], job["error"]["class"]) == ("failed", "IndexUnavailable")
-        assert "whoever runs the server" in job["error"]["remedy"] and "retryable" not in job["error"]
+        assert "the server's administrator" in job["error"]["remedy"] and "retryable" not in job["error"]
         assert "own" not in job["error"]["message"]
     assert "is no index" in caplog.text
     assert (own / "mine" / "index" / "somebodys.txt").exists()

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("fastapi")
 
 from starlette.datastructures import UploadFile
-from tests.held import PATIENCE
 from tests.server.running import settings
+from tests.timing import TIMEOUT_S
 
 from hoptree.server import jobs as staging
 from hoptree.server.app import ServerState, open_state
@@ -30,7 +30,7 @@ class _Held(io.BytesIO):
 
     def read(self, size: int | None = -1) -> bytes:
         self.reached.set()
-        assert self.let.wait(PATIENCE)
+        assert self.let.wait(TIMEOUT_S)
         return super().read(size)
 
 
@@ -46,7 +46,7 @@ def test_an_upload_that_is_given_up_keeps_its_place_until_its_thread_has_ended(t
         held = _Held(b"Ada keeps bees.")
         files = [UploadFile(held, filename="a.txt"), UploadFile(io.BytesIO(b"x"), filename="sub/b.txt")]
         task = asyncio.create_task(state.corpus_service.create("mine", files))
-        assert await asyncio.to_thread(held.reached.wait, PATIENCE)
+        assert await asyncio.to_thread(held.reached.wait, TIMEOUT_S)
         for _ in range(2):  # the guard's patience is over, then the server stops
             task.cancel()
             await asyncio.sleep(0)
@@ -80,13 +80,13 @@ def test_documents_that_are_in_place_when_nobody_waits_any_more_are_taken_back(
         def held(*given: object) -> object:
             placed = place(*given)  # type: ignore[arg-type]
             reached.set()
-            assert let.wait(PATIENCE)
+            assert let.wait(TIMEOUT_S)
             return placed
 
         monkeypatch.setattr(staging, "place", held)
         files = [UploadFile(io.BytesIO(b"New."), filename=name) for name in ("a.txt", "b.txt")]
         task = asyncio.create_task(state.corpus_service.add("mine", files))
-        assert await asyncio.to_thread(reached.wait, PATIENCE)
+        assert await asyncio.to_thread(reached.wait, TIMEOUT_S)
         task.cancel()
         await asyncio.sleep(0)
         let.set()

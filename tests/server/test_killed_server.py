@@ -18,9 +18,9 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.held import PATIENCE
 from tests.server.held_worker import HeldWorker
 from tests.server.running import Running, eventually, limits, running, settings
+from tests.timing import TIMEOUT_S
 
 from hoptree.core.errors import IndexUnavailable
 from hoptree.core.files import FolderLock
@@ -53,7 +53,7 @@ def _serving(folder: Path, held: HeldWorker) -> Iterator[tuple[subprocess.Popen[
         assert process.stderr is not None
         found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
         assert found
-        with httpx.Client(base_url=found[0], timeout=PATIENCE, trust_env=False) as client:
+        with httpx.Client(base_url=found[0], timeout=TIMEOUT_S, trust_env=False) as client:
             eventually(lambda: _answers(client))
             yield process, client
     finally:

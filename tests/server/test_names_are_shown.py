@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.patience import patience
+from tests.cpu_limit import cpu_limit
 from tests.server.running import events_of, running, settings
 
 from hoptree.core.errors import redact, redact_keys
@@ -35,7 +35,7 @@ def test_keys_are_masked(key: str) -> None:
 
 def test_masking_does_not_grow_with_the_square_of_a_text() -> None:
     text = "sk-" * 20_000
-    with patience(2):
+    with cpu_limit(2):
         assert redact_keys(text) == text
 
 

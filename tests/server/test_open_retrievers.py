@@ -18,8 +18,7 @@ from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
 from hoptree.server import resources
 from hoptree.server.error_responses import Refusal
-from hoptree.server.graphs import Graphs
-from hoptree.server.resources import Corpora, Retrievers
+from hoptree.server.resources import Corpora, Graphs, Retrievers
 
 
 class _Opened:

@@ -27,7 +27,7 @@ def test_every_option_has_a_line_of_its_own() -> None:
 def test_it_is_what_the_method_says_of_it(server: Running) -> None:
     taikc = find_method("taikc")
     options = {option.name: option for option in taikc.options}
-    strict = 'strict takes only RAG_REQUIRED for a refusal, as the paper does; with it off, "I don\'t know" is one too.'
+    strict = 'With strict, only RAG_REQUIRED is a refusal, as in the paper; else "I don\'t know" is one too.'
     assert option_text(taikc, options["strict"]) == strict
     assert option_text(taikc, options["titles"]) == "Shows passages with their titles."
     assert option_text(taikc, options["k"]) == "How many passages a search gives."

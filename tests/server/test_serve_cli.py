@@ -22,8 +22,8 @@ pytest.importorskip("fastapi")
 from tests.command_line import call
 from tests.e2e.endpoint import Endpoint, Response, Seen, said
 from tests.forking import Command
-from tests.held import PATIENCE
 from tests.server.running import eventually
+from tests.timing import TIMEOUT_S
 
 from hoptree.cli.serve import _uploads_folder, _usual_limits
 from hoptree.core.errors import IndexUnavailable
@@ -98,7 +98,7 @@ def test_it_serves_and_a_signal_lets_the_question_finish(
 
     def held(seen: Seen) -> Response:
         came.set()
-        assert let.wait(PATIENCE)
+        assert let.wait(TIMEOUT_S)
         return said("1948")
 
     endpoint.on("", held)
@@ -125,18 +125,18 @@ def test_it_serves_and_a_signal_lets_the_question_finish(
         answers: list[httpx.Response] = []
         asking = threading.Thread(
             target=lambda: answers.append(
-                httpx.post(f"{url}/v1/ask", json={"question": secret, "method": "direct"}, timeout=PATIENCE)
+                httpx.post(f"{url}/v1/ask", json={"question": secret, "method": "direct"}, timeout=TIMEOUT_S)
             )
         )
         asking.start()
-        assert came.wait(PATIENCE)
+        assert came.wait(TIMEOUT_S)
         process.send_signal(number)
-        eventually(lambda: httpx.get(f"{url}/health", timeout=PATIENCE).status_code == 503)
+        eventually(lambda: httpx.get(f"{url}/health", timeout=TIMEOUT_S).status_code == 503)
         let.set()
-        asking.join(timeout=PATIENCE)
+        asking.join(timeout=TIMEOUT_S)
         assert answers[0].json()["answer"] == "1948"
-        process.wait(timeout=PATIENCE)
-        reading.join(timeout=PATIENCE)
+        process.wait(timeout=TIMEOUT_S)
+        reading.join(timeout=TIMEOUT_S)
         assert process.stdout is not None
         assert (process.returncode, process.stdout.read()) == (0, "flushed\n")
     finally:
@@ -161,15 +161,15 @@ def test_a_second_signal_writes_down_what_runs_and_tells_its_client(tmp_path: Pa
         answers: list[httpx.Response] = []
         asked = {"question": "How much?", "method": "direct"}
         asking = threading.Thread(
-            target=lambda: answers.append(httpx.post(f"{url}/v1/ask", json=asked, timeout=PATIENCE, trust_env=False))
+            target=lambda: answers.append(httpx.post(f"{url}/v1/ask", json=asked, timeout=TIMEOUT_S, trust_env=False))
         )
         asking.start()
-        eventually(lambda: httpx.get(f"{url}/health", timeout=PATIENCE).json()["asking"] == 1)
+        eventually(lambda: httpx.get(f"{url}/health", timeout=TIMEOUT_S).json()["asking"] == 1)
         process.send_signal(number)
-        eventually(lambda: httpx.get(f"{url}/health", timeout=PATIENCE).status_code == 503)
+        eventually(lambda: httpx.get(f"{url}/health", timeout=TIMEOUT_S).status_code == 503)
         process.send_signal(number)
-        asking.join(timeout=PATIENCE)
-        _, log = process.communicate(timeout=PATIENCE)
+        asking.join(timeout=TIMEOUT_S)
+        _, log = process.communicate(timeout=TIMEOUT_S)
     finally:
         process.kill()
     assert (answers[0].status_code, answers[0].json()["error"]["class"]) == (503, "Stopped")
@@ -229,7 +229,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health", timeout=PATIENCE).status_code == 200
+        return httpx.get(f"{url}/health", timeout=TIMEOUT_S).status_code == 200
     except httpx.ConnectError:
         return False
 

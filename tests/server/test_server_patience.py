@@ -15,9 +15,9 @@ import pytest
 pytest.importorskip("fastapi")
 
 import uvicorn
-from tests.held import PATIENCE, Clock
 from tests.server.hostile import all_of, deaf, drip, head, until
 from tests.server.running import QUESTION, Running, eventually, limits, running, script, settings
+from tests.timing import TIMEOUT_S, Clock
 
 from hoptree.core import http_server
 from hoptree.core.errors import ConfigError
@@ -53,12 +53,12 @@ def test_a_body_without_an_end_is_cut_off_at_the_limit(server: Running) -> None:
 def test_a_client_that_is_still_sending_gets_to_read_why_it_is_refused(
     tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_server, "_LINGER_S", PATIENCE)
+    monkeypatch.setattr(http_server, "_LINGER_S", TIMEOUT_S)
     with running(settings(tmp_path, keys=(Key("team", b"x" * 32),))) as server:
         for _ in range(3):
             with socket.create_connection(("127.0.0.1", server.port)) as raw:
                 raw.sendall(head(server, "/v1/ask", f"Content-Length: {size}\r\nContent-Type: application/json"))
-                assert select.select([raw], [], [], PATIENCE)[0], "the server has not replied"
+                assert select.select([raw], [], [], TIMEOUT_S)[0], "the server has not replied"
                 raw.sendall(b" " * size)
                 reply = all_of(raw)
             assert b"401" in reply.split(b"\r\n")[0] or b"413" in reply.split(b"\r\n")[0]
@@ -114,7 +114,7 @@ def _takes(raw: socket.socket, data: bytes) -> bool:
 
 def test_slow_clients_are_hung_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"X: {'y' * 900}"
-    with running(settings(tmp_path, limits=limits(header_seconds=PATIENCE))) as server:
+    with running(settings(tmp_path, limits=limits(header_seconds=TIMEOUT_S))) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as second:  # slow only after a first request
             second.sendall(head(server, "/health", "X: y", method="GET"))
             assert b"200 OK" in until(second, b"}")
@@ -129,7 +129,7 @@ def test_slow_clients_are_hung_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
-    with running(settings(tmp_path, limits=limits(header_seconds=PATIENCE, body_seconds=0.3))) as server:
+    with running(settings(tmp_path, limits=limits(header_seconds=TIMEOUT_S, body_seconds=0.3))) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as slow:
             slow.sendall(head(server, "/v1/ask", "Content-Length: 100") + b"{")
             assert b"408" in all_of(slow).split(b"\r\n")[0]
@@ -146,7 +146,7 @@ def test_clients_that_never_read_do_not_keep_others_out(tmp_path: Path) -> None:
             return sum(one.transport.get_write_buffer_size() > 0 for one in list(state.connections))
 
         def health() -> int:
-            return httpx.get(f"{server.url}/health", trust_env=False, timeout=PATIENCE).status_code
+            return httpx.get(f"{server.url}/health", trust_env=False, timeout=TIMEOUT_S).status_code
 
         for _ in range(5):
             held.enter_context(deaf(server, asked))
@@ -154,7 +154,7 @@ def test_clients_that_never_read_do_not_keep_others_out(tmp_path: Path) -> None:
         for _ in range(10):
             held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
         assert health() == 503
-        server.clock.move_on(http_server._UNREAD_TIMEOUT_S)
+        server.clock.advance(http_server._UNREAD_TIMEOUT_S)
         eventually(lambda: health() == 200)
         eventually(lambda: stuck() == 0 and not state.tasks)
 
@@ -193,7 +193,7 @@ def test_one_address_cannot_take_the_place_of_all(
         assert caplog.text.count("127.0.0.1 has 3 connections, and gets no more") == 1
         held.close()
         eventually(lambda: not server._server.server_state.connections)
-        assert httpx.get(f"{server.url}/health", trust_env=False, timeout=PATIENCE).status_code == 200
+        assert httpx.get(f"{server.url}/health", trust_env=False, timeout=TIMEOUT_S).status_code == 200
 
 
 def test_a_client_that_reads_slowly_gets_all_of_it() -> None:
@@ -219,7 +219,7 @@ def test_a_client_that_reads_slowly_gets_all_of_it() -> None:
         got = 0
         while part := await reader.read(2**17):
             got += len(part)
-            clock.move_on(len(part) * byte_seconds)
+            clock.advance(len(part) * byte_seconds)
         writer.close()
         served.should_exit = True
         await serving
@@ -235,7 +235,7 @@ def test_a_question_that_takes_too_long_ends_with_what_there_is(tmp_path: Path) 
 
 
 def test_more_questions_than_allowed_at_once_are_asked_to_wait(tmp_path: Path) -> None:
-    with running(settings(tmp_path, models={"demo": script(PATIENCE)}, limits=limits(asking=1))) as server:
+    with running(settings(tmp_path, models={"demo": script(TIMEOUT_S)}, limits=limits(asking=1))) as server:
         with server.client.stream("POST", "/v1/ask", json={"question": QUESTION, "stream": True}) as first:
             lines = first.iter_lines()  # held: what is dropped hangs up
             next(lines)

@@ -13,9 +13,9 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.held import PATIENCE
 from tests.server.hostile import all_of, head, zipped
 from tests.server.running import QUESTION, Running, eventually, limits, running, script, settings
+from tests.timing import TIMEOUT_S
 
 from hoptree.server.keys import Key
 
@@ -144,7 +144,7 @@ def test_remedies_name_no_flags_of_the_server(tmp_path: Path) -> None:
     assert [reply.status_code for reply in replies] == [421, 403, 403]
     for reply in replies:
         remedy = reply.json()["error"]["remedy"]
-        assert "whoever runs the server" in remedy and "--" not in remedy and "=" not in remedy
+        assert "the server's administrator" in remedy and "--" not in remedy and "=" not in remedy
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ _FORM = b'--x\r\ncontent-disposition: form-data; name="files"; filename="a.txt"\
 def test_a_body_that_is_too_large_or_too_slow_is_refused_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, kind: str, sent: int, reason: str
 ) -> None:
-    seconds = 0.5 if reason == "BodyTooSlow" else PATIENCE
+    seconds = 0.5 if reason == "BodyTooSlow" else TIMEOUT_S
     bounds = limits(body=2_000, upload=2_000, body_seconds=seconds, upload_seconds=seconds)
     with running(settings(tmp_path, corpora_folder=tmp_path / "own", limits=bounds)) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as raw:

@@ -15,16 +15,16 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.held import PATIENCE, Held
 from tests.server.hostile import head
 from tests.server.running import QUESTION, events_of, eventually, limits, running, script, settings
+from tests.timing import TIMEOUT_S, PausedModel
 
 from hoptree.models.scripted import Rule
 from hoptree.server.question_service import Journal
 
 
-def _held() -> Held:
-    return Held(script().rules)
+def _held() -> PausedModel:
+    return PausedModel(script().rules)
 
 
 @pytest.mark.parametrize("path", ["/v1/ask", "/v1/chat/completions"])
@@ -40,7 +40,7 @@ def test_a_question_ends_when_its_client_goes_away(tmp_path: Path, path: str, st
             client.sendall(head(server, path, f"Content-Type: application/json\r\nContent-Length: {len(body)}") + body)
             eventually(lambda: model.arrived == ["decompose"])
             assert len(server.state.questions.running) == 1
-        asyncio.run(model.is_given_up())
+        asyncio.run(model.wait_for_cancellation())
         eventually(lambda: len(server.state.questions.running) == 0)
         assert server.client.get("/health").json()["asking"] == 0
         assert 'outcome="gone"} 1.0' in server.client.get("/metrics").text
@@ -51,7 +51,7 @@ def test_another_who_waits_for_the_same_reply_gets_it(tmp_path: Path) -> None:
     model = _held()
     with running(settings(tmp_path, models={"demo": model})) as server:
         asked = {"question": QUESTION, "stream": True}
-        with httpx.stream("POST", f"{server.url}/v1/ask", json=asked, trust_env=False, timeout=PATIENCE) as reply:
+        with httpx.stream("POST", f"{server.url}/v1/ask", json=asked, trust_env=False, timeout=TIMEOUT_S) as reply:
             lines = reply.iter_lines()
             next(lines)
             answers: list[httpx.Response] = []
@@ -59,14 +59,14 @@ def test_another_who_waits_for_the_same_reply_gets_it(tmp_path: Path) -> None:
             other.start()
             eventually(lambda: len(server.state.questions.running) == 2)
         eventually(lambda: len(server.state.questions.running) == 1)
-        model.holds = False
-        other.join(timeout=PATIENCE)
+        model.paused = False
+        other.join(timeout=TIMEOUT_S)
         assert answers[0].json()["answer"] == "1948"
 
 
 def test_a_stop_lets_questions_finish_and_takes_no_more(tmp_path: Path) -> None:
     model = _held()
-    wanted = settings(tmp_path, models={"demo": model}, limits=limits(stop_seconds=PATIENCE))
+    wanted = settings(tmp_path, models={"demo": model}, limits=limits(stop_seconds=TIMEOUT_S))
     with running(wanted) as server:
         answers: list[httpx.Response] = []
         asking = threading.Thread(target=lambda: answers.append(server.ask()))
@@ -77,8 +77,8 @@ def test_a_stop_lets_questions_finish_and_takes_no_more(tmp_path: Path) -> None:
         refused = server.ask()
         assert (refused.status_code, refused.json()["error"]["class"]) == (503, "Stopped")
         assert refused.headers["retry-after"] == "5"
-        model.holds = False
-        asking.join(timeout=PATIENCE)
+        model.paused = False
+        asking.join(timeout=TIMEOUT_S)
         assert answers[0].json()["answer"] == "1948"
     assert not (tmp_path / "journal.jsonl").exists()
 
@@ -92,7 +92,7 @@ def test_what_a_stop_cuts_off_is_told_and_written_down(tmp_path: Path, seconds: 
 
         def ask(stream: bool) -> None:
             answers[stream] = httpx.post(
-                f"{server.url}/v1/ask", json={"question": f"{QUESTION} {stream}", "stream": stream}, timeout=PATIENCE
+                f"{server.url}/v1/ask", json={"question": f"{QUESTION} {stream}", "stream": stream}, timeout=TIMEOUT_S
             )
 
         threads = [threading.Thread(target=ask, args=(stream,)) for stream in (False, True)]
@@ -102,7 +102,7 @@ def test_what_a_stop_cuts_off_is_told_and_written_down(tmp_path: Path, seconds: 
         for _ in range(times):
             server.begin_stop()
         for thread in threads:
-            thread.join(timeout=PATIENCE)
+            thread.join(timeout=TIMEOUT_S)
     assert answers[False].status_code == 503
     assert answers[False].json()["error"]["class"] == "Stopped"
     kind, data = events_of(answers[True])[-1]
@@ -140,7 +140,7 @@ def test_a_question_stays_in_the_journal_until_it_is_answered(tmp_path: Path) ->
         asking.start()
         eventually(lambda: len(server.state.questions.running) == 1)
         server.begin_stop()
-        asking.join(timeout=PATIENCE)
+        asking.join(timeout=TIMEOUT_S)
     (written,) = (json.loads(line) for line in journal.read_text().splitlines())
     assert (written["graph"], written["rerank"]) == (None, None)
     assert {name: written[name] for name in asked} == asked
@@ -166,7 +166,7 @@ def test_questions_that_differ_in_how_they_are_asked_are_two_in_the_journal(tmp_
         eventually(lambda: len(server.state.questions.running) == 3)
         server.begin_stop()
         for one in asking:
-            one.join(timeout=PATIENCE)
+            one.join(timeout=TIMEOUT_S)
     with running(settings(tmp_path, journal=journal)) as server:
         for left, how in zip((3, 2, 1), asked, strict=True):
             assert len(server.state.questions.running.journal) == len(journal.read_text().splitlines()) == left
@@ -201,7 +201,7 @@ def test_the_journal_is_its_owners_and_goes_once_all_of_it_was_asked_again(tmp_p
         eventually(lambda: len(server.state.questions.running) == 2)
         server.begin_stop()
         for one in asking:
-            one.join(timeout=PATIENCE)
+            one.join(timeout=TIMEOUT_S)
     assert journal.stat().st_mode & 0o777 == 0o600
     assert [line[:1] for line in journal.read_text().splitlines()] == ["h", "{", "{"]
     with running(settings(tmp_path, journal=journal)) as server:

@@ -88,7 +88,7 @@ def test_two_mistakes_are_told_at_once(server: Running) -> None:
 def test_what_is_no_json(server: Running, content: bytes) -> None:
     reply = server.client.post("/v1/ask", content=content, headers={"Content-Type": "application/json"})
     assert reply.status_code == 400
-    assert reply.json()["error"]["message"].startswith("The body is no JSON")
+    assert reply.json()["error"]["message"].startswith("The body is not valid JSON")
 
 
 @pytest.mark.parametrize(

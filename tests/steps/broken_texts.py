@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.patience import patience
+from tests.cpu_limit import cpu_limit
 
 from hoptree.core.values import Passage, Token
 from hoptree.engine.prompts import Prompt, plain, read_prompt
@@ -188,15 +188,15 @@ LONG = {
     **{f"hostile {name}": unit * (12_500 // len(unit)) for name, unit in HOSTILE.items()},
 }
 """Long enough that a reader whose time grows with the square of the length takes more than `_SECONDS`."""
-_SECONDS = 0.5
-"""Of processor time for each; the slowest reader takes a fifth of it."""
+_SECONDS = 1
+"""Of processor time for each; the slowest reader takes a tenth of it."""
 
 
 def read_all(read: Callable[[str], object], texts: Mapping[str, str] = LONG) -> None:
     """Each in a time that grows with it; a failure tells which."""
     for name, text in texts.items():
         try:
-            with patience(_SECONDS):
+            with cpu_limit(_SECONDS):
                 read(text)
         except BaseException as error:
             error.add_note(f"reading {name!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.patience import patience
+from tests.cpu_limit import cpu_limit
 
 from hoptree.text.parse import gives_answer, led_to_answer, read_conclusion
 
@@ -89,7 +89,7 @@ def test_marks_inside_stay(said: str) -> None:
 
 @pytest.mark.parametrize("filling", [":", "*", "answer is ", " so", "the answer is: "])
 def test_long_texts_are_read_in_time(filling: str) -> None:
-    with patience():
+    with cpu_limit():
         read_conclusion(f"The answer is {filling * 5_000}")
 
 

@@ -114,6 +114,10 @@ def test_what_a_title_has_in_brackets_is_not_looked_for() -> None:
         ("b", "Choose (B) for the second.", True),
         ("C", "It was written in C++ and C#.", False),
         ("C", "It was written in C, and compiled.", True),
+        ("C++", "It was written in C++ and C#.", True),
+        ("C++", "It was written in C++ 17.", True),
+        ("C++", "It was written in C, and compiled.", False),
+        ("C#", "It was written in C# (and F#).", True),
         ("是", "他是画家。", True),
     ],
 )

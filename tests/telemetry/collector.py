@@ -8,11 +8,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 
 __all__ = ["PATIENT", "Collector", "Received"]
 
-PATIENT = f"import hoptree.engine.telemetry; hoptree.engine.telemetry.PATIENCE = {PATIENCE}\n"
+PATIENT = f"import hoptree.engine.telemetry; hoptree.engine.telemetry.FLUSH_TIMEOUT_S = {TIMEOUT_S}\n"
 """For a process to begin with: at its end it waits until its spans are taken, however long the test stands still."""
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.held import PATIENCE
 from tests.telemetry.collector import PATIENT, Collector
+from tests.timing import TIMEOUT_S
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
@@ -42,7 +42,7 @@ def ran(folder: Path, collector: Collector, *arguments: str, wanted: bool = True
         "scripted/script.json",
     ]
     run = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
     )
     return run.stdout
 

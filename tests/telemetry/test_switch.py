@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from tests.held import PATIENCE
 from tests.telemetry.collector import PATIENT, Collector
+from tests.timing import TIMEOUT_S
 
 from hoptree.core.errors import ConfigError, MissingExtra
 from hoptree.engine.engine import spans_wanted
@@ -23,14 +23,15 @@ from hoptree import Engine
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.engine.engine import spans_wanted
 
-PATIENCE = float(os.environ["PATIENCE"])
 async def main():
     spans = spans_wanted()
     model = ScriptedModel(rules=[Rule("Ada")])
     async with Engine(method="direct", model=model, cache=None, listeners=[spans] if spans else []) as engine:
         print((await engine.ask("Who?")).answer)
     if spans:
-        await spans.flush(PATIENCE)
+        import hoptree.engine.telemetry
+        hoptree.engine.telemetry.FLUSH_TIMEOUT_S = float(os.environ["FLUSH_TIMEOUT_S"])
+        await spans.flush()
 
 asyncio.run(main())
 print("opentelemetry" in sys.modules)
@@ -45,11 +46,13 @@ def collector() -> Iterator[Collector]:
     running.server_close()
 
 
-def asked(script: str = ASK, /, *, patience: float = PATIENCE, **environment: str) -> subprocess.CompletedProcess[str]:
+def asked(
+    script: str = ASK, /, *, flush_seconds: float = TIMEOUT_S, **environment: str
+) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "HOPTREE_OTEL"))}
-    clean |= {"NO_PROXY": "127.0.0.1", "PATIENCE": str(patience)} | environment
+    clean |= {"NO_PROXY": "127.0.0.1", "FLUSH_TIMEOUT_S": str(flush_seconds)} | environment
     return subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=clean, timeout=PATIENCE, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, env=clean, timeout=TIMEOUT_S, check=False
     )
 
 
@@ -93,7 +96,7 @@ def dead(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_a_backend_that_takes_no_spans_costs_no_answer_and_two_seconds(dead: str) -> None:
     """Without a bound of ours it would be tried for an hour, which is longer than the process may take."""
     hour = {"OTEL_EXPORTER_OTLP_TIMEOUT": "3600"}
-    run = asked(patience=2.0, HOPTREE_OTEL="1", OTEL_EXPORTER_OTLP_ENDPOINT=dead, **hour)
+    run = asked(flush_seconds=2.0, HOPTREE_OTEL="1", OTEL_EXPORTER_OTLP_ENDPOINT=dead, **hour)
     assert run.stdout.startswith("Ada\n") and run.returncode == 0
     (line,) = run.stderr.splitlines()
     assert "spans were lost" in line and dead in line
@@ -102,7 +105,8 @@ def test_a_backend_that_takes_no_spans_costs_no_answer_and_two_seconds(dead: str
 
 def test_what_is_left_at_the_end_is_sent_then(collector: Collector) -> None:
     """A server closes no engine: what its last question did is sent when the process ends."""
-    left = ASK.replace("    if spans:\n        await spans.flush(PATIENCE)\n", "")
+    flush = ASK[ASK.index("    if spans:\n") : ASK.index("\nasyncio.run")]
+    left = ASK.replace(flush, "")
     left = left.replace("async with Engine(", "engine = Engine(").replace(" as engine:", "\n    if engine:")
     assert "with" not in left and "flush" not in left
     run = asked(PATIENT + left, HOPTREE_OTEL="1", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)

@@ -109,7 +109,7 @@ def ask(
 
 
 def _names_documents(word: str) -> bool:
-    """Tell whether the first argument of a conversation is a folder or file."""
+    """Return whether the first argument of a conversation is a folder or file."""
     if os.path.exists(word):  # noqa: PTH110 - Path raises an error for a question that is too long for a name
         return True
     is_path = "/" in word or lazy_re(r"\.[A-Za-z]\w{0,4}\Z").search(word)

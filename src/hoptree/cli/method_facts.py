@@ -68,7 +68,7 @@ def capabilities_of(spec: str) -> frozenset[str] | None:
 
 
 def is_signal(need: str) -> bool:
-    """Tell whether a need of a method is one of the model."""
+    """Return whether a need of a method is one of the model."""
     return need in get_args(Capability)
 
 
@@ -208,7 +208,7 @@ def notes_of(method: Method) -> tuple[str, ...]:
 
 
 def _changes(method: Method, signal: str, options: Mapping[str, Any]) -> bool:
-    """Tell whether a run without a signal is less close to the paper."""
+    """Return whether a run without a signal is less close to the paper."""
     given = set(method.signals)
     return method.fidelity(options, given) != method.fidelity(options, given - {signal})
 

@@ -32,7 +32,7 @@ LOG_INTERVAL_S = 180.0  # between two lines of a log: often enough to see progre
 
 
 def on_terminal() -> bool:
-    """Tell whether bars can be drawn on standard error."""
+    """Return whether bars can be drawn on standard error."""
     from rich.console import Console
 
     return Console(stderr=True).is_terminal

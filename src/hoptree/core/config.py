@@ -147,7 +147,7 @@ def _withhold_key(environ: MutableMapping[str, str], origins: dict[str, str]) ->
 
 
 def is_loopback_url(url: str) -> bool:
-    """Tell whether a URL leads to this machine."""
+    """Return whether a URL leads to this machine."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
@@ -156,7 +156,7 @@ def is_loopback_url(url: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address is reached from this machine only."""
+    """Return whether an address is reached from this machine only."""
     if host == "localhost":
         return True
     try:

@@ -172,8 +172,8 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"Did you mean {close}?" if close else otherwise or f"There are {', '.join(known)}."
 
 
-ASK_OPERATOR = "Tell whoever runs the server; its log says more."
-_LATER = "Ask again later, or tell whoever runs the server."
+ASK_OPERATOR = "Tell the server's administrator; the log says more."
+_LATER = "Ask again later, or tell the server's administrator."
 _MAX_CHARS = 2_000
 _PATH = lazy_re(r"(?<![\w/.:])(?:file:/|/|~/|[A-Za-z]:\\)[^\s'\",;()<>]*[/\\][^\s'\",;()<>]*")
 _ADDRESS = lazy_re(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s'\",;()<>]+", re.IGNORECASE)
@@ -203,7 +203,10 @@ _HIDDEN_PATHS: set[str] = set()
 
 
 def hide_path(path: str) -> str:
-    """Return a path in full, which `redact` knows from then on: it cannot tell where one with spaces ends."""
+    """Return the absolute path, and let `redact` hide it from now on.
+
+    Without this, `redact` cannot see where a path with spaces ends.
+    """
     full = str(Path(path).absolute())
     _HIDDEN_PATHS.add(full)
     return full
@@ -224,7 +227,7 @@ def redact(text: str, *, known: Iterable[str] = ()) -> str:
 
 
 def _is_within(match: re.Match[str], names: Iterable[str]) -> bool:
-    """Tell whether a match is a known name, or a part of one."""
+    """Return whether a match is a known name, or a part of one."""
     start, end = match.span()
     return any(match.string.find(name, max(0, end - len(name)), start + len(name)) >= 0 for name in names)
 

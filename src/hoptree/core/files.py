@@ -107,7 +107,7 @@ class FolderLock:
 
 
 def is_busy(error: HoptreeError) -> bool:
-    """Tell whether an error means that another process holds the lock of a folder."""
+    """Return whether an error means that another process holds the lock of a folder."""
     return isinstance(error.__cause__, TimeoutError)
 
 
@@ -143,13 +143,13 @@ class VersionedFolder:
         atomic_write(self.path / self.manifest_name, [json.dumps(with_sum(asdict(manifest)), indent=1)])
 
     def owns(self, path: Path) -> bool:
-        """Tell whether Hoptree wrote a path in the folder; nothing else is ever deleted."""
+        """Return whether Hoptree wrote a path in the folder; nothing else is ever deleted."""
         if path.name in (FolderLock.NAME, f"{self.manifest_name}.new"):
             return True
         return bool(_GENERATION.fullmatch(path.name)) and not path.is_symlink() and (path / self.marker).is_dir()
 
     def is_foreign(self) -> bool:
-        """Tell whether this is a file, or a folder with other content and no manifest."""
+        """Return whether this is a file, or a folder with other content and no manifest."""
         if self.has_manifest() or not self.path.exists():
             return False
         return not self.path.is_dir() or any(not self.owns(path) for path in self.path.iterdir())

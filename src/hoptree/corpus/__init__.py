@@ -1,1 +1,1 @@
-"""Documents in: files become passages."""
+"""Read files into documents, and cut these into passages."""

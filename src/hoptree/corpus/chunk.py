@@ -1,18 +1,19 @@
-"""Cuts documents into passages: each is an exact slice of its document's text."""
+"""Cut documents into passages, which are exact slices of a document's text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Literal
 
 from hoptree.core.errors import ConfigError, MissingExtra
 from hoptree.core.values import Passage
 from hoptree.corpus.contents import CONTENTS, lists_contents
-from hoptree.corpus.document import BETWEEN_HEADINGS, Document
+from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Section
 from hoptree.text.names import word_set
 
 _GRAMMAR = (
@@ -23,7 +24,7 @@ _DEFAULT_SIZES = {"auto": 200, "words": 200, "tokens": 256, "sections": 1000}
 _MAX_SIZE = 999_999_999
 _NO_SPACES = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_NO_SPACES}]|[^\s{_NO_SPACES}]{{1,1000}}")
-"""A run of characters that are no space; a single character in scripts without spaces."""
+"""A run of characters without a space; in scripts without spaces, a single character."""
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 _SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)\]]*$")
 _MAX_END_CHARS = 16
@@ -32,19 +33,20 @@ _ABBREVIATIONS = word_set(
     "dr. mr. mrs. ms. prof. st. jr. sr. vs. e.g. i.e. cf. fig. no. vol. ca. z.b. d.h. bzw. u.a. nr. bd. mme."
 )
 _MAX_TOKENIZER_CHARS = 1_000_000
-_MAX_PLACES = 32  # anchors, or links, of a passage
-MAX_ROW_CHARS = 100_000  # characters of a row that is one passage; a search would hand out all of it
+_MAX_PLACES = 32  # the most anchors, and links, of a passage
+MAX_ROW_CHARS = 100_000  # of a row that stays one passage, as a search returns whole passages
 
 Span = tuple[int, int]
-Tokenizer = Callable[[str], list[Span]]  # finds where the tokens of a text begin and end
+Tokenizer = Callable[[str], list[Span]]
+"""Returns where the tokens of a text begin and end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunking:
     """How documents are cut; `size` and `overlap` count words or tokens.
 
-    No passage crosses a heading. `auto` cuts texts by words and leaves rows that are passages already as they are,
-    up to 100,000 characters. `sections` makes a passage of each section and cuts only those longer than `size` words.
+    No passage crosses a heading. `auto` cuts texts by words and keeps rows of passage files as they are, up to 100,000
+    characters. `sections` makes a passage of each section and cuts only those longer than `size` words.
     """
 
     by: Literal["auto", "words", "tokens", "sections"] = "auto"
@@ -58,7 +60,7 @@ class Chunking:
 
     @classmethod
     def parse(cls, spec: str) -> Chunking:
-        """Parse a setting of the command line, such as words:200:20."""
+        """Parse an option of the command line, such as words:200:20."""
         by, *numbers = spec.strip().split(":")
         if len(numbers) > 2 or by not in _DEFAULT_SIZES:
             raise ConfigError(f"'{spec}' is no way to cut documents.", _GRAMMAR)
@@ -77,7 +79,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
         import tokenizers  # type: ignore[import-untyped, unused-ignore]
     except ImportError as error:
         raise MissingExtra("Cutting documents by tokens", "dense") from error
-    if path.exists() and not path.is_file():  # reading a pipe could wait for ever
+    if path.exists() and not path.is_file():  # reading a pipe could block for ever
         raise ConfigError(f"{path} is no file.", "Give the tokenizer.json of a model.")
     try:
         loaded = tokenizers.Tokenizer.from_file(str(path))
@@ -100,31 +102,26 @@ def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = 
     pieces = _pieces(document, chunking, tokenizer)
     first_two = list(islice(pieces, 2))
     alone = document.is_passage and len(first_two) == 1
-    anchors, references = _Places(document.anchors), _Places(document.references)
+    anchors, references = deque(document.anchors), deque(document.references)
     for number, (title, start, end) in enumerate(chain(first_two, pieces), 1):
         name = key if alone else f"{key}#{number}"
-        links = anchors.until(end), references.until(end)
+        links = _take_places(anchors, end), _take_places(references, end)
         marks = (CONTENTS,) if lists_contents(text, start, end, document.entries, title) else ()
         yield Passage(name, title, text[start:end], 0.0, key, start, end, aliases, (*metadata, *marks), (), *links)
 
 
-class _Places:
-    """Hands out the places of a document, each to the passage that it is in or before."""
-
-    def __init__(self, places: Sequence[tuple[int, str]]) -> None:
-        self._places = places
-        self._at = 0
-
-    def until(self, end: int) -> tuple[str, ...]:
-        first = self._at
-        while self._at < len(self._places) and self._places[self._at][0] < end:
-            self._at += 1
-        return tuple(dict.fromkeys(name for _, name in self._places[first : self._at]))[:_MAX_PLACES]
+def _take_places(places: deque[tuple[int, str]], end: int) -> tuple[str, ...]:
+    """Remove the places before an offset, and return their names once each."""
+    names: dict[str, None] = {}
+    while places and places[0][0] < end:
+        names[places.popleft()[1]] = None
+    return tuple(names)[:_MAX_PLACES]
 
 
 def _pieces(document: Document, chunking: Chunking, tokenizer: Tokenizer | None) -> Iterator[tuple[str, int, int]]:
+    """Yield title, start and end of each passage."""
     cut = _by_tokens(tokenizer) if chunking.by == "tokens" else _by_words
-    # The title comes before every path of headings, as "Rollback" alone does not say of what.
+    # The title comes before each path of headings: "Rollback" alone does not say of what.
     above = f"{document.title}{BETWEEN_HEADINGS}" if document.title else ""
     if any(f"{section.title}{BETWEEN_HEADINGS}".startswith(above) for section in document.sections):
         above = ""
@@ -134,14 +131,13 @@ def _pieces(document: Document, chunking: Chunking, tokenizer: Tokenizer | None)
 
 
 def _sections(document: Document) -> Iterator[tuple[str, int, int]]:
-    """Yield title, start and end of what is between the headings."""
+    """Yield title, start and end of each text between headings."""
     sections = document.sections
     if not sections or sections[0].start > 0:
-        yield "", 0, sections[0].start if sections else len(document.text)
-    for section, following in pairwise((*sections, None)):
-        if section is not None:
-            end = len(document.text) if following is None else following.start
-            yield section.title, section.start + section.skip, end
+        sections = (Section(0, ""), *sections)
+    ends = (*(section.start for section in sections[1:]), len(document.text))
+    for section, end in zip(sections, ends, strict=True):
+        yield section.title, section.start + section.skip, end
 
 
 def _by_words(text: str, start: int, end: int, chunking: Chunking) -> Iterator[Span]:
@@ -160,7 +156,7 @@ def _by_words(text: str, start: int, end: int, chunking: Chunking) -> Iterator[S
 
 
 def _best_cut(text: str, words: list[Span], chunking: Chunking) -> int:
-    """Return how many words to take: to a paragraph, sentence or line end."""
+    """Return how many words to take, up to the end of a paragraph or sentence."""
     size = chunking.size
     cuts = range(size, max(size // 2, chunking.overlap), -1)
     for ends in (_ends_paragraph, _ends_sentence, _ends_line):
@@ -175,7 +171,7 @@ def _ends_paragraph(text: str, start: int, end: int, following: int) -> bool:
 
 
 def _ends_sentence(text: str, start: int, end: int, following: int) -> bool:
-    """Tell whether a word ends a sentence: an abbreviation or an initial does not."""
+    """Return whether a word ends a sentence; an abbreviation or an initial does not."""
     word = text[max(start, end - _MAX_END_CHARS) : end]
     is_short = word.lower().lstrip("([\"'„“»") in _ABBREVIATIONS or _INITIAL.fullmatch(word)
     return bool(_SENTENCE_END.search(word)) and not is_short
@@ -218,7 +214,7 @@ def _token_pieces(text: str, start: int, stop: int, spans: list[Span], chunking:
 
 
 def _token_cut(text: str, begins: list[int], first: int, chunking: Chunking) -> int:
-    """Return the last token that begins a word where the next may begin."""
+    """Return the token at which the next passage begins, if possible at a word."""
     most, least = first + chunking.size, first + max(chunking.size // 2, chunking.overlap) + 1
     for cut in range(most, least - 1, -1):
         if text[begins[cut]].isspace() or text[begins[cut] - 1].isspace():

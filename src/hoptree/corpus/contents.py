@@ -1,8 +1,8 @@
-"""Tell lists of contents, indexes of links and navigation bars from text.
+"""Detect lists of contents, indexes of links and navigation bars.
 
-Readers say which lines of a document are entries of such a list (`is_entry`); lines with leaders and a page number
-("Tables … 12") are known by their form. A passage of nothing else is marked, and a search ranks it behind text: it has
-many words of a question close together, and answers none.
+Readers mark the lines that are entries of such a list (`is_entry`); lines with leaders and a page number
+("Tables … 12") are recognised by their form. A passage of only such lines is marked, and a search ranks it behind
+text: it has many words of a question close together, but no answer.
 """
 
 from __future__ import annotations
@@ -15,54 +15,44 @@ from operator import itemgetter
 from hoptree.corpus.document import BETWEEN_HEADINGS
 
 CONTENTS = ("contents", "yes")
-"""The metadata of a passage that is nothing but such a list."""
-_MIN_LINKS = 3  # of a list; fewer may be a sentence that leads on
-_HEADINGS = frozenset(
+"""The metadata of a passage that is only such a list."""
+_MIN_LINKS = 3  # of a list; fewer may be a sentence with links
+_CONTENTS_HEADINGS = frozenset(
     (
-        *("table of contents", "contents", "navigation", "next topic", "previous topic"),
-        *(
-            "inhaltsverzeichnis",
-            "inhalt",
-            "nächstes thema",
-            "vorheriges thema",
-            "目录",
-            "导航",
-            "下一个主题",
-            "上一个主题",
-        ),
+        *("table of contents", "contents", "navigation", "next topic", "previous topic", "inhaltsverzeichnis"),
+        *("inhalt", "nächstes thema", "vorheriges thema", "目录", "导航", "下一个主题", "上一个主题"),
     )
 )
-"""Under one of these a single link is enough."""
-_MIN_SHARE = 0.75  # of the letters of a passage that stand in entries
-_MIN_LINKED = 0.5  # of the letters of an entry that are links
+"""Below one of these headings a single link is enough."""
+_MIN_ENTRY_SHARE = 0.75  # of the letters of a passage that are in entries
+_MIN_LINK_SHARE = 0.5  # of the letters of an entry that are links
 _MAX_NAVIGATION_WORDS = 16
 _LETTER = re.compile(r"[^\W\d_]")
 _SENTENCE = re.compile(r"\w\w[.!?。！？][\"'”’»)]*\s*$")
 _LEADER_MARKS = ("…", "....", ". . .")
 _LEADERS = re.compile(r"(?:…|(?:\.\s?){4})\s{0,9}(?:\d{1,4}|[ivxlc]{1,7})$", re.IGNORECASE)
-_END_CHARS = 40  # of a line, where its last words are looked for
+_END_CHARS = 40  # of a line that are searched for leaders or the end of a sentence
 
 Entry = tuple[int, int, int]
 """Where an entry begins and ends, and how many links it has."""
 
 
 def is_entry(line: str, linked: Sequence[str], *, turns_pages: bool = False) -> bool:
-    """Tell whether a line is little more than links, or a navigation bar.
+    """Return whether a line is little more than links, or a navigation bar.
 
-    `linked` are the words of its links to places in the documents; `turns_pages` says that one leads to the next page.
+    `linked` are the words of its links to other documents; `turns_pages` says that one leads to the next page.
     """
     if turns_pages and len(line.split()) <= _MAX_NAVIGATION_WORDS:
         return True
-    return not _SENTENCE.search(line[-_END_CHARS:]) and sum(map(_letters, linked)) >= _MIN_LINKED * max(
-        _letters(line), 1
-    )
+    link_share = sum(map(_letters, linked)) / max(_letters(line), 1)
+    return link_share >= _MIN_LINK_SHARE and not _SENTENCE.search(line[-_END_CHARS:])
 
 
 def lists_contents(text: str, start: int, end: int, entries: Sequence[Entry], title: str) -> bool:
-    """Tell whether a passage is nothing but entries; lines of its title do not count."""
+    """Return whether a passage has only entries; lines of its title do not count."""
     piece, title = text[start:end], title.casefold()
     within = bisect_right(entries, end, key=itemgetter(0)) - bisect_right(entries, start, key=itemgetter(1))
-    if within <= 0 and not any(leader in piece for leader in _LEADER_MARKS):  # as nearly all passages
+    if within <= 0 and not any(leader in piece for leader in _LEADER_MARKS):  # as for nearly all passages
         return False
     listed = total = count = 0
     at = start
@@ -76,8 +66,8 @@ def lists_contents(text: str, start: int, end: int, entries: Sequence[Entry], ti
                 listed += counted
                 count += entries[place][2] if marked else 1
         at += len(line) + 1
-    least = 1 if title.rpartition(BETWEEN_HEADINGS)[2] in _HEADINGS else _MIN_LINKS
-    return count >= least and listed >= _MIN_SHARE * total
+    least = 1 if title.rpartition(BETWEEN_HEADINGS)[2] in _CONTENTS_HEADINGS else _MIN_LINKS
+    return count >= least and listed >= _MIN_ENTRY_SHARE * total
 
 
 def _letters(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Documents before they are cut, and problems in reading them."""
+"""Documents before they are cut into passages, and problems in reading them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hoptree.core.lazy import lazy_re
 from hoptree.text.tokens import UNSPACED, is_unspaced
 
 BETWEEN_HEADINGS = " › "
-MAX_DOCUMENT_BYTES = 128 * 2**20  # the largest file that is one document, and the longest text of one, in characters
+MAX_DOCUMENT_BYTES = 128 * 2**20  # of a file; also the most characters of a text
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A path of headings from `start` on; its first `skip` characters are the heading."""
+    """A path of headings from `start` on; its heading is the first `skip` characters."""
 
     start: int
     title: str
@@ -31,9 +31,9 @@ class Section:
 class Document:
     """A text with its names, metadata and ordered `sections`.
 
-    `is_passage` says that it is a passage already (a row of a passage file), which is cut only on request.
-    `anchors` are places that links lead to, and `references` places that its links lead to, each with its offset.
-    `entries` are lines of a list of contents or links: where each begins and ends, and how many links it has.
+    `is_passage` marks a row of a passage file, which is cut only on request. `anchors` are places that links lead to,
+    and `references` places that its links lead to, each after its offset. `entries` are lines of a list of contents or
+    links: start, end, number of links.
     """
 
     id: str
@@ -74,21 +74,19 @@ Note = Literal[
 ]
 
 _MAX_SENTENCES, _MIN_SENTENCES_PER_KIND = 20, 5
-"""Kept in all, and in any case of each kind, lest one kind hide the others."""
+"""The sentences kept in all, and of each kind in any case, so that no kind hides the others."""
 _MAX_SINGLE_NOTES = 3
-_MAX_HEADING_CHARS = 300
-
-
-_IN_ROWS = frozenset(("broken lines", "records without text", "fields of the wrong type"))
-"""Problems of single rows. Many of them mean that a file is not what it seems, so they are limited."""
+_MAX_TITLE_CHARS = 300
+_ROW_PROBLEMS = frozenset(("broken lines", "records without text", "fields of the wrong type"))
+"""Many of these mean that a file is not of the kind that its name says, so they are limited."""
 
 
 class Problems:
     """Collects what could not be read (`add`) and what need not be read (`note`).
 
-    Above `limit` broken rows it is an error; files that cannot be read never are, unless the limit is 0. `cut_short`
-    counts files that were not read to their end; `unlisted` names what could not be listed. Notes on files that are
-    `known` are not repeated; `passed` are all files that a note is about.
+    More than `limit` broken rows are an error; unreadable files are one only if the limit is 0. `cut_short` counts
+    files that were not read to their end; `unlisted` are folders and files that could not be listed. Notes on `known`
+    files are not repeated; `passed` are all files with a note.
     """
 
     def __init__(self, limit: int = 100, known: Collection[str] = ()) -> None:
@@ -104,23 +102,22 @@ class Problems:
         self._suffixes: Counter[str] = Counter()
 
     def add(self, kind: Problem, sentence: str, *, cuts: bool = False) -> None:
-        """Count a broken place; raise above the limit."""
+        """Record a broken place; raise CorpusError above the limit."""
         self.counts[kind] += 1
         self.broken += 1
         self.cut_short += cuts
         if len(self.sentences) < _MAX_SENTENCES or self.counts[kind] <= _MIN_SENTENCES_PER_KIND:
             self.sentences.append(sentence)
         if self.limit <= 0:
-            raise CorpusError(
-                sentence, "Mend or remove it, or run it again with --skip-broken N to pass over N places."
-            )
-        if kind not in _IN_ROWS or sum(self.counts[each] for each in _IN_ROWS) <= self.limit:
+            remedy = "Mend or remove it, or run it again with --skip-broken N to pass over N places."
+            raise CorpusError(sentence, remedy)
+        if kind not in _ROW_PROBLEMS or sum(self.counts[each] for each in _ROW_PROBLEMS) <= self.limit:
             return
         cause = f"More than {self.limit:,} rows of the corpus cannot be read. The last one: {sentence}"
         raise CorpusError(cause, f"Mend them, or run it again with --skip-broken {self.limit * 10} to pass over more.")
 
     def note(self, kind: Note, sentence: str, file: str = "") -> None:
-        """Count something left out that is not broken."""
+        """Record something that was left out, or changed, but is not broken."""
         if file:
             self.passed.append(file)
             if file in self._known:
@@ -134,7 +131,7 @@ class Problems:
             self.notes.append(sentence)
 
     def report(self) -> tuple[str, ...]:
-        """Return all problems, and one line for many notes of one kind."""
+        """Return all problems, then all notes; many notes of a kind as one line."""
         lines = list(self.sentences)
         for kind, first in self._first.items():
             suffixes = ", ".join(f"{suffix} {number:,}" for suffix, number in self._suffixes.most_common(8))
@@ -150,9 +147,9 @@ class Problems:
         return "; ".join(f"{kind}: {count:,}" for kind, count in skipped)
 
 
-def short(heading: str) -> str:
-    """Return a heading in one line and of a length that can be shown."""
-    return " ".join(heading[: _MAX_HEADING_CHARS * 4].split())[:_MAX_HEADING_CHARS]
+def shorten_title(title: str) -> str:
+    """Return a title or heading on one line, cut to a length that can be shown."""
+    return " ".join(title[: _MAX_TITLE_CHARS * 4].split())[:_MAX_TITLE_CHARS]
 
 
 _UNSPACED = f"{UNSPACED}\u3001\u3002\uff01-\uff5e"  # with their punctuation marks
@@ -178,14 +175,14 @@ def join_wrapped(text: str) -> str:
 
 
 _HEADING_WORD = re.compile(r"[^\W\d_][^\W_]+")
-_MIN_TOLD_WORDS, _MIN_TOLD_CHARS = 4, 8  # of a heading that says something; characters where no spaces are written
+_MIN_INFORMATIVE_WORDS, _MIN_INFORMATIVE_CHARS = 4, 8  # characters in scripts without spaces
 
 
-def tells_something(heading: str) -> bool:
-    """Tell whether a heading says something by itself, as "Summary" does not."""
+def is_informative(heading: str) -> bool:
+    """Return whether a heading states something by itself, unlike "Summary"."""
     if heading and sum(map(is_unspaced, heading)) * 2 > len(heading):
-        return len(heading) >= _MIN_TOLD_CHARS
-    return len(_HEADING_WORD.findall(heading)) >= _MIN_TOLD_WORDS
+        return len(heading) >= _MIN_INFORMATIVE_CHARS
+    return len(_HEADING_WORD.findall(heading)) >= _MIN_INFORMATIVE_WORDS
 
 
 _NUMBER = re.compile(r"[^\w]*\d[\d\s.,:/%()€$£+-]*$")
@@ -196,8 +193,8 @@ _MAX_COLUMN_CHARS = 100
 def table_lines(rows: Iterable[Mapping[int, str]], *, named: bool = False) -> Iterator[str]:
     """Yield a line for each table row, with its column names.
 
-    The first row of two cells or more names the columns, unless a cell of it is long, repeated or a number. Years in
-    a row ("2019", "2020") are names; if the columns are `named` for certain, every number is.
+    The first row of two cells or more has the names, unless a cell of it is long, repeated or a number. Successive
+    years ("2019", "2020") may be names, and so may all numbers if the columns are certainly `named`.
     """
     names: Mapping[int, str] | None = None
     unused: dict[int, str] = {}
@@ -217,12 +214,12 @@ def table_lines(rows: Iterable[Mapping[int, str]], *, named: bool = False) -> It
                 del unused[at]
             with_names = (f"{names[at]}: {cell}" if names and at in names else cell for at, cell in cells.items())
             yield ("; " if names else " | ").join(with_names)
-    if unused:  # columns without a cell
+    if unused:  # names of columns without cells
         yield " | ".join(unused.values())
 
 
 def _are_years(cells: Sequence[str]) -> bool:
-    """Tell whether cells are two or more years at equal, short distances."""
+    """Return whether cells are two or more years at equal, short distances."""
     if len(cells) < 2 or not all(map(_YEAR.match, cells)):
         return False
     steps = {int(year) - int(before) for before, year in pairwise(cells)}
@@ -230,17 +227,17 @@ def _are_years(cells: Sequence[str]) -> bool:
 
 
 _LONG_TABLE_ROWS = 100
-_MIN_KEY_SHARE = 0.9  # of the rows of a table that have a cell of their own in the column that names them
+_MIN_KEY_SHARE = 0.9  # of the rows, with different cells in the column that names them
 _MAX_KEY_CHARS = 80
 
 
 def _key_column(rows: Sequence[Mapping[int, str]]) -> int | None:
-    """Return the first column whose cells name the rows, if possible no numbers."""
+    """Return the first column whose cells name the rows, preferably not by numbers."""
     keys: list[tuple[bool, int]] = []
     for at in sorted({at for row in rows for at in row}):
         cells = {cell for row in rows if 0 < len(cell := row.get(at, "").strip()) <= _MAX_KEY_CHARS}
         if len(cells) >= _MIN_KEY_SHARE * len(rows):
-            keys.append((sum(map(bool, map(_NUMBER.match, cells))) > len(cells) / 2, at))
+            keys.append((sum(_NUMBER.match(cell) is not None for cell in cells) > len(cells) / 2, at))
     return min(keys)[1] if keys else None
 
 
@@ -252,7 +249,7 @@ class HeadingPath:
         self._path: list[tuple[int, str]] = []
 
     def enter(self, level: int, heading: str) -> str:
-        """Return the path at a new heading, since "Family" alone does not say whose."""
+        """Return the path to a new heading: "Family" alone does not say whose."""
         self._path = [(above, name) for above, name in self._path if above < level]
         self._path.append((level, heading))
         names = [name for _, name in self._path]
@@ -262,11 +259,11 @@ class HeadingPath:
 
 
 class Oversized(Exception):
-    """A document is longer than any that is read."""
+    """A document is longer than MAX_DOCUMENT_BYTES."""
 
 
 class TextBuilder:
-    """Gathers paragraphs under headings; raises Oversized if too long."""
+    """Builds a document of headings and paragraphs; raises Oversized if too long."""
 
     def __init__(self, title: str = "") -> None:
         self.title = title
@@ -275,44 +272,44 @@ class TextBuilder:
         self._pieces: list[str] = []
         self._length = 0
         self._tight = False
-        self._bare: tuple[int, int, str] | None = None  # a heading: where nothing stands below it, its level and words
+        self._bare: tuple[int, int, str] | None = None  # a heading without text so far: offset, level, words
         self.anchors: list[tuple[int, str]] = []
         self.references: list[tuple[int, str]] = []
         self._entries: list[tuple[int, int, int]] = []
 
     def anchor(self, place: str) -> None:
-        """Say that links to a place lead to what comes next."""
+        """Make what comes next the target of links to a place."""
         if place:
             self.anchors.append((self._length, place))
 
     def refer(self, place: str) -> None:
-        """Say that what comes next has a link to a place."""
+        """Record that what comes next has a link to a place."""
         if place:
             self.references.append((self._length, place))
 
     def heading(self, level: int, words: str) -> None:
-        """Begin a section; the first one names a document that has no title."""
-        if words := short(words):
+        """Begin a section; the first heading is the title of a document without one."""
+        if words := shorten_title(words):
             self.title = self.title or words
             self.section(self._path.enter(level, words), level, words)
 
     def section(self, title: str, level: int = 0, heading: str = "") -> None:
-        """Begin a section whose path of headings is known; `heading` is its last one."""
-        self._keep_bare(level)
+        """Begin a section with a known path of headings; `heading` is the last of them."""
+        self._add_bare_heading(level)
         self._bare = (self._length, level, heading)
         self._sections.append(Section(self._length, title))
         self._tight = False
 
-    def _keep_bare(self, level: int) -> None:
-        """Make a heading a text of its own if it says something and nothing stands below it."""
+    def _add_bare_heading(self, level: int) -> None:
+        """Add an informative heading as a text if nothing follows it."""
         bare, self._bare = self._bare, None
-        if bare and bare[0] == self._length and level <= bare[1] and tells_something(bare[2]):
+        if bare and bare[0] == self._length and level <= bare[1] and is_informative(bare[2]):
             self.add([bare[2]])
 
     def add(self, paragraphs: Iterable[str], *, tight: bool = False, entries: int = 0) -> None:
-        """Add paragraphs; `tight` ones follow without an empty line.
+        """Add paragraphs, `tight` ones without an empty line between them.
 
-        `entries` counts the links of a line that is one of a list of contents.
+        `entries` is the number of links if the paragraph is a line of a list of contents.
         """
         start = self._length
         for paragraph in paragraphs:
@@ -328,19 +325,18 @@ class TextBuilder:
             self._entries.append((start, self._length, entries))
 
     def add_table(self, rows: Iterable[Mapping[int, str]]) -> None:
-        """Add a line for each row, of a long table as a section named by its key."""
+        """Add a line for each row; of a long table, as a section named by its key."""
         rows = iter(rows)
         first = list(islice(rows, _LONG_TABLE_ROWS))
         key = _key_column(first) if len(first) == _LONG_TABLE_ROWS else None
         row: Mapping[int, str] = {}
 
-        def following() -> Iterator[Mapping[int, str]]:
+        def remember(each: Mapping[int, str]) -> Mapping[int, str]:
             nonlocal row
-            for each in chain(first, rows):
-                row = each
-                yield each
+            row = each
+            return each
 
-        for line in table_lines(following()):
+        for line in table_lines(map(remember, chain(first, rows))):
             if key is not None:
                 self.heading(2, row.get(key, "")[:_MAX_KEY_CHARS])
             self.add([line])
@@ -348,8 +344,8 @@ class TextBuilder:
     def document(
         self, key: str, name: str, *, aliases: tuple[str, ...] = (), metadata: tuple[tuple[str, str], ...] = ()
     ) -> Document:
-        """Make the document, named `name` if it has no title."""
-        self._keep_bare(0)
+        """Return the document, titled `name` if it has no title."""
+        self._add_bare_heading(0)
         text, sections = "".join(self._pieces), tuple(self._sections)
         links = tuple(self.anchors), tuple(self.references)
         return Document(key, self.title or name, text, aliases, metadata, sections, False, *links, tuple(self._entries))

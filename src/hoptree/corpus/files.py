@@ -30,15 +30,14 @@ TEXT_SUFFIXES = (
     ".proto", ".graphql", ".cmake", ".mk", ".toml", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".tf",
     ".v", ".vhd", ".patch",
 )  # fmt: skip
-"""Of plain text, source code and logs, which are read as they are."""
+"""The suffixes of plain text, source code and logs, which are read as they are."""
 SUFFIXES = (
     *(".md", ".markdown", ".rst", ".html", ".htm", ".xhtml", ".pdf", ".docx", ".pptx", ".xlsx", ".epub", ".ipynb"),
     *(".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".eml", ".mbox", *TEXT_SUFFIXES),
 )
 _INDEX_MANIFEST = "hoptree-index.json"
-_BEIR_CORPUS, _BEIR_QUESTIONS = (
-    tuple(f"{name}.jsonl{packed}" for packed in ("", ".gz")) for name in ("corpus", "queries")
-)
+_BEIR_CORPUS = ("corpus.jsonl", "corpus.jsonl.gz")
+_BEIR_QUESTIONS = ("queries.jsonl", "queries.jsonl.gz", "qrels")
 KNOWN_KINDS = (
     "Read are text, man pages, Markdown, reStructuredText, HTML, PDF, Word (.docx), PowerPoint (.pptx), Excel (.xlsx), "
     "CSV, TSV, EPUB, notebooks (.ipynb), e-mail (.eml, .mbox), JSON, JSON Lines, source code and logs, "
@@ -67,10 +66,10 @@ class SourceFile:
 def suffix_of(name: str) -> str:
     """Return the suffix that says how to read a file, or "".
 
-    A name without a suffix, or with a number or a section of the manual for one, is that of a text.
+    A name without a suffix, or with a number or a section of the manual as its suffix, is read as text.
     """
     base, suffix = os.path.splitext(name.lower().removesuffix(".gz"))  # noqa: PTH122 - a name, not a path
-    if suffix == ".txt" and base.endswith((".rst", ".md")):  # the sources of pages, as Sphinx names them
+    if suffix == ".txt" and base.endswith((".rst", ".md")):  # as Sphinx names the sources of pages
         return os.path.splitext(base)[1]  # noqa: PTH122
     if suffix in SUFFIXES:
         return suffix
@@ -81,11 +80,11 @@ def suffix_of(name: str) -> str:
 def find_files(
     source: Path, *, problems: Problems | None = None, may_be_empty: bool = False, never: Path | None = None
 ) -> Iterator[SourceFile]:
-    """Yield the readable files of a folder by name, or the one file.
+    """Yield the readable files of a folder sorted by name, or the one file.
 
-    Hidden files, files of other kinds, pipes, sockets and devices, the questions of a BEIR folder and index folders
-    are left out. It is an error if nothing is left, unless the folder `may_be_empty`. Links to folders are not
-    followed, and links to files only inside of the corpus. `never` is a folder to leave out, such as the new index.
+    Left out are hidden files, files of unknown kinds, pipes, sockets, devices, the questions of a BEIR folder, index
+    folders and the folder `never`. Links to folders are not followed, and links to files only within the corpus. It is
+    an error if no file is left, unless the folder `may_be_empty`.
     """
     problems = problems or Problems()
     try:
@@ -117,14 +116,14 @@ def find_files(
 
 
 def _special(mode: int) -> str:
-    """Name the kind of a file whose reading may never end, or never begin."""
+    """Return what kind of special file it is; reading one may never end."""
     if stat.S_ISFIFO(mode):
         return "a named pipe"
     return "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
 def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
-    """Walk depth first with an own stack, so that no nesting is too deep."""
+    """Yield the files below a folder; no nesting is too deep for the stack."""
     stack = [("", _entries(root, "", problems))]
     while stack:
         above, entries = stack[-1]
@@ -155,14 +154,14 @@ def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
 
 
 def _is_program(entry: os.DirEntry[str]) -> bool:
-    """Return whether a file of unknown suffix is no text."""
+    """Return whether a file with an unknown suffix is binary."""
     if entry.name.lower().removesuffix(".gz").endswith(SUFFIXES):
         return False
     try:
         with open_bytes(Path(entry.path)) as stream:
             head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
     except Damaged:
-        return False  # reading it says so
+        return False  # reading it reports the damage
     return bool(head) and not decode(head[: head.rfind(b"\n") + 1 or len(head)])[1]
 
 
@@ -171,7 +170,7 @@ def _entries(folder: Path, name: str, problems: Problems) -> Iterator[os.DirEntr
         with os.scandir(folder) as scanned:
             entries = sorted(scanned, key=lambda entry: (entry.name.startswith("."), entry.name))
     except OSError as error:
-        if not name:  # an update would take an unreadable corpus for one that is gone
+        if not name:  # else an update would remove an unreadable corpus from the index
             raise CorpusError(f"{folder} cannot be read: {error.strerror}.", "Allow reading it.") from error
         problems.unlisted.append(_name(name))
         problems.add("unreadable files", f"The folder {_name(name)} cannot be read: {error.strerror}.")
@@ -184,7 +183,7 @@ def _entries(folder: Path, name: str, problems: Problems) -> Iterator[os.DirEntr
         shown = _name(f"{name}/{entry.name}".removeprefix("/"))
         if entry.name.startswith("."):
             problems.note("hidden files and folders", f"{shown} is hidden and not read.", shown)
-        elif corpus and (entry.name in _BEIR_QUESTIONS or entry.name == "qrels"):
+        elif corpus and entry.name in _BEIR_QUESTIONS:
             problems.note("files of questions", f"{shown} holds the questions to {corpus} and is not read.", shown)
         else:
             yield entry
@@ -199,32 +198,27 @@ def _leads_to_file_inside(path: str, root: Path) -> bool:
 
 
 def _name(path: str) -> str:
-    """Return the name with bytes that are no UTF-8 spelled out."""
+    """Return a name that can be shown: bytes that are no UTF-8 become escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 _READ_BYTES = 2**20
-_GZIP_READ_BYTES = 2**11  # small, as the block in which a file turns out to be garbled is lost
+_GZIP_READ_BYTES = 2**11  # small, as the block with the damage is lost
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_BYTES = 8192
 LATIN = "Latin-1"
-DAMAGED_UTF8 = "UTF-8 with damaged characters"
-GUESSES = (
-    LATIN,
-    DAMAGED_UTF8,
-    "gb18030",
-    "euc_jp",
-    "euc_kr",
-)  # encodings that a text is read in because it is nothing else
-_REPLACEMENT, _MIN_SOUND = "\ufffd", 5  # of so many characters beyond ASCII one may be damaged
+_DAMAGED_UTF8 = "UTF-8 with damaged characters"
+GUESSES = (LATIN, _DAMAGED_UTF8, "gb18030", "euc_jp", "euc_kr")
+"""The encodings of texts that are neither valid UTF-8 nor UTF-16."""
+_REPLACEMENT, _MIN_CHARS_PER_DAMAGED = "\ufffd", 5  # of the characters beyond ASCII
 _HIGH_BYTES = re.compile(rb"[\x80-\xff]+")
 _MIN_HIGH_BYTES, _MIN_HIGH_SHARE = 16, 0.1
 _MIN_PAIRED_SHARE, _MIN_KANA_SHARE, _MIN_HANGUL_SHARE = 0.9, 0.2, 0.9
 _MAX_CONTROL_SHARE = 0.01
 _MIN_PACKED_CHARS, _PACKED_LINE_CHARS = 4_000, 500
-"""From so many characters with lines so long on average a script is one that a program packed."""
-_PRINTED = re.compile(r"[^\n]?\x08|\x1b\[[0-9;?]{0,20}[A-Za-z]")
-"""A letter that is printed over, as printers have bold ones, or a terminal's colour."""
+"""The length, and the average length of lines, from which on a script counts as packed."""
+_OVERSTRIKES = re.compile(r"[^\n]?\x08|\x1b\[[0-9;?]{0,20}[A-Za-z]")
+"""Letters that are typed over, as for bold print, and colours of a terminal."""
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\v\f\r\x1b\0"))
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -236,19 +230,19 @@ _BOMS = (
 
 
 class Damaged(OSError):
-    """A damaged gzip file; what came before has been returned."""
+    """A gzip file is damaged; all content before the damage has been returned."""
 
 
 @contextmanager
 def open_bytes(path: Path, on_bytes: Callable[[int], None] | None = None) -> Iterator[io.BufferedReader]:
-    """Open a file, decompressing gzip; `on_bytes` reports bytes read."""
+    """Open a file, unpacking gzip; `on_bytes` gets the number of bytes read so far."""
     with path.open("rb", buffering=0) as raw:
         stream: io.BufferedReader = io.BufferedReader(CountedFile(raw, on_bytes), _READ_BYTES)
         yield io.BufferedReader(_Unpacked(stream), _READ_BYTES) if stream.peek(2)[:2] == _GZIP_MAGIC else stream
 
 
 class CountedFile(io.RawIOBase):
-    """A raw file that reports how many of its bytes were read."""
+    """A raw file that passes the number of bytes read so far to `on_bytes`."""
 
     def __init__(self, raw: io.FileIO, on_bytes: Callable[[int], None] | None) -> None:
         self._raw, self._on_bytes, self._count = raw, on_bytes, 0
@@ -267,7 +261,7 @@ class CountedFile(io.RawIOBase):
 class _Unpacked(io.RawIOBase):
     """Unpacks a gzip file of one or more members.
 
-    `gzip.GzipFile` drops up to a block of sound content before the place where a file breaks; this does not.
+    Unlike `gzip.GzipFile`, it does not drop up to a block of intact content before damage.
     """
 
     def __init__(self, packed: io.BufferedReader) -> None:
@@ -304,19 +298,19 @@ class _Unpacked(io.RawIOBase):
 
 
 def bom_encoding(head: bytes) -> str:
-    """Return the encoding a byte order mark names, or ""."""
+    """Return the encoding of a byte order mark, or ""."""
     return next((encoding for mark, encoding in _BOMS if head.startswith(mark)), "")
 
 
 def decode(content: bytes) -> tuple[str, str]:
-    """Return a text and its encoding; "" twice if it is none.
+    """Return a text and its encoding; both are "" for binary content.
 
-    A text that is UTF-8 but for a few bytes is read as that. What is neither and has no control characters is Chinese,
-    Japanese or Korean where bytes above 127 come in pairs, and else Latin-1, read as Windows means it.
+    UTF-8 may have a few damaged bytes. Other texts without control characters are Chinese, Japanese or Korean if bytes
+    above 127 come in pairs, else Latin-1 in the variant of Windows (cp1252).
     """
     head = content[:_HEAD_BYTES]
     encoding = bom_encoding(head) or _utf16_without_mark(head) or "utf-8"
-    if encoding == "utf-8" and head.count(0) * 10 > len(head) and head.strip(b"\0 \t\r\n"):
+    if encoding == "utf-8" and _has_many_nulls(head):
         return "", ""
     try:
         return content.decode(encoding), encoding
@@ -324,10 +318,9 @@ def decode(content: bytes) -> tuple[str, str]:
         controls = len(head) - len(head.translate(None, _CONTROLS)) + head.count(0)
         if encoding != "utf-8" or controls > len(head) * _MAX_CONTROL_SHARE:
             return "", ""
-    if encoding == "utf-8":
-        text = content.decode(encoding, "replace")
-        if text.count(_REPLACEMENT) * _MIN_SOUND < len(text) - len(text.encode("ascii", "ignore")):
-            return text, DAMAGED_UTF8
+    text = content.decode(encoding, "replace")
+    if text.count(_REPLACEMENT) * _MIN_CHARS_PER_DAMAGED < len(text) - len(text.encode("ascii", "ignore")):
+        return text, _DAMAGED_UTF8
     if guess := _paired_encoding(head):
         with suppress(UnicodeDecodeError):
             return content.decode(guess), guess
@@ -335,9 +328,9 @@ def decode(content: bytes) -> tuple[str, str]:
 
 
 def _paired_encoding(head: bytes) -> str:
-    """Return the encoding of a text in which bytes above 127 come in pairs, or ""."""
+    """Return the encoding of a Chinese, Japanese or Korean text, or "" for others."""
     runs = _HIGH_BYTES.findall(head)
-    if sum(map(len, runs)) < max(_MIN_HIGH_BYTES, len(head) * _MIN_HIGH_SHARE):  # else "Größe" alone would be one
+    if sum(map(len, runs)) < max(_MIN_HIGH_BYTES, len(head) * _MIN_HIGH_SHARE):  # as in "Größe"
         return ""
     if sum(len(run) % 2 == 0 for run in runs) < len(runs) * _MIN_PAIRED_SHARE:
         return ""
@@ -348,7 +341,7 @@ def _paired_encoding(head: bytes) -> str:
 
 
 def _utf16_without_mark(head: bytes) -> str:
-    """Return the encoding of a text of which nearly every second byte is zero."""
+    """Return the encoding of a text in which nearly every second byte is null, or ""."""
     half = len(head) // 2
     for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
         zeros, others = head[first : 2 * half : 2].count(0), head[1 - first : 2 * half : 2].count(0)
@@ -357,16 +350,22 @@ def _utf16_without_mark(head: bytes) -> str:
     return ""
 
 
-def is_binary(head: bytes, name: str, problems: Problems) -> bool:
-    """Report a file with too many NULs for text; nothing but NULs is an empty text."""
-    binary = not bom_encoding(head) and head.count(0) * 10 > len(head) and bool(head.strip(b"\0 \t\r\n"))
+def _has_many_nulls(head: bytes) -> bool:
+    """Return whether content has too many null bytes for a text, and is not empty."""
+    return head.count(0) * 10 > len(head) and bool(head.strip(b"\0 \t\r\n"))
+
+
+def is_binary(stream: io.BufferedReader, name: str, problems: Problems) -> bool:
+    """Return whether a file is no text, and report it."""
+    head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
+    binary = not bom_encoding(head) and _has_many_nulls(head)
     if binary:
         problems.add("files that are no text", f"{name} is no text: it is binary.")
     return binary
 
 
 def read_all(stream: io.BufferedReader, name: str, problems: Problems) -> bytes | None:
-    """Read a file up to damage; None if it is too large."""
+    """Return the content of a file, up to any damage; None if it is too large."""
     pieces: list[bytes] = []
     size = 0
     try:
@@ -383,7 +382,7 @@ def read_all(stream: io.BufferedReader, name: str, problems: Problems) -> bytes 
 
 
 def read_text(stream: io.BufferedReader, name: str, problems: Problems) -> str | None:
-    """Read the text of a file; None if it is no text."""
+    """Return the text of a file; None if it is binary or too large."""
     content = read_all(stream, name, problems)
     if content is None:
         return None
@@ -394,14 +393,14 @@ def read_text(stream: io.BufferedReader, name: str, problems: Problems) -> str |
     if encoding in GUESSES:
         problems.note("texts that are no UTF-8", f"{name} is no UTF-8 text and was read as {encoding}.")
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
-    return _PRINTED.sub("", text) if "\b" in text or "\x1b" in text else text
+    return _OVERSTRIKES.sub("", text) if "\b" in text or "\x1b" in text else text
 
 
 Reader = Callable[[io.BufferedReader, str, Problems], Iterator[Document]]
 
 
 def text_reader(make: Callable[[str, str], Document]) -> Reader:
-    """Return a reader of files that are one document, made of its text and name."""
+    """Return a reader of files whose text makes one document."""
 
     def read(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
         text = read_text(stream, name, problems)
@@ -412,7 +411,7 @@ def text_reader(make: Callable[[str, str], Document]) -> Reader:
 
 
 def text_document(text: str, name: str) -> Document:
-    """Make a document of a text as it is, named after its file."""
+    """Make a document of a text as it is, titled by the name of its file."""
     base = PurePosixPath(name).name
     return Document(name, stem(name) if suffix_of(name) == ".txt" else base.removesuffix(".gz"), join_wrapped(text))
 
@@ -421,7 +420,7 @@ read_text_file = text_reader(text_document)
 
 
 def read_script(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Read a script as text; pass over one that was packed into long lines."""
+    """Read a script as text; skip one that was packed into long lines."""
     text = read_text(stream, name, problems)
     if text and len(text) > _MIN_PACKED_CHARS and len(text) > _PACKED_LINE_CHARS * (text.count("\n") + 1):
         problems.note("packed scripts", f"{name} is a packed script, not text.", name)

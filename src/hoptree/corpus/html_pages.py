@@ -1,4 +1,4 @@
-"""Read HTML pages: the visible text, with headings as sections."""
+"""Read the visible text of HTML pages, with headings as sections."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hoptree.corpus.document import (
     HeadingPath,
     Problems,
     Section,
+    is_informative,
     join_lines,
-    short,
+    shorten_title,
     table_lines,
-    tells_something,
 )
 from hoptree.corpus.files import GUESSES, decode, read_all, stem
 from hoptree.corpus.references import place_name, resolve_link
@@ -32,18 +32,18 @@ _LATIN = frozenset(("iso-8859-1", "latin-1", "latin1", "ascii", "us-ascii"))
 _MAX_BYTES = 16 * 2**20
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_UNCLOSED_SHOWN = ("template", "noscript", "svg", "nav", "iframe", "object", "select", "button")
-_UNSEEN = frozenset((*_UNCLOSED_SHOWN, "script", "style"))
+_SHOWN_IF_UNCLOSED = ("template", "noscript", "svg", "nav", "iframe", "object", "select", "button")
+_HIDDEN = frozenset((*_SHOWN_IF_UNCLOSED, "script", "style"))
 _PARAGRAPHS = word_set(
     "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer form header hr main "
     "ol p pre section table ul"
 )
 _ASIDES = frozenset(("note", "tip", "warning", "caution", "important", "admonition", "sidebar", "attention", "hint"))
-"""The classes of boxes within a text: a heading of theirs is not that of what follows them."""
+"""The classes of boxes in a text; a heading in one does not begin a section."""
 _LINES = frozenset(("br", "li", "tr", "caption", "summary", "option"))
 _CELLS = frozenset(("td", "th"))
 
-_UNSEEN_TAG = re.compile(rf"<(/?)({'|'.join(_UNCLOSED_SHOWN)})(?=[\s/>])[^<>]*?(/?)>", re.IGNORECASE)
+_HIDDEN_ELEMENT_TAG = re.compile(rf"<(/?)({'|'.join(_SHOWN_IF_UNCLOSED)})(?=[\s/>])[^<>]*?(/?)>", re.IGNORECASE)
 _END_MARK = "hoptree-end"
 _CLOSED_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _ANY_TAG = re.compile(r"<(/?[A-Za-z][^\s<>/]*)[^<>]*?(/?)>|<(?![!?/][^<>]*>)")
@@ -51,28 +51,28 @@ _UNCLOSED_TITLE = re.compile(r"<title>([^<]*+)(?!</title)", re.IGNORECASE)
 _KEPT_ATTRIBUTE = re.compile(r"""\s(id|name|href|class|colspan|rowspan)="([^"'<>]{1,300})\"""", re.IGNORECASE)
 _BARE_TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*)(?: [^<>]*)?/?>")
 _HAS_WORD = re.compile(r"\w")
-_TURNING = word_set("next prev previous up home top zurück weiter nach-oben 上一页 下一页 起始页 上一级")
-"""The words of links that turn the pages of a manual."""
+_NAVIGATION_WORDS = word_set("next prev previous up home top zurück weiter nach-oben 上一页 下一页 起始页 上一级")
+"""The words of links to the next or previous page of a manual."""
 _PERMALINK, _HEADING_LINKS = "¶", frozenset(("#", "§", "🔗", "¶"))
-"""The words of links that show the address of a heading."""
-_MAX_SPANNING, _MAX_REPEATED_CHARS = 50, 1_000  # cells that span rows, and what each of them comes to
+"""The words of links from a heading to itself."""
+_MAX_SPANNING_CELLS, _MAX_REPEATED_CHARS = 50, 1_000  # cells that span rows, and the text that one may repeat
 _MAX_DEPTH = 512  # as in browsers
-_MAX_COPIES = 1_000_000
+_MAX_REOPENED_TAGS = 1_000_000
 _FORMATTING = word_set("a b big code em font i nobr s small strike strong tt u")
-"""Left open at the end of a paragraph, they are opened anew in the next one."""
+"""If one is open at the end of a paragraph, a parser opens it again in the next."""
 _NOT_NESTED = word_set(
     "area base br col embed hr img input link meta param source track wbr p li dt dd option tr td th tbody"
 )
-_CLOSE_ALONE = word_set(
+_SCOPES = word_set(
     "table td th caption select template object button marquee applet title textarea style script iframe svg math desc "
     "foreignobject mi mo mn ms mtext annotation-xml"
 )
-"""No tag inside one of these closes an element outside of it."""
-_HIDDEN_TAG = re.compile(
+"""No end tag inside one of these closes an element outside it."""
+_AMBIGUOUS_MARKUP = re.compile(
     r"""<!\[|<\?|=\s*"[^"<]*<|=\s*'[^'<]*<|<[A-Za-z][^<>]*<|<(?:textarea|xmp|plaintext|noembed|noframes)\b""",
     re.IGNORECASE,
 )
-"""Where a parser may take a tag for text, or text for a tag."""
+"""Where a parser may read a tag as text, or text as a tag."""
 _SWALLOWING = re.compile(r"<(?:frameset|noembed|noframes|plaintext|textarea|xmp)>", re.IGNORECASE)
 
 
@@ -90,7 +90,7 @@ def read_html(stream: io.BufferedReader, name: str, problems: Problems) -> Itera
 
 
 def decode_html(content: bytes) -> str:
-    """Decode as browsers do: by mark, UTF-8, named encoding, Latin-1."""
+    """Decode by byte order mark, as UTF-8, by the declared encoding or as Latin-1."""
     text, encoding = decode(content)
     match = _CHARSET.search(content[:4096]) if encoding in ("", *GUESSES) else None
     named = match[1].decode().lower() if match else ""
@@ -101,7 +101,7 @@ def decode_html(content: bytes) -> str:
 
 
 def html_document(text: str, name: str) -> Document:
-    """Make a document titled by the page, its heading or the file name."""
+    """Make a document with the title of the page, its first heading or the file name."""
     page = _Page(_parse(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")), name)
     path = HeadingPath(page.title)
     sections = tuple(Section(start, path.enter(level, heading)) for start, level, heading in page.headings)
@@ -111,13 +111,13 @@ def html_document(text: str, name: str) -> Document:
 
 
 def _parse(text: str) -> LexborNode | None:
-    """Parse a page; one whose end its broken markup would hide is repaired first."""
+    """Parse a page; repair it first if broken markup would hide its end."""
     text = _without_unclosed(text)
     if text.count("<") > _MAX_DEPTH:
         repaired = _repair(text)
         if _is_too_deep(repaired):
             return LexborHTMLParser(_BARE_TAG.sub(_flat, repaired)).root
-        text = repaired if _HIDDEN_TAG.search(text) else text
+        text = repaired if _AMBIGUOUS_MARKUP.search(text) else text
     tree = LexborHTMLParser(f"{text}<{_END_MARK}>")
     if tree.css_first(_END_MARK) is None:
         tree = LexborHTMLParser(_repair(text))
@@ -125,16 +125,16 @@ def _parse(text: str) -> LexborNode | None:
 
 
 def _without_unclosed(text: str) -> str:
-    """Remove unseen elements that are never closed."""
-    depth = dict.fromkeys(_UNCLOSED_SHOWN, 0)
-    for slash, tag, closed in _UNSEEN_TAG.findall(text):
+    """Remove the tags of hidden elements that are never closed."""
+    depth = dict.fromkeys(_SHOWN_IF_UNCLOSED, 0)
+    for slash, tag, closed in _HIDDEN_ELEMENT_TAG.findall(text):
         if not closed:
             depth[tag.lower()] = max(depth[tag.lower()] + (-1 if slash else 1), 0)
-    return _UNSEEN_TAG.sub(lambda tag: "" if tag[3] or depth[tag[2].lower()] else tag[0], text)
+    return _HIDDEN_ELEMENT_TAG.sub(lambda tag: "" if tag[3] or depth[tag[2].lower()] else tag[0], text)
 
 
 def _repair(text: str) -> str:
-    """Make text of unclosed tags, quotes, comments and titles."""
+    """Turn unclosed tags, quotes, comments and titles into text."""
     end = text.rfind("-->") + 3 if "-->" in text else 0
     text = _CLOSED_COMMENT.sub("", text[:end]) + text[end:].replace("<!--", "")
     text = _ANY_TAG.sub(_without_quotes, text)
@@ -145,21 +145,18 @@ def _repair(text: str) -> str:
 
 
 def _without_quotes(tag: re.Match[str]) -> str:
-    """Return a tag with the attributes that are read alone, so that no quote is left open."""
+    """Return a tag with only the attributes that are read, so that no quote is open."""
     if not tag[1]:
         return "&lt;"
-    kept = (
-        ""
-        if tag[1].startswith("/")
-        else "".join(f' {name}="{value}"' for name, value in _KEPT_ATTRIBUTE.findall(tag[0]))
-    )
+    attributes = [] if tag[1].startswith("/") else _KEPT_ATTRIBUTE.findall(tag[0])
+    kept = "".join(f' {name}="{value}"' for name, value in attributes)
     return f"<{tag[1]}{kept}{tag[2]}>"
 
 
 def _is_too_deep(text: str) -> bool:
-    """Tell whether parsing these tags takes time or memory by their square."""
+    """Return whether parsing these tags takes quadratic time or memory."""
     open_tags: list[str] = []
-    formatting = copies = 0
+    formatting = reopened = 0
     for match in _BARE_TAG.finditer(text):
         tag = match[2].lower()
         if match[1]:
@@ -168,20 +165,20 @@ def _is_too_deep(text: str) -> bool:
                     formatting -= sum(map(_FORMATTING.__contains__, open_tags[at:]))
                     del open_tags[at:]
                     break
-                if open_tags[at] in _CLOSE_ALONE:
+                if open_tags[at] in _SCOPES:
                     break
             continue
-        copies += formatting
+        reopened += formatting
         formatting += tag in _FORMATTING
         if tag not in _NOT_NESTED:
             open_tags.append(tag)
-        if len(open_tags) > _MAX_DEPTH or copies > _MAX_COPIES:
+        if len(open_tags) > _MAX_DEPTH or reopened > _MAX_REOPENED_TAGS:
             return True
     return False
 
 
 def _flat(tag: re.Match[str]) -> str:
-    """Replace a tag by one that holds no other."""
+    """Replace a tag by one that has no elements inside."""
     name = tag[2].lower()
     if name in _HEADINGS or name in ("title", "script", "style"):
         return tag[0]
@@ -189,16 +186,16 @@ def _flat(tag: re.Match[str]) -> str:
 
 
 class _Page:
-    """Gathers the visible text, collapsing white space outside `pre`."""
+    """Collects the visible text of a page; collapses white space outside `pre`."""
 
     def __init__(self, root: LexborNode | None, name: str) -> None:
         self.title = ""
         self.anchors: list[tuple[int, str]] = []
         self._name = name
-        self._links: list[tuple[int, int, str]] = []  # where the words of a link begin and end, and its place
+        self._links: list[tuple[int, int, str]] = []  # start, end and place of each link
         self._open_link = (0, "")
         self.headings: list[tuple[int, int, str]] = []
-        """Where in the text a heading takes effect, its level and its words."""
+        """Offset, level and words of each heading."""
         self._pieces: list[str] = []
         self._length = 0
         self._gap = ""
@@ -206,11 +203,11 @@ class _Page:
         self._heading: tuple[int, list[str]] | None = None
         self._walk(root)
         self._end_heading()
-        self._keep_bare(0)
+        self._add_bare_heading(0)
         self.text = "".join(self._pieces)
 
     def links(self) -> tuple[tuple[tuple[int, str], ...], tuple[tuple[int, int, int], ...]]:
-        """Return the links in sentences, and the lines that are little but links."""
+        """Return the links in sentences, and the lines that are little more than links."""
         references: list[tuple[int, str]] = []
         entries: list[tuple[int, int, int]] = []
         lines: dict[int, list[tuple[int, int, str]]] = {}
@@ -221,15 +218,15 @@ class _Page:
             bounds = [before + 1, *(at for start, end, _ in links for at in (start, end)), after % (len(self.text) + 1)]
             between = (self.text[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True))
             shown = [(start, self.text[start:end].strip(" <>←→«»").lower(), place) for start, end, place in links]
-            turning = any(words in _TURNING for _, words, _ in shown)
+            turning = any(words in _NAVIGATION_WORDS for _, words, _ in shown)
             if any(map(_HAS_WORD.search, between)):
-                references += ((start, place) for start, words, place in shown if words not in _TURNING)
+                references += ((start, place) for start, words, place in shown if words not in _NAVIGATION_WORDS)
             if is_entry(self.text[bounds[0] : bounds[-1]], [words for _, words, _ in shown], turns_pages=turning):
                 entries.append((bounds[0], bounds[-1], len(links)))
         return tuple(references), tuple(sorted(entries))
 
     def _walk(self, root: LexborNode | None) -> None:
-        """Visit the tree with an own stack: elements may nest deeply."""
+        """Visit all elements, with a stack of its own as they may nest deeply."""
         stack: list[LexborNode | str | None] = [root]
         while stack:
             node = stack.pop()
@@ -237,11 +234,11 @@ class _Page:
                 self._enter_or_leave(node, -1)
             elif node is not None and (tag := node.tag) == "-text":
                 self._add(node.text_content or "")
-            elif node is not None and tag and tag not in _UNSEEN and not (tag == "a" and self._is_permalink(node)):
+            elif node is not None and tag and tag not in _HIDDEN and not (tag == "a" and self._is_permalink(node)):
                 if tag == "title" and not self.title and not self._pieces:
                     title = " ".join(node.text().split())
-                    self.title = short(title)
-                    if len(title) > len(self.title):  # a title that was never closed
+                    self.title = shorten_title(title)
+                    if len(title) > len(self.title):  # it was never closed, so that it contains the text
                         self._put(title)
                     continue
                 if tag == "table" and (rows := _named_rows(node)):
@@ -257,7 +254,7 @@ class _Page:
                 stack += [tag, *reversed(list(node.iter(include_text=True)))]
 
     def _is_permalink(self, node: LexborNode) -> bool:
-        """Tell whether a link is the mark behind a heading that shows its address."""
+        """Return whether a link is the mark after a heading that links to it."""
         only = node.child
         if only is None or only.next is not None or only.tag != "-text":
             return False
@@ -265,7 +262,7 @@ class _Page:
         return words == _PERMALINK or (self._heading is not None and words in _HEADING_LINKS)
 
     def _note_places(self, node: LexborNode, tag: str) -> None:
-        """Note what links can lead to, and where a link leads."""
+        """Record the anchor of an element, and the target of a link."""
         if tag == "a":
             named = node.attributes
             self._open_link = (self._length, resolve_link(named.get("href") or "", self._name))
@@ -287,12 +284,11 @@ class _Page:
         if tag in _HEADINGS:
             self._end_heading()
             if step > 0:
-                self._keep_bare(_HEADINGS[tag])
+                self._add_bare_heading(_HEADINGS[tag])
             self._heading = (_HEADINGS[tag], []) if step > 0 else None
             return
         self._pre_depth += step * (tag == "pre")
-        # What a tag keeps apart is kept apart; a paragraph ends a heading that was left open.
-        if self._heading is not None:
+        if self._heading is not None:  # a paragraph ends a heading that was not closed
             self._heading[1].append(" ")
             if tag in _PARAGRAPHS and any(not piece.isspace() for piece in self._heading[1]):
                 self._end_heading()
@@ -328,15 +324,15 @@ class _Page:
         words = " ".join("".join(pieces).split())
         self._widen("\n\n")
         if words:
-            self.headings.append((self._length, level, short(words)))
-            if len(words) > len(short(words)):
+            self.headings.append((self._length, level, shorten_title(words)))
+            if len(words) > len(shorten_title(words)):
                 self._put(words)
                 self._widen("\n\n")
 
-    def _keep_bare(self, level: int) -> None:
-        """Make a heading a text of its own if it says something and nothing stands below it."""
+    def _add_bare_heading(self, level: int) -> None:
+        """Add an informative heading as a text if nothing follows it."""
         place, above, words = self.headings[-1] if self.headings else (-1, 0, "")
-        if place == self._length and level <= above and tells_something(words):
+        if place == self._length and level <= above and is_informative(words):
             self._put(words)
             self._widen("\n\n")
 
@@ -347,7 +343,7 @@ def _is_in_aside(heading: LexborNode) -> bool:
 
 
 def _named_rows(table: LexborNode) -> list[dict[int, str]]:
-    """Return the cells of a table with a heading row; else none."""
+    """Return the rows of a table with a row of column names; none for other tables."""
     if any(node.tag in ("table", "pre", *_HEADINGS) for node in islice(table.traverse(), 1, None)):
         return []
     rows = table.css("tr")
@@ -359,7 +355,7 @@ def _named_rows(table: LexborNode) -> list[dict[int, str]]:
 
 
 def _cells(rows: Iterable[LexborNode]) -> Iterator[dict[int, str]]:
-    """Yield the cells of rows; a short one that spans rows stands in each."""
+    """Yield the cells of each row; a short cell that spans rows is repeated in each."""
     below: dict[int, tuple[int, str]] = {}
     for row in rows:
         cells = {at: words for at, (_, words) in below.items()}
@@ -372,9 +368,9 @@ def _cells(rows: Iterable[LexborNode]) -> Iterator[dict[int, str]]:
                 at += 1
             cells[at] = _Page(cell, "").text
             columns, lines = _span(cell, "colspan"), _span(cell, "rowspan")
-            if lines > 1 and len(below) < _MAX_SPANNING:
+            if lines > 1 and len(below) < _MAX_SPANNING_CELLS:
                 below[at] = lines - 1, cells[at] if len(cells[at]) * lines <= _MAX_REPEATED_CHARS else ""
-                below |= dict.fromkeys(range(at + 1, at + min(columns, _MAX_SPANNING)), (lines - 1, ""))
+                below |= dict.fromkeys(range(at + 1, at + min(columns, _MAX_SPANNING_CELLS)), (lines - 1, ""))
             at += columns
         yield dict(sorted(cells.items()))
 

@@ -14,7 +14,8 @@ from typing import Any
 from hoptree.corpus.document import Document, Problems, TextBuilder
 from hoptree.corpus.files import Damaged, bom_encoding, decode, is_binary, read_text, stem, suffix_of
 
-Row = tuple[int, Any]  # the number of the line where it begins, and its value
+Row = tuple[int, Any]
+"""The number of the line where a row begins, and its value."""
 
 MAX_LINE_BYTES = 64 * 2**20
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -27,14 +28,13 @@ _decode = json.JSONDecoder().raw_decode
 def read_lines(
     stream: io.BufferedReader, name: str, problems: Problems, *, guess: bool = False
 ) -> Iterator[tuple[int, str]]:
-    """Yield non-blank lines with numbers; skip broken ones.
+    """Yield non-blank lines with their numbers; skip and report broken ones.
 
-    `guess` the encoding of lines that are no UTF-8.
+    With `guess`, lines that are no UTF-8 are read in another encoding.
     """
-    head = stream.peek(8192)[:8192]
-    if is_binary(head, name, problems):
+    if is_binary(stream, name, problems):
         return
-    encoding = bom_encoding(head)
+    encoding = bom_encoding(stream.peek(4)[:4])
     if encoding == "utf-8-sig":
         stream.read(3)
     try:
@@ -77,7 +77,7 @@ def _utf8_lines(stream: io.BufferedReader, name: str, problems: Problems, guess:
 
 
 def read_json_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
-    """Yield a JSON value for each line; a line that is none is skipped."""
+    """Yield the JSON value of each line; skip and report lines that are no JSON."""
     for number, line in read_lines(stream, name, problems):
         try:
             row, end = _decode(line if line[0] == "{" else (line := line.lstrip()))
@@ -93,7 +93,7 @@ def read_json_lines(stream: io.BufferedReader, name: str, problems: Problems) ->
 
 
 def why_no_json(error: Exception) -> str:
-    """Say in half a sentence what is wrong with a JSON text."""
+    """Return in half a sentence why a text is no JSON."""
     if isinstance(error, json.JSONDecodeError):
         reason = error.msg.rstrip(": ").removesuffix(" at").removesuffix(" starting")  # the caller says where
         return f"{reason[:1].lower()}{reason[1:]}"
@@ -101,7 +101,7 @@ def why_no_json(error: Exception) -> str:
 
 
 def without_surrogates(value: Any, source: str) -> Any:
-    """Replace lone surrogates in the value of a JSON text, as no file can hold them."""
+    """Replace lone surrogates in the value of a JSON text: they cannot be encoded."""
     return _replace_surrogates(value) if _SURROGATE_ESCAPE.search(source) else value
 
 
@@ -118,11 +118,11 @@ def _replace_surrogates(value: Any) -> Any:
 def read_json_values(
     stream: io.BufferedReader, name: str, problems: Problems, around: re.Pattern[str] | None = None
 ) -> Iterator[Row]:
-    """Yield the values of a JSON file in order, up to a broken one.
+    """Yield the values of a JSON file, or the items of its arrays, up to a broken one.
 
-    `around` matches the beginning of an object up to the one array in it whose items are wanted.
+    `around` matches the beginning of an object up to the array in it whose items are wanted.
     """
-    if is_binary(stream.peek(8192)[:8192], name, problems):
+    if is_binary(stream, name, problems):
         return
     try:
         reader = _Reader(stream)
@@ -137,7 +137,7 @@ def read_json_values(
 
 
 def read_json_pairs(stream: io.BufferedReader, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of a file that is one JSON object."""
+    """Yield the names and values of a file that is one JSON object."""
     try:
         yield from _Reader(stream).pairs()
     except (Damaged, UnicodeError) as error:
@@ -153,7 +153,7 @@ class _Broken(Exception):
 
 
 class _Reader:
-    """A window on the text that grows until the next value fits."""
+    """Parses JSON values one by one in a window that grows until the next value fits."""
 
     def __init__(self, stream: io.BufferedReader) -> None:
         self._stream = stream
@@ -209,7 +209,7 @@ class _Reader:
         self._at += 1
 
     def _more(self, size: int) -> bool:
-        """Read on, and forget what was read; False at the end of the file."""
+        """Read more text, and drop what was parsed; False at the end of the file."""
         if self._ended:
             return False
         block = self._stream.read1(size)
@@ -237,7 +237,7 @@ class _Reader:
         while True:
             try:
                 value, end = _decode(self._text, self._at)
-                if end < len(self._text) or not self._more(size):  # else a number may go on
+                if end < len(self._text) or not self._more(size):  # else a number may continue
                     source = self._text[self._at : end]
                     self._move(end)
                     return without_surrogates(value, source)
@@ -245,20 +245,19 @@ class _Reader:
                 unfinished = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - 16
                 if not unfinished or len(self._text) - self._at > MAX_LINE_BYTES or not self._more(size):
                     raise _Broken(self._line, why_no_json(error)) from error
-                size = min(size * 2, MAX_LINE_BYTES)  # so that each character is read a few times only
+                size = min(size * 2, MAX_LINE_BYTES)  # so that no character is parsed many times
                 continue
             except (ValueError, RecursionError) as error:
                 raise _Broken(self._line, why_no_json(error)) from error
 
 
 _DEFAULT_COLUMNS = ["id", "text", "title"]
-_SYNONYMS = {"pid": "id", "passage": "text"}
+_COLUMN_SYNONYMS = {"pid": "id", "passage": "text"}
 _HEADER_COLUMNS = frozenset(("text", "contents", "question"))
-"""A first line with one of these names the columns of passages or questions."""
+"""A first line with one of these has the names of the columns."""
 _SEPARATORS = ",;\t|"
-_HEAD_LINES = 10  # of a table, in which its separator is looked for
+_HEAD_LINES = 10  # of a table that are searched for its separator
 _MAX_CELL_CHARS = 2**20
-
 
 _ROW_KEYS = re.compile(rb'"(?:text|contents|question|paragraphs|context)"\s*:')
 _PASSAGE_FIELDS = frozenset(("text", "contents", "paragraphs", "context"))
@@ -267,11 +266,11 @@ _OBJECT = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[?\s*\{\s*(?:\}|\"[^\"]*\"\s*:)")
 
 
 def holds_other_json(stream: io.BufferedReader) -> bool:
-    """Return whether a JSON file holds other things than passages."""
+    """Return whether a JSON file holds neither passages nor questions."""
     head = stream.peek(_BLOCK_BYTES)[:_BLOCK_BYTES]
     if _ROW_KEYS.search(head):
         return False
-    if _first_value(head) is None:  # broken, or ending beyond the head
+    if _first_value(head) is None:  # broken, or longer than the head
         return bool(_OBJECT.match(head)) and not _ID_KEYS.search(head)
     return True
 
@@ -283,7 +282,7 @@ def holds_questions(stream: io.BufferedReader) -> bool:
 
 
 def _first_value(head: bytes) -> Any:
-    """Return a JSON text's first value or item; None if it may go on."""
+    """Return the first value or item of a JSON text; None if it may be cut off."""
     text = head.decode("utf-8-sig", "replace").lstrip()
     try:
         value, end = _decode(text, len(text) - len(text.removeprefix("[").lstrip()))
@@ -293,27 +292,26 @@ def _first_value(head: bytes) -> Any:
 
 
 def holds_passages(stream: io.BufferedReader, separator: str) -> bool:
-    """Return whether a CSV or TSV file has a passage a line."""
+    """Return whether the rows of a CSV or TSV file are passages."""
     head = stream.peek(_BLOCK_BYTES)[:_BLOCK_BYTES]
     first = next((line for line in decode(head)[0].lstrip("\ufeff").splitlines() if line.strip()), "")
-    columns = set(_passage_columns(first.split(separator)))
     # Questions without passages, such as those with answers, are a table.
-    return not columns.isdisjoint(_PASSAGE_FIELDS)
+    return not _PASSAGE_FIELDS.isdisjoint(_passage_columns(first.split(separator)))
 
 
 def _passage_columns(fields: list[str]) -> list[str]:
-    """Return the column names of a passage table, or none."""
+    """Return the column names of a passage table from its first row; none for others."""
     fields = [unquoted(field).strip() for field in fields]
-    header = [_SYNONYMS.get(field.lower(), field.lower()) for field in fields]
+    header = [_COLUMN_SYNONYMS.get(field.lower(), field.lower()) for field in fields]
     if not _HEADER_COLUMNS.isdisjoint(header):
         return header
-    # A number, a text and perhaps a title are a passage; anything else is a row of a table.
+    # A number, a text and perhaps a title are a passage; anything else is the row of another table.
     is_passage = 2 <= len(fields) <= len(_DEFAULT_COLUMNS) and fields[0].isdecimal() and " " in fields[1]
     return _DEFAULT_COLUMNS if is_passage and not _is_number(fields[1]) else []
 
 
 def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
-    """Yield rows by the first line's names, or of id, text and title; skip others."""
+    """Yield passage rows; skip and report rows with too many or too few fields."""
     lines = read_lines(stream, name, problems, guess=True)
     cells = ((number, [unquoted(field) for field in line.rstrip("\r\n").split("\t")]) for number, line in lines)
     for number, names, fields in _passage_rows(cells):
@@ -324,23 +322,25 @@ def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
 
 
 def read_csv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
-    """Yield the passage rows of a CSV file with their end lines."""
+    """Yield passage rows, each with the number of the line where it ends."""
     lines = (line for _, line in read_lines(stream, name, problems, guess=True))
     for number, names, fields in _passage_rows(_cells(lines, ",", name, problems)):
         yield number, dict(zip(names, fields, strict=False))
 
 
 def _passage_rows(cells: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str], list[str]]]:
-    """Yield the rows of a passage table with their column names, without the heading."""
+    """Yield the rows of a passage table with their column names."""
     names: list[str] = []
     for number, fields in cells:
-        if not names and (names := _passage_columns(fields)) is not _DEFAULT_COLUMNS:
-            continue
+        if not names:
+            names = _passage_columns(fields)
+            if names is not _DEFAULT_COLUMNS:  # the names are this row, which is no passage
+                continue
         yield number, names, fields
 
 
 def read_table(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Read a comma- or tab-separated file as a document with a part for each row."""
+    """Read a table that has no passages as one document with a line for each row."""
     text = read_text(stream, name, problems)
     if text is None:
         return
@@ -348,12 +348,8 @@ def read_table(stream: io.BufferedReader, name: str, problems: Problems) -> Iter
     separator = "\t" if suffix_of(name) == ".tsv" else _separator_of(text)
     rows = (fields for _, fields in _cells(io.StringIO(text, newline=""), separator, name, problems))
     first = [fields for fields in islice(rows, 4) if fields]
-    if (
-        len(first) > 2
-        and separator == ","
-        and _is_sentence(first[0])
-        and len(first[0]) < len(first[1]) == len(first[2])
-    ):
+    is_shorter = len(first) > 2 and 1 < len(first[0]) < len(first[1]) == len(first[2])
+    if is_shorter and separator == "," and all(field.startswith(" ") for field in first[0][1:]):
         first[0] = [",".join(first[0])]  # a title with a comma, above the names of the columns
     builder = TextBuilder(stem(name))
     builder.add_table(dict(enumerate(fields)) for fields in chain(first, rows))
@@ -361,7 +357,7 @@ def read_table(stream: io.BufferedReader, name: str, problems: Problems) -> Iter
 
 
 def _separator_of(text: str) -> str:
-    """Return the separator that the first two lines with one in common have most."""
+    """Return the most frequent separator of the first adjacent lines that share one."""
     lines = [line for line in text[:_BLOCK_BYTES].splitlines() if line.strip()]
     for line, below in pairwise(lines[:_HEAD_LINES]):
         counts = {each: (min(line.count(each), below.count(each)), line.count(each)) for each in _SEPARATORS}
@@ -370,13 +366,8 @@ def _separator_of(text: str) -> str:
     return max(_SEPARATORS, key="".join(lines[:1]).count)
 
 
-def _is_sentence(fields: list[str]) -> bool:
-    """Tell whether the commas of a row have spaces behind them, as in a sentence."""
-    return len(fields) > 1 and all(field.startswith(" ") for field in fields[1:])
-
-
 def _cells(lines: Iterable[str], separator: str, name: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """Yield the fields of every row with the number of the line it ends in."""
+    """Yield the fields of each row with the number of the line where it ends."""
     csv.field_size_limit(_MAX_CELL_CHARS)
     reader = csv.reader(lines, delimiter=separator)
     while True:
@@ -396,7 +387,7 @@ def _is_number(field: str) -> bool:
 
 
 def unquoted(field: str) -> str:
-    """Return the field without its quotes, doubled ones undone."""
+    """Return a field without quotes around it; doubled quotes in it become single."""
     inside = field[1:-1]
     if len(field) < 2 or field[0] != '"' or field[-1] != '"' or '"' in inside.replace('""', ""):
         return field

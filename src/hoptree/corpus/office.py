@@ -11,13 +11,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from urllib.parse import unquote
 
-from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Problems, TextBuilder, short, table_lines
+from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Problems, TextBuilder, shorten_title, table_lines
 from hoptree.corpus.files import Reader, read_all, stem
 from hoptree.corpus.html_pages import decode_html, html_document
 from hoptree.corpus.zipped_xml import Archive, Element, Unreadable
 
 
 def _reader(read: Callable[[Archive, str, Problems], Iterator[Document]]) -> Reader:
+    """Return a reader of files that opens and checks their archives."""
+
     def reader(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
         content = read_all(stream, name, problems)
         if content is None:
@@ -35,20 +37,20 @@ _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 
 
 class _Paragraphs:
-    """Follows the paragraphs and tables of Word and PowerPoint."""
+    """Collects the paragraphs and tables of Word and PowerPoint."""
 
     def __init__(self) -> None:
         self.style = ""
         self._open: list[list[str]] = []
         self._rows: list[list[dict[int, str]]] = []
-        """The rows of every table that is open, by their columns; the last cell of the last row is being read."""
+        """The rows of each open table by their columns; the last cell of the last row is open."""
         self._spans: list[int] = []
-        """For every open table, how many columns its last cell spans."""
+        """The number of columns that the last cell of each open table spans."""
         self._skipped = 0
 
-    def see(self, item: Element) -> tuple[str, list[str]] | None:
-        """Take an element; return the paragraph or table it completes."""
-        if item.tag in ("Fallback", "moveFrom"):  # what is given in another form, or at another place
+    def add(self, item: Element) -> tuple[str, list[str]] | None:
+        """Add an element; return style and lines of the paragraph or table that it ends."""
+        if item.tag in ("Fallback", "moveFrom"):  # their content comes again elsewhere
             self._skipped += {"start": 1, "end": -1}.get(item.kind, 0)
         elif self._skipped:
             return None
@@ -97,25 +99,25 @@ class _Paragraphs:
             lines = list(table_lines(self._rows.pop()))
             if not self._rows:
                 return "", lines
-            self._paragraph(" ".join(lines))  # a table within a cell of another one
+            self._paragraph(" ".join(lines))  # a table in a cell
         return None
 
 
 _NAMED_STYLE = re.compile(r"(?:heading (\d)|(title)|(?:toc|contents) \d)$", re.IGNORECASE)
-_USUAL_LEVELS = {f"{word}{level}": level for word in ("Heading", "berschrift", "Titre") for level in range(1, 10)}
-"""By the ids that Word gives; some programs write no list of styles."""
+_DEFAULT_LEVELS = {f"{word}{level}": level for word in ("Heading", "berschrift", "Titre") for level in range(1, 10)}
+"""The levels of the style ids of Word, for files without a list of styles."""
 _TITLE, _BODY_TEXT = -1, 10  # a title stands above headings of level 1
 
 
 def _heading_levels(archive: Archive) -> dict[str, int]:
-    """Return the level of each heading style, 0 for those of lists of contents."""
-    levels, style = {"Title": _TITLE, **_USUAL_LEVELS}, ""
+    """Return the level of each heading style, 0 for styles of lists of contents."""
+    levels, style = {"Title": _TITLE, **_DEFAULT_LEVELS}, ""
     for item in archive.elements("word/styles.xml"):
         if item.starts("style"):
             style = item.of("styleId")
         elif item.starts("name") and (match := _NAMED_STYLE.match(item.of("val"))):
             levels[style] = _TITLE if match[2] else int(match[1] or 0)
-        elif item.starts("basedOn") and item.of("val") in levels:  # bases come first
+        elif item.starts("basedOn") and item.of("val") in levels:  # a base comes before the styles based on it
             levels.setdefault(style, levels[item.of("val")])
         elif item.starts("outlineLvl") and len(item.of("val")) == 1 and item.of("val").isdecimal():
             levels[style] = int(item.of("val")) + 1
@@ -130,7 +132,7 @@ def _docx(archive: Archive, name: str, problems: Problems) -> Iterator[Document]
     for part in (main, "word/footnotes.xml", "word/endnotes.xml"):
         paragraphs = _Paragraphs()
         for item in archive.elements(part):
-            if seen := paragraphs.see(item):
+            if seen := paragraphs.add(item):
                 style, lines = seen
                 level = levels.get(style)
                 if level and level < _BODY_TEXT and "\n" not in lines[0].strip():
@@ -164,18 +166,18 @@ def _read_slide(archive: Archive, part: str, text: TextBuilder, *, notes: bool =
             holder = ""
         elif item.starts("ph"):
             holder = item.of("type") or "body"
-        if (seen := paragraphs.see(item)) is None or (notes and holder != "body"):
+        if (seen := paragraphs.add(item)) is None or (notes and holder != "body"):
             continue
         if holder in ("title", "ctrTitle") and not text.title:
-            text.title = short(" ".join(seen[1]))
+            text.title = shorten_title(" ".join(seen[1]))
         elif holder not in ("sldNum", "dt", "ftr"):
             text.add(seen[1])
 
 
 _EPOCH, _MAC_EPOCH = datetime(1899, 12, 30), datetime(1904, 1, 1)
-_FALSE_LEAP_DAY = 60  # Excel counts the 29th of February 1900, which was none
+_FALSE_LEAP_DAY = 60  # Excel counts a 29 February 1900, which did not exist
 _DATE_FORMATS = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
-_HOURS_FORMAT, _HOURS = 46, re.compile(r"\[h+\]")  # all hours of a duration, not those of a day
+_HOURS_FORMAT, _HOURS = 46, re.compile(r"\[h+\]")  # of a duration, which may be more than 24
 _MAX_FORMAT_CHARS = 255  # as in Excel
 _NOT_A_DATE = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')
 _COLUMN = re.compile("[A-Z]{1,3}")
@@ -214,7 +216,7 @@ class _Workbook:
                 pieces.clear()
 
     def _date_styles(self, part: str) -> dict[int, str]:
-        """Return "date" or "hours" for styles that show numbers as such."""
+        """Return "date" or "hours" for the styles that show numbers so, "" for others."""
         formats = dict.fromkeys(_DATE_FORMATS, "date") | {_HOURS_FORMAT: "hours"}
         styles: list[int] = []
         inside = False
@@ -232,7 +234,7 @@ class _Workbook:
         return {style: formats.get(number, "") for style, number in enumerate(styles)}
 
     def rows(self, part: str) -> Iterator[dict[int, str]]:
-        """Yield the cells of every row of a sheet by their columns."""
+        """Yield the cells of each row of a sheet by their columns."""
         cells: dict[int, str] = {}
         kind, column, style, value = "", -1, 0, ""
         for item in self._archive.elements(part):
@@ -277,7 +279,7 @@ def _number(text: str, default: int = 0) -> int:
 
 
 def _column(letters: str) -> int:
-    """Return the place of a column: A is 0, AA is 26."""
+    """Return the number of a column: A is 0, AA is 26."""
     place = 0
     for letter in letters:
         place = place * 26 + ord(letter) - ord("A") + 1
@@ -287,7 +289,7 @@ def _column(letters: str) -> int:
 def _xlsx(archive: Archive, name: str, problems: Problems) -> Iterator[Document]:
     workbook, title = _Workbook(archive), archive.title() or stem(name)
     for number, (sheet, part) in enumerate(workbook.sheets, 1):
-        text = TextBuilder(BETWEEN_HEADINGS.join((title, short(sheet))))
+        text = TextBuilder(BETWEEN_HEADINGS.join((title, shorten_title(sheet))))
         text.add_table(workbook.rows(part))
         document = text.document(f"{name}#sheet={number}", stem(name), metadata=(("sheet", sheet),))
         if document.text:  # empty sheets are usual
@@ -295,9 +297,8 @@ def _xlsx(archive: Archive, name: str, problems: Problems) -> Iterator[Document]
 
 
 def _epub(archive: Archive, name: str, problems: Problems) -> Iterator[Document]:
-    package = next(
-        (item.of("full-path") for item in archive.elements("META-INF/container.xml") if item.of("full-path")), ""
-    )
+    roots = (item.of("full-path") for item in archive.elements("META-INF/container.xml"))
+    package = next(filter(None, roots), "")
     if package not in archive.names:
         raise Unreadable("is damaged, or no e-book")
     title = ""
@@ -311,10 +312,10 @@ def _epub(archive: Archive, name: str, problems: Problems) -> Iterator[Document]
             paths[item.of("id")] = posixpath.normpath(place)
         elif item.starts("itemref"):
             order.append(item.of("idref"))
-    title = short(title) or stem(name)
+    title = shorten_title(title) or stem(name)
     for path in dict.fromkeys(paths[key] for key in order if key in paths):
         if path not in archive.names:
-            problems.add("damaged documents", f"{name} lacks its part {short(path)}.")
+            problems.add("damaged documents", f"{name} lacks its part {shorten_title(path)}.")
             continue
         page = html_document(decode_html(b"".join(archive.blocks(path))), path)
         own = "" if page.sections or page.title in (title, stem(path)) else page.title

@@ -1,4 +1,7 @@
-"""Read PDF files page by page; a process of its own runs PDFium, within a time that grows with the file."""
+"""Read PDF files page by page.
+
+PDFium runs in a process of its own, with a limit on time that grows with the file.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +29,18 @@ from hoptree.corpus.document import (
     Oversized,
     Problems,
     TextBuilder,
-    short,
+    shorten_title,
 )
 from hoptree.corpus.files import read_all, stem
-from hoptree.corpus.zipped_xml import GIVEN_TITLE
+from hoptree.corpus.zipped_xml import DEFAULT_TITLE
 from hoptree.text.tokens import is_unspaced
 
 _BASE_SECONDS, _SECONDS_PER_MIB = 30.0, 10.0
-"""Processor time for one file; texts of all kinds take less than a second a MiB."""
-_EDGE_LINES, _MIN_REPEATS, _NEARBY_PAGES = 2, 3, 4
-"""Lines at the top and the bottom of pages; how often a line that is a header or footer comes, and how far apart."""
-_FORM_CHARS = 20
-_MAX_NUMBER_CHARS = 20  # of a chapter, before its heading
+"""The processor time for a file; usual ones take less than a second a MiB."""
+_EDGE_LINES = 2  # at the top and at the bottom of a page, which may be headers and footers
+_MIN_REPEATS, _MAX_PAGES_APART = 3, 4  # of a line that is a header or footer
+_PATTERN_CHARS = 20
+_MAX_NUMBER_CHARS = 20  # of the number of a chapter before its heading
 _PAGE_NUMBER = re.compile(
     r"\W*(?:(?:page|seite|p\.)\s*\d+|(?:page\s*|seite\s*)?\d+\s*(?:/|of|von)\s*\d+)\W*"
     r"|[-–—]\s*\d+\s*[-–—]|第\s*\d+\s*页(?:\W*共\s*\d+\s*页)?",
@@ -48,26 +51,26 @@ _EDGE_NUMBER = re.compile(r"\A\d{1,5}(?=\s|\Z)|(?<=\s)\d{1,5}\Z")
 _LETTER = re.compile(r"[^\W\d_]")
 _ROMAN, _ROMAN_VALUES = re.compile("[ivxlc]{1,9}"), {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _ROMAN_EDGE = re.compile(r"\A[ivxlc]+(?=\s|\Z)|(?<=\s)[ivxlc]+\Z", re.IGNORECASE)
-_PART = re.compile(
+_CHAPTER = re.compile(
     r"(?:chapter|article|section|part|appendix|annex|kapitel|artikel|abschnitt|teil|anhang|§)\s*(?:\d+|[A-Z]\b|[IVXLC]+\b)",
     re.IGNORECASE,
 )
-"""Begins a chapter, unless it is the header of a further page of the same one."""
+"""The beginning of a chapter, or a header on the other pages of it."""
 _LEADERS = re.compile(r"(?:\s{0,9}\.){4,}\s*")
 _ITEM = re.compile(r"(?:[•‣▪◦–*-]\s|\(?\d{1,3}(?:\.\d+)*[.)]\s+\S|\d+(?:\.\d+)+\s+[^\W\d_a-z]|[a-z]\)\s)")
-_FULL_LINE = 0.75  # of the width of a page: a line that is shorter may end a paragraph
+_FULL_LINE = 0.75  # of the longest line of a page; a shorter line may end a paragraph
 
 
 class _PdfProcess:
-    """The process that runs PDFium: started for the first file, and anew whenever it has ended."""
+    """The process that runs PDFium; starts it again if it has ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._owner = 0  # the process that started it; a fork of that one starts its own
+        self._owner = 0  # the id of the process that started it; a fork starts its own
 
     def read(self, content: bytes) -> list[dict[str, Any]] | None:
-        """Return what it says of a file; None if it ended over it."""
+        """Return its replies for a file; None if it ended while it read the file."""
         seconds = _BASE_SECONDS + _SECONDS_PER_MIB * len(content) / 2**20
         order = json.dumps({"bytes": len(content), "seconds": seconds, "chars": MAX_DOCUMENT_BYTES})
         with self._lock:
@@ -85,7 +88,7 @@ class _PdfProcess:
                         return replies
             except BrokenPipeError:
                 pass
-            except BaseException:  # what it still sends is not for the next file
+            except BaseException:  # else its other replies would be taken for those of the next file
                 self.end()
                 raise
             self.end()
@@ -109,7 +112,7 @@ class _PdfProcess:
         process.kill()
         process.wait()
         for pipe in (process.stdin, process.stdout):
-            with suppress(OSError):  # what was not sent yet cannot be sent any more
+            with suppress(OSError):  # for bytes that it did not take
                 pipe.close()  # type: ignore[union-attr]
 
 
@@ -118,7 +121,7 @@ atexit.register(_PDFIUM.end)
 
 
 def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Yield a document a page, with its number and an id like #page=3."""
+    """Yield a document for each page, with an id such as a.pdf#page=3."""
     if find_spec("pypdfium2") is None:
         sentence = f"{name} was not read: PDF needs pip install 'hoptree[docs]'."
         problems.add("files that need a library", sentence, cuts=True)
@@ -133,29 +136,29 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
     assert replies
     if "oversized" in replies[-1]:
         raise Oversized
-    title = short(replies[0]["title"])
-    title = stem(name) if not title or GIVEN_TITLE.match(title) else title
+    title = shorten_title(replies[0]["title"])
+    title = stem(name) if not title or DEFAULT_TITLE.match(title) else title
     marks: dict[int, list[tuple[int, str]]] = {}
     for page, level, heading in replies[0]["headings"]:
-        marks.setdefault(page, []).append((level, short(heading)))
+        marks.setdefault(page, []).append((level, shorten_title(heading)))
     texts = [_page_text(reply, number, name, problems) for number, reply in enumerate(replies[1:-1], 1)]
     headings = {page: _Headings(entries) for page, entries in marks.items()}
     path, above, none = HeadingPath(), "", _Headings(())
-    pages = [_paragraphs(lines, headings.get(at, none)) for at, lines in enumerate(_without_running(texts))]
+    pages = [_paragraphs(lines, headings.get(at, none)) for at, lines in enumerate(_drop_running_heads(texts))]
     for number, paragraphs in enumerate(_whole_sentences(pages)):
         builder = TextBuilder(title)
         if above:
             builder.section(BETWEEN_HEADINGS.join((title, above)))
         part = ""  # "Chapter 3" on a line of its own, which belongs to the heading below it
         for paragraph in paragraphs:
-            heading = headings.get(number, none).take(_packed(paragraph))
+            heading = headings.get(number, none).take(_without_spaces(paragraph))
             if heading:
                 level, words = heading
                 above = path.enter(level, f"{part}. {words}" if part else words)
                 builder.section(BETWEEN_HEADINGS.join((title, above)), *heading)
             else:
                 builder.add([part])
-            part = "" if heading or not _PART.fullmatch(paragraph) else paragraph
+            part = "" if heading or not _CHAPTER.fullmatch(paragraph) else paragraph
             if not heading and not part:
                 builder.add([paragraph])
         builder.add([part])
@@ -167,7 +170,7 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
 
 
 def _why_unreadable(replies: Sequence[Mapping[str, Any]] | None) -> str:
-    """Say why a file cannot be read; "" if it can."""
+    """Return why a file cannot be read, or ""."""
     if replies is None:
         return "cannot be read as PDF: it takes more time or memory than it may"
     refused = next((reply["refused"] for reply in replies if "refused" in reply), None)
@@ -177,7 +180,7 @@ def _why_unreadable(replies: Sequence[Mapping[str, Any]] | None) -> str:
 
 
 def _page_text(reply: Mapping[str, str], number: int, name: str, problems: Problems) -> str:
-    """Return the text of a page with line-end hyphens undone."""
+    """Return the text of a page, with words joined that are hyphenated at line ends."""
     if "failed" in reply:
         problems.add("damaged documents", f"Page {number} of {name} cannot be read: {reply['failed']}.", cuts=True)
         return ""
@@ -185,8 +188,11 @@ def _page_text(reply: Mapping[str, str], number: int, name: str, problems: Probl
     return re.sub("(?:\ufffe|(?<=[^\\W\\d_])[-\u00ad]\r?\n)(.)", lambda m: f"-{m[1]}" if m[1].isupper() else m[1], text)
 
 
-def _without_running(texts: Sequence[str]) -> list[list[str]]:
-    """Remove page numbers, running headers and footers: what comes again at the same edge of pages nearby."""
+def _drop_running_heads(texts: Sequence[str]) -> list[list[str]]:
+    """Return the lines of pages without page numbers, headers and footers.
+
+    A header or footer is repeated at the same edge of nearby pages.
+    """
     pages = [[line.strip() for line in text.splitlines() if line.strip()] for text in texts]
     sides = ((0, [page[:_EDGE_LINES] for page in pages]), (-1, [page[-_EDGE_LINES:] for page in pages]))
     numbers = (
@@ -194,8 +200,8 @@ def _without_running(texts: Sequence[str]) -> list[list[str]]:
         for at, page in enumerate(pages)
     )
     offsets = Counter(offset for on_page in numbers for offset in on_page)
-    running = {(side, at, form) for side, edges in sides for at, form in _repeated(edges)}
-    heads = [[(m[0].casefold(), line) for line in page[:_EDGE_LINES] if (m := _PART.match(line))] for page in pages]
+    running = {(side, at, pattern) for side, edges in sides for at, pattern in _repeated(edges)}
+    heads = [[(m[0].casefold(), line) for line in page[:_EDGE_LINES] if (m := _CHAPTER.match(line))] for page in pages]
     names = Counter(_NUMBERS.sub("#", line) for _, line in {head for on_page in heads for head in on_page})
     begun: set[str] = set()
     earlier: set[str] = set()
@@ -204,7 +210,7 @@ def _without_running(texts: Sequence[str]) -> list[list[str]]:
         headings = [line for line, part in named.items() if part not in begun]
         for side in (*[0] * _EDGE_LINES, *[-1] * _EDGE_LINES):
             line = page[side] if page else ""
-            runs = line in earlier or any((side, at, form) in running for form in _forms(line, at))
+            runs = line in earlier or any((side, at, pattern) in running for pattern in _patterns(line, at))
             if page and line not in headings and (runs or _is_page_number(line, at, offsets)):
                 del page[side]
         begun.update(part for part, _ in on_page)
@@ -213,34 +219,34 @@ def _without_running(texts: Sequence[str]) -> list[list[str]]:
 
 
 def _repeated(edges: Sequence[Sequence[str]]) -> Iterator[tuple[int, str]]:
-    """Yield the pages, and forms, of lines at an edge that come again on pages nearby."""
-    places: dict[str, list[int]] = {}
+    """Yield the page and pattern of each edge line that is repeated on nearby pages."""
+    pages_with: dict[str, list[int]] = {}
     for at, lines in enumerate(edges):
-        for form in {form for line in lines for form in _forms(line, at)}:
-            places.setdefault(form, []).append(at)
-    for form, found in places.items():
+        for pattern in {pattern for line in lines for pattern in _patterns(line, at)}:
+            pages_with.setdefault(pattern, []).append(at)
+    for pattern, pages in pages_with.items():
         near: list[int] = []
-        for at, following in pairwise((*found, found[-1] + _NEARBY_PAGES + 1)):
+        for at, following in pairwise((*pages, pages[-1] + _MAX_PAGES_APART + 1)):
             near.append(at)
-            if following - at > _NEARBY_PAGES:
+            if following - at > _MAX_PAGES_APART:
                 if len(near) >= _MIN_REPEATS:
-                    yield from ((page, form) for page in near)
+                    yield from ((page, pattern) for page in near)
                 near = []
 
 
-def _forms(line: str, at: int) -> Iterator[str]:
-    """Yield what a running line has in common with those of other pages: its words, or its page number.
+def _patterns(line: str, at: int) -> Iterator[str]:
+    """Yield what a header or footer shares with those of other pages.
 
-    A line that only begins as others do is running if its page number goes on with the pages.
+    It is the words, or the first words with the distance of the page number from the page's place in the file.
     """
     bare = _NUMBERS.sub("#", _ROMAN_EDGE.sub("#", line)).casefold()
     if _LETTER.search(bare):
         yield bare
-        yield from (f"{bare[:_FORM_CHARS]} {number - at}" for number in _edge_numbers(line))
+        yield from (f"{bare[:_PATTERN_CHARS]} {number - at}" for number in _edge_numbers(line))
 
 
 def _edge_numbers(line: str) -> list[int]:
-    """Return the numbers that a line begins and ends with, and that which it is in Roman numerals."""
+    """Return the numbers at the edges of a line, or the Roman number that it is."""
     if not _ROMAN.fullmatch(line.casefold()):
         return [int(number[0]) for number in _EDGE_NUMBER.finditer(line)]
     values = [_ROMAN_VALUES[letter] for letter in line.casefold()]
@@ -248,7 +254,7 @@ def _edge_numbers(line: str) -> list[int]:
 
 
 def _is_page_number(line: str, at: int, offsets: Mapping[int, int]) -> bool:
-    """Tell whether a line is a page number and nothing else: one that goes on with those of other pages."""
+    """Return whether a line is only a page number, in sequence with other pages."""
     if _PAGE_NUMBER.fullmatch(line):
         return True
     if not line.isdecimal() and not _ROMAN.fullmatch(line.casefold()):
@@ -256,28 +262,32 @@ def _is_page_number(line: str, at: int, offsets: Mapping[int, int]) -> bool:
     return any(number == at + 1 or offsets.get(number - at, 0) >= _MIN_REPEATS for number in _edge_numbers(line))
 
 
-def _packed(text: str) -> str:
+def _without_spaces(text: str) -> str:
+    """Return a text without spaces and case, in which headings are compared."""
     return "".join(text.split()).casefold()
 
 
 class _Headings:
-    """Entries of the table of contents on one page, found by a paragraph in a time that does not grow with them."""
+    """The headings of a page, from the file's table of contents.
+
+    Finding one takes a time that does not depend on their number.
+    """
 
     def __init__(self, entries: Iterable[tuple[int, str]]) -> None:
         self._places: dict[str, deque[tuple[int, tuple[int, str]]]] = {}
         for place, entry in enumerate(entries):
-            if words := _packed(entry[1]):
+            if words := _without_spaces(entry[1]):
                 self._places.setdefault(words, deque()).append((place, entry))
         longest = max(map(len, self._places), default=0)
         self.most_chars = longest + _MAX_NUMBER_CHARS if longest else 0
-        """Characters that a paragraph that is an entry has at most, packed."""
+        """The most characters of a paragraph that is a heading, without spaces."""
 
     def has(self, words: str) -> bool:
-        """Tell whether a packed paragraph is an entry."""
+        """Return whether a paragraph, without spaces, is a heading."""
         return bool(self._find(words))
 
     def take(self, words: str) -> tuple[int, str] | None:
-        """Return the first entry that a packed paragraph is, and have it no more."""
+        """Remove and return the first heading that a paragraph, without spaces, is."""
         places = self._find(words)
         return places.popleft()[1] if places else None
 
@@ -289,21 +299,21 @@ class _Headings:
 
 
 def _paragraphs(lines: Sequence[str], headings: _Headings) -> list[str]:
-    """Join the lines of a page that belong together; headings stay apart."""
+    """Join the lines of a page to paragraphs; headings stay apart."""
     width = max(map(len, lines), default=0) * _FULL_LINE
     paragraphs: list[list[str]] = []
-    words = ""  # of the paragraph so far, packed, as long as it may be a heading
+    words = ""  # of the paragraph so far, without spaces; incomplete if too long for a heading
     ended, short_before = True, False
     for line in lines:
-        packed = _packed(line) if headings.most_chars else ""
-        begins = _ITEM.match(line) or headings.has(packed)
+        bare = _without_spaces(line) if headings.most_chars else ""
+        begins = _ITEM.match(line) or headings.has(bare)
         if ended or begins or (short_before and (line[0].isupper() or line[0].isdigit())):
             paragraphs.append([line])
-            words = packed
+            words = bare
         else:
             before = paragraphs[-1]
             before += ["" if is_unspaced(line[0]) and is_unspaced(before[-1][-1]) else " ", line]
-            words += packed if len(words) < headings.most_chars else ""
+            words += bare if len(words) < headings.most_chars else ""
         short_before = len(line) < width
         ended = bool(_LEADERS.search(line)) or (short_before and line[-1] in ".!?:;。！？")
         ended = ended or headings.has(words)

@@ -1,8 +1,8 @@
-"""The process that has PDFium read PDF files: a hostile one may keep it busy for ever, or crash it.
+"""The process that reads PDF files with PDFium, as hostile files may crash it.
 
-For each file a JSON line comes in with its size, the seconds that it may take and the characters that its text may
-have, and then its bytes. JSON lines go out: one with title and headings, one a page, and one at the end. The process
-ends when standard input does.
+Its input has, for each file, a JSON line with the file's size and the limits on seconds and on characters of text, and
+then the file's bytes. Its output has JSON lines: one with title and headings, one for each page, and one at the end.
+The process ends with its input.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -21,15 +22,19 @@ import pypdfium2 as pdfium
 
 _MAX_MEMORY_BYTES = 4 * 2**30
 _MAX_TITLE_CHARS = 1_200
+_WATCH_SECONDS = 0.5
+_PLACE_CHARS = 1_000
+"""What a page or heading counts beside its text: a file of a few bytes may claim a million of them."""
 
 
 def main() -> None:
-    """Read file after file."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that asks decides what becomes of this process
+    """Read the files of standard input one after another."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process decides when this one ends
     out = os.fdopen(os.dup(1), "w", encoding="ascii")
-    os.dup2(2, 1)  # what a library prints must not come between the lines
+    os.dup2(2, 1)  # what a library prints must not mix with the replies
     _limit("RLIMIT_AS", _MAX_MEMORY_BYTES)
     _limit("RLIMIT_CORE", 0)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     source = sys.stdin.buffer
     while line := source.readline():
         order = json.loads(line)
@@ -39,8 +44,16 @@ def main() -> None:
         out.flush()
 
 
+def _end_with_parent() -> None:
+    """Exit when the one that asks is gone: a killed one has no say over what is under way here."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        time.sleep(_WATCH_SECONDS)
+    os._exit(1)
+
+
 def _limit(name: str, value: int) -> None:
-    """Have the system end this process when it takes more, where the system can."""
+    """Limit a resource of this process, on systems that can."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -50,25 +63,28 @@ def _limit(name: str, value: int) -> None:
 
 
 def _read(content: bytes, left: int) -> Iterator[dict[str, Any]]:
-    """Yield what is sent of a file; pages, until they have more characters than may be left."""
-    oversized = False
+    """Yield the replies for a file; headings and pages only up to `left` characters in all."""
     try:
         with closing(pdfium.PdfDocument(content)) as pdf:
             headings = []
             for mark in pdf.get_toc():
                 target = mark.get_dest()
                 if target is not None and target.get_index() is not None:
-                    headings.append((target.get_index(), mark.level + 1, _spelled(mark.get_title)))
+                    heading = _spelled(mark.get_title)
+                    left -= _PLACE_CHARS + len(heading)
+                    if left < 0:
+                        break
+                    headings.append((target.get_index(), mark.level + 1, heading))
             yield {"title": _spelled(lambda: pdf.get_metadata_value("Title")), "headings": headings}
-            for number in range(len(pdf)):
+            for number in range(len(pdf) if left >= 0 else 0):
                 page = _page(pdf, number)
-                left -= len(page.get("text", ""))
-                if oversized := left < 0:
+                left -= _PLACE_CHARS + len(page.get("text", ""))
+                if left < 0:
                     break
                 yield page
     except pdfium.PdfiumError as error:
         yield {"refused": str(error)}
-    yield {"end": True} | ({"oversized": True} if oversized else {})
+    yield {"end": True} | ({"oversized": True} if left < 0 else {})
 
 
 def _spelled(read: Callable[[], str]) -> str:

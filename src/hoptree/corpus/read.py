@@ -18,12 +18,7 @@ from typing import TypeVar
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import MAX_ROW_CHARS, Chunking, Tokenizer, chunk
-from hoptree.corpus.document import (
-    MAX_DOCUMENT_BYTES,
-    Document,
-    Oversized,
-    Problems,
-)
+from hoptree.corpus.document import MAX_DOCUMENT_BYTES, Document, Oversized, Problems
 from hoptree.corpus.files import (
     TEXT_SUFFIXES,
     Damaged,
@@ -47,14 +42,17 @@ from hoptree.corpus.json_rows import (
     read_table,
     read_tsv,
 )
-from hoptree.corpus.markup import read_markdown, read_notebook, read_plain, read_rst
+from hoptree.corpus.mail import read_mail
+from hoptree.corpus.man_pages import read_plain
+from hoptree.corpus.markdown import read_markdown, read_notebook
 from hoptree.corpus.office import read_docx, read_epub, read_pptx, read_xlsx
 from hoptree.corpus.pdf import read_pdf
-from hoptree.corpus.records import read_mail, read_records
+from hoptree.corpus.records import read_records
+from hoptree.corpus.rst import read_rst
 from hoptree.text.tokens import language_of
 
 _AUTO = Chunking()
-_SAMPLE_ROWS, _SAMPLE_CHARS = 3, 1_000  # of a file of rows, to detect its language
+_SAMPLE_ROWS, _SAMPLE_CHARS = 3, 1_000  # of a file, to detect its language
 _DOCUMENTS: dict[str, Reader] = {
     **dict.fromkeys(TEXT_SUFFIXES, read_text_file),
     **dict.fromkeys((".js", ".mjs"), read_script),
@@ -83,14 +81,14 @@ def _sources_digest() -> str:
 
 
 def readers_version() -> str:
-    """Return what changes when files may be read otherwise: by new readers, or with a library that was missing."""
+    """Return a version that changes with the readers, or if the PDF library is added."""
     return f"{_sources_digest()}{'+pdf' * (importlib.util.find_spec('pypdfium2') is not None)}"
 
 
 def read_passages(source: Path, *, problems: Problems | None = None) -> Iterator[Passage]:
     """Yield the passages of a file, or of all files below a folder.
 
-    A passage of two files comes twice, under the same id. Without `problems` the first broken place is an error.
+    A passage that two files have comes twice, with the same id. Without `problems`, any broken place is an error.
     """
     problems = Problems(limit=0) if problems is None else problems
     for file in find_files(source, problems=problems):
@@ -105,6 +103,7 @@ def read_file(
     tokenizer: Tokenizer | None = None,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[Passage]:
+    """Yield the passages of a file; `on_bytes` gets the number of bytes read so far."""
     if chunking.by != "auto" or _reader_of(file) is not None:
         for document in read_documents(file, problems=problems, on_bytes=on_bytes):
             yield from chunk(document, chunking, tokenizer)
@@ -123,14 +122,14 @@ Item = TypeVar("Item", Document, Passage, Document | Passage)
 
 
 def _in_language(item: Item, language: str) -> Item:
-    """Add the language to the metadata of what is not English."""
+    """Add the language to the metadata of an item that is not English."""
     if language == "english" or any(name == "language" for name, _ in item.metadata):
         return item
     return replace(item, metadata=(*item.metadata, ("language", language)))
 
 
 def _in_their_language(items: Iterator[Item]) -> Iterator[Item]:
-    """Give all rows of a file the language that the first ones have together."""
+    """Add the language of the first rows of a file to all of them."""
     first = list(islice(items, _SAMPLE_ROWS))
     language = language_of("\n".join(item.text[:_SAMPLE_CHARS] for item in first))
     yield from (_in_language(item, language) for item in first)
@@ -148,7 +147,7 @@ def _document(key: str, title: str, text: str) -> Document:
 def read_documents(
     file: SourceFile, *, problems: Problems, on_bytes: Callable[[int], None] | None = None
 ) -> Iterator[Document]:
-    """Yield the documents of a file; `on_bytes` reports bytes read."""
+    """Yield the documents of a file; `on_bytes` gets the number of bytes read so far."""
     reader = _reader_of(file)
     if reader is None:
         rows = read_rows(file, problems=problems, on_bytes=on_bytes)
@@ -161,7 +160,7 @@ def read_documents(
                 if not document.text or document.text.isspace():
                     problems.note("empty documents", f"{document.id} is empty.")
                 else:
-                    language = language_of(document.text, language)  # else that of the page before
+                    language = language_of(document.text, language)  # if unclear, that of the page before
                     yield _in_language(document, language)
     except Oversized:
         limit = f"{MAX_DOCUMENT_BYTES // 2**20} MiB"
@@ -171,31 +170,31 @@ def read_documents(
 
 
 def _reader_of(file: SourceFile) -> Reader | None:
-    """Return the reader of a file's documents; None for passage rows."""
+    """Return the reader of a file's documents; None if its rows are passages."""
     suffix = suffix_of(file.name)
     with suppress(OSError), open_bytes(file.path) as stream:
         if suffix in _SEPARATORS and holds_passages(stream, _SEPARATORS[suffix]):
             return None
         if suffix not in _DOCUMENTS and holds_questions(stream):
-            return _pass_over_questions
+            return _skip_questions
         if suffix not in _DOCUMENTS and holds_other_json(stream):
             return read_text_file
     return _DOCUMENTS.get(suffix)
 
 
-def _pass_over_questions(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+def _skip_questions(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
     problems.note("files of questions", f"{name} holds questions without passages and is not read.", name)
     yield from ()
 
 
 def read_rows(file: SourceFile, *, problems: Problems, on_bytes: Callable[[int], None] | None = None) -> Iterator[Row]:
-    """Yield the rows of a JSON or tab-separated file with line numbers."""
+    """Yield the rows of a JSON, CSV or TSV file with their line numbers."""
     suffix = suffix_of(file.name)
     try:
         with open_bytes(file.path, on_bytes) as stream:
             if suffix in _SEPARATORS:
                 yield from (read_tsv if suffix == ".tsv" else read_csv)(stream, file.name, problems)
-            # A file that should hold a row a line may be one JSON array instead.
+            # A JSON Lines file may be one JSON array instead.
             elif suffix == ".json" or stream.peek(256).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"[":
                 yield from read_json_values(stream, file.name, problems)
             else:
@@ -213,7 +212,7 @@ def _report_unreadable(file: SourceFile, error: OSError, problems: Problems) -> 
 
 _WORD = re.compile(r"\w+")
 _MIN_WORDS = 5
-_KINDS = (".jsonl", ".ndjson", ".json", ".tsv")
+_QUESTION_SUFFIXES = (".jsonl", ".ndjson", ".json", ".tsv")
 _REBUILD = "build the index with another one"
 _FORMAT = 'Each row has a field "question".'
 
@@ -236,18 +235,18 @@ def read_questions(path: Path) -> Iterator[str]:
 
 
 def check_questions(path: Path) -> None:
-    """Raise an error if there is no file of questions."""
+    """Raise CorpusError if a path is not there, or is no file of questions."""
     wanted = "the questions that are to stand in no passage of the index (--without-questions)"
     if not path.exists():
         raise CorpusError(f"There is no {path}, which holds {wanted}.", f"Put it there, or {_REBUILD}. {_FORMAT}")
-    if path.is_file() and suffix_of(path.name) not in _KINDS:
-        raise CorpusError(f"{path} is no file of questions: that is {', '.join(_KINDS)}.", _FORMAT)
+    if path.is_file() and suffix_of(path.name) not in _QUESTION_SUFFIXES:
+        raise CorpusError(f"{path} is no file of questions: that is {', '.join(_QUESTION_SUFFIXES)}.", _FORMAT)
 
 
 class QuestionFilter:
-    """Drops passages that hold a question, ignoring case and marks.
+    """Drops passages that contain a question, whatever its case and punctuation.
 
-    Questions of fewer than five words are ignored, as they occur by chance. `dropped` counts the passages left out.
+    Questions of fewer than five words are ignored, as they occur by chance. `dropped` counts the dropped passages.
     """
 
     def __init__(self, questions: Iterable[str]) -> None:
@@ -260,7 +259,7 @@ class QuestionFilter:
         self._starts = {words[:2] for words in self._questions}
 
     def __call__(self, passages: Iterable[Passage]) -> Iterator[Passage]:
-        """Yield the passages that hold no question."""
+        """Yield the passages that contain no question."""
         for passage in passages:
             if self.holds(passage):
                 self.dropped += 1

@@ -1,4 +1,4 @@
-"""Records: rows of passage files, and messages of mailboxes.
+"""Make documents of the rows of passage files.
 
 | format | fields |
 |---|---|
@@ -11,101 +11,86 @@
 
 from __future__ import annotations
 
-import email
-import email.policy
-import io
 import json
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from email.message import EmailMessage, MIMEPart
 from hashlib import blake2b
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Oversized, Problems, Section, TextBuilder, short
-from hoptree.corpus.files import LATIN, decode, read_all, stem
-from hoptree.corpus.html_pages import html_document
+from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Problems, Section, shorten_title
 from hoptree.corpus.json_rows import Row
 
-_DUMP_FIELDS = frozenset(("id", "revid", "url", "title", "text"))
-_SECTION = "Section::::"
-_BULLET = "BULLET::::"
+_WIKIEXTRACTOR_FIELDS = frozenset(("id", "revid", "url", "title", "text"))
+_KILT_HEADING, _KILT_BULLET = "Section::::", "BULLET::::"
 
 
-def is_page(row: dict[str, Any]) -> bool:
-    """Return whether a row is a whole page to be cut."""
-    text = row.get("text")
+def _is_page(row: dict[str, Any]) -> bool:
+    """Return whether a row is a Wikipedia page, which is cut into passages."""
+    text, url = row.get("text"), row.get("url")
     if type(text) is list:
         return all(type(paragraph) is str for paragraph in text)
-    url = row.get("url")
-    return type(text) is str and type(url) is str and "wiki" in url and _DUMP_FIELDS.issuperset(row)
+    return type(text) is str and type(url) is str and "wiki" in url and _WIKIEXTRACTOR_FIELDS.issuperset(row)
 
 
-def read_page(row: dict[str, Any], key: str, title: str) -> Document:
+def _page(row: dict[str, Any], key: str, title: str) -> Document:
     url = row.get("url")
     metadata = (("url", url),) if type(url) is str and url else ()
     paragraphs = row["text"]
-    if type(paragraphs) is str:
-        paragraphs = paragraphs.split("\n")
-        while paragraphs and paragraphs[0].strip() in ("", title):
-            del paragraphs[0]
-        return Document(key, title, "\n".join(paragraphs), metadata=metadata)
-    text, sections = _with_sections(paragraphs, title)
-    return Document(key, title, text, metadata=metadata, sections=sections)
+    if type(paragraphs) is list:
+        text, sections = _kilt_sections(paragraphs, title)
+        return Document(key, title, text, metadata=metadata, sections=sections)
+    paragraphs = paragraphs.split("\n")
+    while paragraphs and paragraphs[0].strip() in ("", title):
+        del paragraphs[0]
+    return Document(key, title, "\n".join(paragraphs), metadata=metadata)
 
 
-def _with_sections(paragraphs: list[str], title: str) -> tuple[str, tuple[Section, ...]]:
-    """Split a KILT page at its heading paragraphs."""
+def _kilt_sections(paragraphs: list[str], title: str) -> tuple[str, tuple[Section, ...]]:
+    """Return the text of a KILT page, and the sections that some paragraphs begin."""
     pieces: list[str] = []
     sections: list[Section] = []
     length = 0
     for number, paragraph in enumerate(paragraphs):
         body = paragraph.strip()
-        if body.startswith(_SECTION):
-            path = [part.rstrip(".") for part in body.removeprefix(_SECTION).split(".:")]
-            sections.append(Section(length, short(BETWEEN_HEADINGS.join(part for part in (title, *path) if part))))
+        if body.startswith(_KILT_HEADING):
+            path = (title, *(part.rstrip(".") for part in body.removeprefix(_KILT_HEADING).split(".:")))
+            sections.append(Section(length, shorten_title(BETWEEN_HEADINGS.join(filter(None, path)))))
         elif body and not (number == 0 and body == title):
-            piece = body.removeprefix(_BULLET) + "\n\n"
-            pieces.append(piece)
-            length += len(piece)
+            pieces.append(f"{body.removeprefix(_KILT_BULLET)}\n\n")
+            length += len(pieces[-1])
     return "".join(pieces), tuple(sections)
 
 
 def context_passages(row: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return titles and texts of the passages beside a question."""
-    return [(title, text) for title, text in _contexts(row) if text] if "question" in row else []
+    """Return the titles and texts of the passages that come with a question."""
+    if "question" not in row:
+        return []
+    pairs = ((title.strip() if type(title) is str else "", _joined(text)) for title, text in _contexts(row))
+    return [(title, text) for title, text in pairs if text]
 
 
-def _contexts(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _contexts(row: dict[str, Any]) -> Sequence[Sequence[Any]]:
     paragraphs = row.get("paragraphs")
     if type(paragraphs) is list and paragraphs:
         rows = (paragraph for paragraph in paragraphs if type(paragraph) is dict)
-        return _from_pairs([[part.get("title"), part.get("paragraph_text", part.get("text"))] for part in rows])
+        return [(part.get("title"), part.get("paragraph_text", part.get("text"))) for part in rows]
     context = row.get("context")
     if type(context) is str and context.lstrip()[:1] in ("[", "{"):  # some copies hold it as JSON within JSON
-        try:
+        with suppress(ValueError, RecursionError):
             context = json.loads(context)
-        except (ValueError, RecursionError):
-            return iter(())
     if type(context) is list:
-        return _from_pairs(context)
+        return [pair for pair in context if type(pair) is list and len(pair) == 2]
     if type(context) is dict:
         titles, texts = context.get("title"), context.get("sentences", context.get("content"))
         if type(titles) is list and type(texts) is list:
-            return _from_pairs([list(pair) for pair in zip(titles, texts, strict=False)])
-    return iter(())
-
-
-def _from_pairs(context: list[Any]) -> Iterator[tuple[str, str]]:
-    for pair in context:
-        if type(pair) is list and len(pair) == 2:
-            yield pair[0].strip() if type(pair[0]) is str else "", _joined(pair[1])
+            return list(zip(titles, texts, strict=False))
+    return []
 
 
 def _joined(sentences: object) -> str:
-    """Join sentences to one text, with or without their spaces."""
+    """Join sentences, with a space between them if they have none."""
     if type(sentences) is str:
         return sentences.strip()
     text = ""
@@ -116,7 +101,7 @@ def _joined(sentences: object) -> str:
 
 
 def digest_of(document: Document) -> str:
-    """Return a digest of a document's content in sixteen hexadecimal digits."""
+    """Return sixteen hexadecimal digits of a hash of a document's content."""
     content = f"{document.title}\0{document.text}"
     if document.aliases or document.metadata:
         content += f"\0{document.aliases!r}\0{document.metadata!r}"
@@ -124,26 +109,26 @@ def digest_of(document: Document) -> str:
 
 
 def name_for(title: str, digest: str) -> str:
-    """Return the title with eight digits of the digest, or the digest."""
+    """Return an id: the title with eight digits of the digest, or only the digest."""
     return f"{title} ({digest[:8]})" if title else digest
 
 
 Plain = TypeVar("Plain")
 
-_MAX_NAME_CHARS = 1_000
-"""Of an id or a title; more would stand with each passage of the row, and in every search that finds one."""
-_MAX_BESIDE_CHARS = 20_000  # of all aliases and metadata
-_IDS = ("id", "_id", "wikipedia_id", "docid", "doc_id", "idx")
-_TAKEN = frozenset((*_IDS, "title", "text", "contents", "section", "aliases", "metadata"))
+# Every passage of a row, and every search that finds one, repeats these.
+_MAX_NAME_CHARS = 1_000  # of an id or a title
+_MAX_METADATA_CHARS = 20_000  # of all aliases and metadata
+_ID_FIELDS = ("id", "_id", "wikipedia_id", "docid", "doc_id", "idx")
+_KNOWN_FIELDS = frozenset((*_ID_FIELDS, "title", "text", "contents", "section", "aliases", "metadata"))
 
 
 def read_records(
     rows: Iterable[Row], name: str, problems: Problems, *, plain: Callable[[str, str, str], Plain]
 ) -> Iterator[Document | Plain]:
-    """Yield the documents of rows; a row without one is skipped.
+    """Yield the documents of rows; skip and report rows without one.
 
-    Passages of question files and rows without ids come once each, however often the file repeats them. For rows with
-    just id, title and text, `plain` makes the item, which is quicker than a document.
+    Repeated passages of question files, and repeated rows without ids, come only once. `plain` makes the items of rows
+    that have just id, title and text, which is quicker than making documents.
     """
     seen: set[int] = set()
     for number, row in rows:
@@ -166,14 +151,14 @@ def read_records(
 
 
 def _bounded(document: Document, where: str, problems: Problems) -> Document:
-    """Return a document without what is too long to stand with each of its passages."""
+    """Cut an overlong title, and drop overlong aliases and metadata."""
     if len(document.id) > _MAX_NAME_CHARS:
         raise _NoRecord(f"has an id of {len(document.id):,} characters")
     if (length := len(document.title)) > _MAX_NAME_CHARS:
         problems.note("overlong fields", f"{where} has a title of {length:,} characters, which is cut.")
         document = replace(document, title=document.title[:_MAX_NAME_CHARS])
     texts = (*document.aliases, *(text for pair in document.metadata for text in pair))
-    if (length := sum(map(len, texts))) > _MAX_BESIDE_CHARS:
+    if (length := sum(map(len, texts))) > _MAX_METADATA_CHARS:
         problems.note("overlong fields", f"{where} has {length:,} characters beside its text, which are left out.")
         document = replace(document, aliases=(), metadata=())
     return document
@@ -185,14 +170,14 @@ class _NoRecord(Exception):
 
 def _documents(row: dict[str, Any], where: str, problems: Problems, seen: set[int]) -> Iterator[Document]:
     if contexts := context_passages(row):
-        for title, text in contexts:  # questions share passages, so that repetitions are not worth a note
+        for title, text in contexts:  # no note on repetitions, as questions share passages
             document = Document("", title, text, is_passage=True)
             if _is_new(digest := digest_of(document), seen):
                 document = _bounded(document, where, problems)
                 yield replace(document, id=name_for(document.title, digest))
         return
-    if is_page(row):
-        document = read_page(row, _id(row), _text_of(row.get("wikipedia_title")) or _text_of(row.get("title")))
+    if _is_page(row):
+        document = _page(row, _id(row), _text_of(row.get("wikipedia_title")) or _text_of(row.get("title")))
     else:
         document = _record(row)
     document = _bounded(document, where, problems)
@@ -209,7 +194,7 @@ def _documents(row: dict[str, Any], where: str, problems: Problems, seen: set[in
 
 
 def _is_new(digest: str, seen: set[int]) -> bool:
-    """Return whether a digest is new; they are kept as numbers."""
+    """Add a digest, as a number to save memory; return whether it is new."""
     before = len(seen)
     seen.add(int(digest, 16))
     return len(seen) > before
@@ -236,18 +221,17 @@ def _record(row: dict[str, Any]) -> Document:
 
 def _id(row: dict[str, Any]) -> str:
     """Return the row's own id, or "" if it has none."""
-    for field in _IDS:
+    for field in _ID_FIELDS:
         value = row.get(field)
-        if type(value) is str and value.strip():
-            return value
-        if type(value) is int or (type(value) is float and math.isfinite(value)):
-            return str(value)
         if isinstance(value, dict | list):
             raise _NoRecord("has an id that is neither a string nor a number")
+        if (text := _text_of(value)).strip():
+            return text
     return ""
 
 
 def _text_of(value: object) -> str:
+    """Return a string or number as a string, also as the only item of a list; else ""."""
     if type(value) is list and len(value) == 1:
         value = value[0]
     if type(value) is int or (type(value) is float and math.isfinite(value)):
@@ -256,7 +240,7 @@ def _text_of(value: object) -> str:
 
 
 def _unusable_fields(row: dict[str, Any]) -> Iterator[str]:
-    """Yield half a sentence for each field whose value is of the wrong type."""
+    """Yield half a sentence for each field with a value of the wrong type."""
     for field in ("title", "wikipedia_title", "section"):
         if row.get(field) not in (None, "", [], [""]) and not _text_of(row[field]):
             yield f"a {field} that is neither a string nor a number, which is"
@@ -269,15 +253,11 @@ def _unusable_fields(row: dict[str, Any]) -> Iterator[str]:
 
 
 def _metadata(row: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return `metadata` and other fields with plain values."""
-    pairs: list[tuple[str, str]] = []
+    """Return the items of `metadata`, and the fields of unknown names."""
     metadata = row.get("metadata")
-    for field, value in metadata.items() if isinstance(metadata, dict) else ():
-        pairs += _pairs(field, value)
-    for field, value in row.items():
-        if field not in _TAKEN:
-            pairs += _pairs(field, value)
-    return tuple(pairs)
+    items = [*metadata.items()] if isinstance(metadata, dict) else []
+    items += [(field, value) for field, value in row.items() if field not in _KNOWN_FIELDS]
+    return tuple(pair for field, value in items for pair in _pairs(field, value))
 
 
 def _pairs(field: str, value: object) -> list[tuple[str, str]]:
@@ -288,115 +268,3 @@ def _pairs(field: str, value: object) -> list[tuple[str, str]]:
     if type(value) is float and not math.isfinite(value):
         return []
     return [(field, str(value))] if isinstance(value, str | int | float) else []
-
-
-_MAX_HEADER_CHARS = 10_000
-
-
-class _MailPolicy(email.policy.EmailPolicy):
-    """Reads the beginning of a header only.
-
-    The library's time grows with the square of its length.
-    """
-
-    def header_fetch_parse(self, name: str, value: str) -> Any:
-        return super().header_fetch_parse(name, value[:_MAX_HEADER_CHARS])
-
-
-_MAIL_POLICY = _MailPolicy()
-_MESSAGE_START = re.compile(rb"^From \S[^\n]{0,300}?\d\d:\d\d[^\n]{0,100}\n", re.MULTILINE)
-"""Has a time; a line of a text that begins with "From " has none."""
-
-
-def read_mail(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """Read the messages of a mailbox; attachments are named."""
-    content = read_all(stream, name, problems)
-    if content is None:
-        return
-    content = content.replace(b"\r\n", b"\n")
-    is_mailbox = name.lower().removesuffix(".gz").endswith(".mbox")
-    for number, message in enumerate(filter(None, _MESSAGE_START.split(content)) if is_mailbox else [content], 1):
-        key = f"{name}#message={number}" if is_mailbox else name
-        try:
-            yield _mail_document(message, key, name)
-        except Oversized:
-            raise
-        except Exception as error:  # the library raises errors of any kind for damaged messages
-            why = str(error) if isinstance(error, _NoMessage) else type(error).__name__
-            problems.add("damaged documents", f"{key} cannot be read as e-mail: {why}.")
-
-
-class _NoMessage(Exception):
-    """Says why a text is no message."""
-
-
-_HEADER = re.compile(rb"^[\w-]+:[^\n]*(?:\n[ \t][^\n]*)*", re.MULTILINE)
-_PART_HEADER = re.compile(rb"^Content-(?:Type|Disposition):[^\n]*(?:\n[ \t][^\n]*)*", re.MULTILINE | re.IGNORECASE)
-_CHARSET = re.compile(rb"charset\s*=\s*\"?([\w.:-]{1,40})", re.IGNORECASE)
-_SAMPLE_BYTES = 100_000  # of a message, to guess how its headers are encoded
-
-
-def _with_readable_headers(content: bytes) -> bytes:
-    """Write headers with raw bytes in UTF-8: they are decoded as the message says, or as its text is."""
-    if content.isascii():
-        return content
-    head, gap, body = content.partition(b"\n\n")
-    declared, guess = _CHARSET.search(content), decode(content[:_SAMPLE_BYTES])[1]
-    encodings = ["utf-8", declared[1].decode() if declared else "", "" if guess == LATIN else guess, "cp1252"]
-
-    def recode(match: re.Match[bytes]) -> bytes:
-        for encoding in filter(None, encodings):
-            with suppress(LookupError, ValueError):
-                return match[0].decode(encoding).encode()
-        return match[0].decode("latin-1").encode()
-
-    body = gap + body
-    return _HEADER.sub(recode, head) + _PART_HEADER.sub(recode, body)
-
-
-def _mail_document(content: bytes, key: str, name: str) -> Document:
-    content = _with_readable_headers(content)
-    message = cast(EmailMessage, email.message_from_bytes(content, policy=_MAIL_POLICY))
-    subject = _header(message, "Subject")
-    headers = [(field, value) for field in ("From", "To", "Cc", "Date") if (value := _header(message, field))]
-    if not headers and not subject:
-        raise _NoMessage("it has no sender, date or subject")
-    builder = TextBuilder(short(subject))
-    builder.add(["\n".join(f"{field}: {value}" for field, value in headers)])
-    body = message.get_body(("plain", "html"))
-    if body is not None:
-        text = _body_text(body).replace("\r\n", "\n").replace("\0", " ")
-        builder.add(_html_paragraphs(text, name) if body.get_content_type() == "text/html" else [text.strip()])
-    builder.add(f"Attachment: {part.get_filename()}" for part in message.iter_attachments() if part.get_filename())
-    return builder.document(key, stem(name), metadata=tuple((field.lower(), value) for field, value in headers))
-
-
-def _header(message: EmailMessage, field: str) -> str:
-    """Return a header on one line, as it is written where the library cannot read it."""
-    try:
-        value = str(message[field] or "")
-    except Exception:  # of several kinds, as of lists of addresses with nothing between two commas
-        value = next(raw for name, raw in message.raw_items() if name.lower() == field.lower())[:_MAX_HEADER_CHARS]
-        value = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return " ".join(value.split())
-
-
-def _body_text(body: MIMEPart) -> str:
-    """Decode as the message says, or, where that is missing or unknown, as a file is."""
-    content = cast(bytes, body.get_payload(decode=True))
-    charset = body.get_content_charset("us-ascii")
-    if charset not in ("us-ascii", "ascii"):
-        with suppress(LookupError, ValueError):
-            return content.decode(charset, "replace")
-    return decode(content)[0]
-
-
-def _html_paragraphs(text: str, name: str) -> Iterator[str]:
-    """Yield the text of a page with its headings, each as a paragraph."""
-    page = html_document(text, name)
-    at = 0
-    for section in page.sections:
-        yield page.text[at : section.start].strip()
-        yield section.title.rpartition(BETWEEN_HEADINGS)[2]
-        at = section.start
-    yield page.text[at:].strip()

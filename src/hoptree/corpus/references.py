@@ -1,14 +1,15 @@
-"""Cross-references: where passages point to, and what can be pointed to.
+"""Find cross-references between passages, and the places that they lead to.
 
-A place has a name that no text has: the file and an anchor in it ("manual/tables.html#keys"), the file and the number
-of a section, or the file and the id of an entry ("[RFC2119]"). Links written in HTML, Markdown or reStructuredText are
-resolved when a document is read; numbers and ids are found in the words of passages.
+A place is named by a file and an anchor in it ("manual/tables.html#keys"), the number of a section, or the id of an
+entry ("[RFC2119]"). Links in HTML, Markdown or reStructuredText are resolved when a document is read; numbers and ids
+are found in the text of passages.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from posixpath import dirname, join, normpath
 from urllib.parse import unquote
 
@@ -34,7 +35,7 @@ _NOT_WORDS = lazy_re(r"[^\w\- ]")
 
 
 def resolve_link(href: str, name: str) -> str:
-    """Return the place that a link of a file leads to; "" if out of the documents."""
+    """Return the place that a link of a file leads to; "" if outside the documents."""
     target, _, anchor = href.strip().partition("#")
     path = unquote(target.partition("?")[0])
     if _SCHEME.match(href.strip()) or path.startswith("/") or not (path or anchor):
@@ -44,26 +45,23 @@ def resolve_link(href: str, name: str) -> str:
 
 
 def place_name(file: str, anchor: str = "") -> str:
-    """Return the name of a place; "" for one that is too long."""
+    """Return the name of a place; "" if it is too long."""
     place = f"{file}#{anchor}" if anchor else file
     return place if len(place) <= _MAX_PLACE_CHARS else ""
 
 
 def heading_anchor(words: str) -> str:
-    """Return the anchor that pages of Markdown give a heading."""
+    """Return the anchor of a heading as Markdown renderers make it."""
     return _NOT_WORDS.sub("", words.casefold()).strip().replace(" ", "-")
 
 
 def places_of(passage: Passage) -> set[str]:
-    """Return the names by which other passages point to a passage."""
+    """Return the names of the places that are in a passage."""
     file = _file_of(passage)
     places = {PLACE + file, *(PLACE + anchor for anchor in passage.anchors)}
-    heading = passage.title.rpartition(BETWEEN_HEADINGS)[2]
-    if heading and (number := _number_of(heading)):
+    if number := _number_of(passage.title.rpartition(BETWEEN_HEADINGS)[2]):
         places.add(_numbered(file, number))
-    for entry in _first(_ENTRY.finditer(passage.text)):
-        places.add(_entry(file, entry["id"]))
-    return places
+    return places | {_entry(file, entry["id"]) for entry in _first(_ENTRY, passage.text)}
 
 
 def references_of(passage: Passage) -> set[str]:
@@ -71,18 +69,18 @@ def references_of(passage: Passage) -> set[str]:
     file = _file_of(passage)
     targets = {PLACE + target for target in passage.references}
     for pattern in (_NUMBERED, _NUMBERED_ZH):
-        targets |= {_numbered(file, match["number"]) for match in _first(pattern.finditer(passage.text))}
-    targets |= {_entry(file, match["id"]) for match in _first(_CITED.finditer(passage.text))}
+        targets |= {_numbered(file, match["number"]) for match in _first(pattern, passage.text)}
+    targets |= {_entry(file, match["id"]) for match in _first(_CITED, passage.text)}
     return targets - places_of(passage)
 
 
 def _number_of(heading: str) -> str:
-    """Return the number of "4.2. Package pools", "Chapter 5", "A. Names"; else ""."""
+    """Return the number of a heading such as "4.2. Pools" or "Chapter 5", or ""."""
     match = _HEADED.match(heading)
     if match is None:
         return ""
     number: str = match["zh"] or match["number"]
-    # "A dog's life" and "7 ways out" have no number: one without a dot needs more to be taken for that.
+    # "A dog's life" and "7 ways out" have no number.
     return number if match["zh"] or match["part"] or match["dot"] or "." in number else ""
 
 
@@ -98,6 +96,6 @@ def _file_of(passage: Passage) -> str:
     return _PAGE.sub("", passage.document or passage.id)
 
 
-def _first(matches: Iterator[re.Match[str]]) -> Iterator[re.Match[str]]:
-    for _, match in zip(range(_MAX_PER_PASSAGE), matches, strict=False):
-        yield match
+def _first(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield the first matches of a pattern, up to the limit for a passage."""
+    return islice(pattern.finditer(text), _MAX_PER_PASSAGE)

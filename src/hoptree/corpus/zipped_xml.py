@@ -1,7 +1,7 @@
-"""Open ZIP archives of XML, as Office files and e-books are.
+"""Open ZIP archives of XML, such as Office files and e-books.
 
-The files may be hostile. Nothing is unpacked to disk, and what is unpacked is bounded. XML with a document type, the
-only place where entities can be declared, is refused.
+The files may be hostile. They are unpacked in memory, up to a limit. XML with a document type is refused, as only
+there entities can be declared.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from types import MappingProxyType
 from typing import NamedTuple
 from xml.parsers import expat
 
-from hoptree.corpus.document import MAX_DOCUMENT_BYTES, Oversized, short
+from hoptree.corpus.document import MAX_DOCUMENT_BYTES, Oversized, shorten_title
 
 _BLOCK_BYTES = 2**16
 _MAX_PARTS = 20_000
 _MAX_XML_DEPTH = 500
-_ENTRY = b"PK\1\2"  # begins every entry in the directory of a ZIP archive
-_OLE = b"\xd0\xcf\x11\xe0"  # begins the files of Office before 2007, and newer ones that are locked with a password
+_ENTRY = b"PK\1\2"  # before each entry in the directory of a ZIP archive
+_OLE = b"\xd0\xcf\x11\xe0"  # the first bytes of Office files before 2007, and of newer ones with a password
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, LookupError, OSError, RuntimeError, ValueError)
 
 
 class Unreadable(Exception):
-    """Says in half a sentence why a file cannot be read."""
+    """Says in half a sentence why a file is unreadable."""
 
 
 class Archive:
-    """A ZIP archive in memory with a bound on unpacked bytes."""
+    """A ZIP archive in memory with a limit on unpacked bytes."""
 
     def __init__(self, content: bytes) -> None:
         if content.startswith(_OLE):
@@ -47,13 +47,16 @@ class Archive:
         self._left = MAX_DOCUMENT_BYTES
 
     def blocks(self, part: str) -> Iterator[bytes]:
-        """Yield the content of a part; nothing if there is none of that name."""
+        """Yield the content of a part; nothing if there is no such part."""
         if part not in self.names:
             return
         entry = self._zip.getinfo(part)
         if entry.flag_bits & 1:
             raise Unreadable("is locked with a password")
-        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others take any amount of memory
+        if entry.compress_type not in (
+            zipfile.ZIP_STORED,
+            zipfile.ZIP_DEFLATED,
+        ):  # others may need much memory
             raise Unreadable("is damaged: it is packed in a way that such files are not")
         try:
             with self._zip.open(entry) as file:
@@ -66,7 +69,7 @@ class Archive:
             raise Unreadable("is damaged: a part cannot be unpacked") from error
 
     def elements(self, part: str) -> Iterator[Element]:
-        """Yield the beginnings, texts and ends of a part's XML elements as they are read."""
+        """Yield the starts, texts and ends of the XML elements of a part."""
         events: list[Element] = []
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
@@ -101,7 +104,7 @@ class Archive:
             raise Unreadable(f"is damaged: the XML of {part} is broken") from error
 
     def targets(self, part: str) -> dict[str, tuple[str, str]]:
-        """Return the parts that a part refers to, with their types."""
+        """Return path and type of the parts that a part refers to, by their ids."""
         folder, name = posixpath.split(part)
         targets: dict[str, tuple[str, str]] = {}
         for item in self.elements(posixpath.join(folder, f"_rels/{name}.rels")):
@@ -111,31 +114,31 @@ class Archive:
         return targets
 
     def title(self) -> str:
-        """Return the title in the file's properties, unless it is one that a program gave."""
+        """Return the title in the file's properties, unless a program set it by default."""
         words = "".join(item.text for item in self.elements("docProps/core.xml") if item.tag == "title")
-        return "" if GIVEN_TITLE.match(words.strip()) else short(words)
+        return "" if DEFAULT_TITLE.match(words.strip()) else shorten_title(words)
 
 
 @lru_cache(1_000)
 def _local(name: str) -> str:
-    """Return an attribute's name without its namespace, or with r:."""
+    """Return an attribute's name without its namespace; "r:" stands for relationships."""
     namespace, _, name = name.rpartition(" ")
     return f"r:{name}" if namespace.endswith("/relationships") else name
 
 
-GIVEN_TITLE = re.compile(
+DEFAULT_TITLE = re.compile(
     r"(?:Microsoft (?:Office )?(?:Word|PowerPoint|Excel)(?: [-–]|$)|PowerPoint[ -]Pr[eä]sentation$|Slide \d|Folie \d|"
     r"Untitled|Document\d*$|Title$)",
     re.IGNORECASE,
 )
-"""A title that a program gave, which says nothing of the text."""
+"""Titles that programs set, which say nothing about the text."""
 
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Element(NamedTuple):
-    """The beginning or end of an XML element, or a text in it."""
+    """The start or end of an XML element, or a text in it."""
 
     kind: str
     tag: str

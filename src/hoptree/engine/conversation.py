@@ -78,7 +78,7 @@ def _without_earlier(text: str, turns: Sequence[Turn]) -> str:
 
 
 def _is_rewriting(text: str, asked: str, history: str) -> bool:
-    """Tell whether a text asks the same question, in the words of the conversation."""
+    """Return whether a text asks the same question, in the words of the conversation."""
     wanted = stems(_THING.sub("", _PERSON.sub("", asked))) or _words(asked)
     kept = wanted & (stems(text) | _words(text))
     added = stems(text) - stems(f"{history} {asked}")

@@ -324,11 +324,11 @@ class Decision(OfNode):
         return ""
 
     def settles(self) -> bool:
-        """Tell whether this alone gave the answer, so that other reasons do not count."""
+        """Return whether this alone gave the answer, so that other reasons do not count."""
         return False
 
     def lowers_fidelity(self) -> bool:
-        """Tell whether the run is not exactly as in the method's paper."""
+        """Return whether the run is not exactly as in the method's paper."""
         return False
 
     def log_line(self) -> str:

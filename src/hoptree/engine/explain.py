@@ -233,7 +233,7 @@ def _weigh_support(
     return Confidence("a guess", f"{named}{against}; answers found in this way are mostly wrong", *measured)
 
 
-_FROM = {"internal": "own knowledge", "external": "documents", "synthesis": "its sub-questions", "graph": "the graph"}
+SOURCES = {"internal": "own knowledge", "external": "documents", "synthesis": "its sub-questions", "graph": "the graph"}
 _MAX_QUOTE_CHARS, _MAX_WORD_CHARS = 300, 30  # longer words are cut apart, since Chinese has no spaces
 _MAX_CITATIONS = 4  # enough for a comparison of two things in two steps each
 _MAX_SPAN_WORDS, _MAX_SPAN_CHARS = 12, 200  # a longer answer is a sentence itself
@@ -385,7 +385,7 @@ def cite_answer(
 def tree_lines(tree: Iterable[TreeNode], depth: int = 0) -> Iterator[str]:
     """Yield a line for each sub-question, indented by its depth."""
     for node in tree:
-        source = node.verdict or ("a guess" if node.source == "fallback" else _FROM.get(node.source, ""))
+        source = node.verdict or ("a guess" if node.source == "fallback" else SOURCES.get(node.source, ""))
         origin = f" ({source})" if source and node.answer else ""
         yield f"{'  ' * depth}{node.id}. {node.resolved or node.question} → {node.answer or '?'}{origin}"
         yield from tree_lines(node.children, depth + 1)
@@ -412,7 +412,7 @@ def result_html(result: Result) -> str:
     def items(tree: Iterable[TreeNode]) -> str:
         rows = [
             f"<li value='{node.id}'>{escape(node.resolved or node.question)} → <b>{escape(node.answer or '?')}</b> "
-            f"<small>{escape(', '.join(node.evidence) or _FROM.get(node.source, node.source))}</small>"
+            f"<small>{escape(', '.join(node.evidence) or SOURCES.get(node.source, node.source))}</small>"
             f"{items(node.children)}</li>"
             for node in tree
         ]

@@ -184,7 +184,7 @@ def _check_demonstrations(path: Path, text: str, ours: str) -> None:
 
 
 def _alike(value: Any, ours: Any) -> bool:
-    """Tell whether a value has our fields, also in lists, but not in nested objects."""
+    """Return whether a value has our fields, also in lists, but not in nested objects."""
     if not isinstance(ours, dict) or not isinstance(value, dict) or value.keys() != ours.keys():
         return False
     for name, part in ours.items():

@@ -282,7 +282,7 @@ def _name(passage: Passage) -> str:
 
 
 def is_readable_id(text: str) -> bool:
-    """Tell whether a passage id may be shown to a model: short and without orders."""
+    """Return whether a passage id may be shown to a model: short and without orders."""
     spaced = _NON_WORDS.sub(" ", text)  # file names have other characters instead of spaces
     orders = any(_ADDRESSES_MODEL.search(_as_read(form)) for form in (text, spaced))
     return not orders and len(text.split()) <= _MAX_ID_WORDS

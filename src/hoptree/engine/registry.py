@@ -157,7 +157,7 @@ class Method:
 
 
 def _leaves(beyond: str, chosen: Mapping[str, Any]) -> bool:
-    """Tell whether options leave the paper by a switch, a count or OPTION=VALUE."""
+    """Return whether options leave the paper by a switch, a count or OPTION=VALUE."""
     name, named, value = beyond.partition("=")
     given = chosen.get(name)
     if not named:

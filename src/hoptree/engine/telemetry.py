@@ -113,12 +113,12 @@ class SpanListener:
         if isinstance(event, Finished):
             self._end(event.run)
 
-    async def flush(self, seconds: float = FLUSH_TIMEOUT_S) -> None:
+    async def flush(self) -> None:
         """Send the remaining spans in time, unless the backend refused the last ones."""
         send = getattr(self._provider, "force_flush", None)
         if send is None or (self._sending and self._sending.lost):
             return
-        in_time = await asyncio.to_thread(finishes_within, seconds, lambda: send(round(seconds * 1000)))
+        in_time = await asyncio.to_thread(finishes_within, FLUSH_TIMEOUT_S, lambda: send(round(FLUSH_TIMEOUT_S * 1000)))
         if not in_time and self._sending:
             self._sending.report_loss()
 

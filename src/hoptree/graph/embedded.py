@@ -98,7 +98,7 @@ class _Ahead(NamedTuple):
 
 
 def _asks_elsewhere(query: str) -> bool:
-    """Tell whether a query has SERVICE followed by an address and a brace.
+    """Return whether a query has SERVICE followed by an address and a brace.
 
     Texts and names are searched too: the store's parser needs no space between words, and any difference between its
     reading and ours would be a way out to other servers. The query is read once, backwards: a pattern would read on
@@ -291,7 +291,7 @@ class EmbeddedGraph:
                     yield entity_id(quad.subject.value), quad.object.value
 
     def is_current(self) -> bool:
-        """Tell whether the folder still holds the same data."""
+        """Return whether the folder still holds the same data."""
         return read_manifest(self.folder).uid == self.manifest.uid
 
     def entity_now(self, identifier: str) -> Entity | None:

@@ -142,7 +142,7 @@ def _load_lines(
 
 @lru_cache(4_096)
 def _is_plain(predicate: bytes) -> bool:
-    """Tell whether all triples with a predicate are facts."""
+    """Return whether all triples with a predicate are facts."""
     text = predicate.decode("utf-8", "replace")
     return text != vocab.TYPE and vocab.predicate_role(text) == "fact"
 

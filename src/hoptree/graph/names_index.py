@@ -69,7 +69,7 @@ class NameIndex:
                 self._damage.append(error)
 
     def knows(self, word: str) -> bool:
-        """Tell whether any name has this word."""
+        """Return whether any name has this word."""
         with _errors(self._folder):
             return bool(self._searcher.doc_freq("words", word))
 

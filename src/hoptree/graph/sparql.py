@@ -180,7 +180,7 @@ _PART, _TITLE = "http://schema.org/isPartOf", "http://schema.org/name"
 
 
 def is_iri(value: str) -> bool:
-    """Tell whether a query can hold this IRI; endpoints also return invalid ones."""
+    """Return whether a query can hold this IRI; endpoints also return invalid ones."""
     return _SAFE_IRI.fullmatch(value) is not None
 
 

@@ -99,7 +99,7 @@ class LabelLookup:
         return labels
 
     def _askable(self, iri: str) -> bool:
-        """Tell whether an IRI may have a label: web addresses and files have none."""
+        """Return whether an IRI may have a label: web addresses and files have none."""
         if self._dialect == "wikidata":
             return iri.startswith(vocab.WIKIDATA) and queries.is_iri(iri)
         return queries.is_iri(iri) and not iri.lower().endswith(_FILE_ENDINGS)

@@ -120,7 +120,7 @@ def property_id(iri: str) -> str:
 
 
 def is_property(identifier: str) -> bool:
-    """Tell whether an id is that of a Wikidata property."""
+    """Return whether an id is that of a Wikidata property."""
     return _PROPERTY_ID.fullmatch(identifier) is not None
 
 

@@ -166,7 +166,7 @@ def _stamp(path: Path) -> dict[str, int]:
 
 
 def is_complete(entry: Entry, folder: Path | None = None) -> bool:
-    """Tell whether the right file is on this machine."""
+    """Return whether the right file is on this machine."""
     path = (folder or models_folder()) / entry.file
     return path.is_file() and path.stat().st_size == entry.size and file_digest(path) == entry.sha256
 

@@ -43,7 +43,7 @@ class DecoderPrompts:
         self._opens_thought: bool | None = None
 
     def leaves_thinking(self, request: Request) -> bool:
-        """Tell whether the opening ends inside reasoning; the reply then begins there."""
+        """Return whether the opening ends inside reasoning; the reply then begins there."""
         if self._opens_thought is None:  # the same for all messages
             self._opens_thought = opens_thought(_apply_template(self._tokenizer, request.messages))
         return self._opens_thought and not _starts_visible(request)
@@ -92,7 +92,7 @@ class EncoderDecoderPrompts:
 
 
 def _starts_visible(request: Request) -> bool:
-    """Tell whether the reply must begin with visible text."""
+    """Return whether the reply must begin with visible text."""
     return bool(request.prefix or request.signals)
 
 

@@ -91,7 +91,7 @@ def has_encoder(source: Source, *, here: bool = False) -> bool:
 
 
 def _is_cached(name: str) -> bool:
-    """Tell whether a hub's model is in the local cache."""
+    """Return whether a hub's model is in the local cache."""
     hub: Any = importlib.import_module("huggingface_hub")
     try:
         return isinstance(hub.try_to_load_from_cache(name, "config.json"), str)

@@ -233,7 +233,7 @@ class PromptStates:
         self._folder, self._api_key, self._max_bytes = folder, api_key, max_bytes
 
     def has(self, key: str) -> bool:
-        """Tell whether a state has a file, sound or not."""
+        """Return whether a state has a file, sound or not."""
         return (self._folder / (key + _SUFFIX)).is_file()
 
     def restore(self, server: Any, slot: int, key: str) -> bool:

@@ -226,7 +226,7 @@ _OPENED = lazy_re(rf"{_OPEN.pattern}\s*\Z", re.IGNORECASE)
 
 
 def opens_thought(prompt: str) -> bool:
-    """Tell whether a prompt ends in a tag that opens reasoning, as some templates do."""
+    """Return whether a prompt ends with an open reasoning tag, as some templates do."""
     return _OPENED.search(prompt) is not None
 
 
@@ -278,7 +278,7 @@ _MAX_TOKENS = 10**9  # of one reply; more would be no number that can be shown
 
 
 def read_usage(usage: dict[str, Any]) -> TokenUsage:
-    """Read the token counts of an OpenAI-compatible endpoint; booleans and negative numbers count as 0."""
+    """Read the token counts of a reply; booleans and negative numbers count as 0."""
     read, written = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
     prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     cached, reasoning = _count(read.get("cached_tokens")), _count(written.get("reasoning_tokens"))
@@ -366,7 +366,7 @@ def open_model(spec: str, *, base_url: str = "") -> Model:
 
 
 def runs_here(spec: str, base_url: str = "") -> bool:
-    """Tell whether a model runs on this machine, where a reply may take minutes."""
+    """Return whether a model runs on this machine, where a reply may take minutes."""
     kind = spec.partition("/")[0]
     if kind in ("local", "hf") or (kind in LOCAL_SERVERS and not base_url):
         return True

@@ -312,7 +312,7 @@ class Linked(BM25):
 
 
 def _is_single(documents: _Documents) -> bool:
-    """Tell whether a name is borne by one passage alone."""
+    """Return whether a name is borne by one passage alone."""
     return len(documents) == 1 and len(documents[0]) == 1
 
 
@@ -403,7 +403,7 @@ def _names_in(query: str, links: Links) -> list[str]:
 
 
 def _within_a_name(query: str, words: Sequence[re.Match[str]], at: int) -> bool:
-    """Tell whether a neighbour has a capital or digit: Saint Augustine, Apollo 13."""
+    """Return whether a neighbour has a capital or digit: Saint Augustine, Apollo 13."""
     for beside in (at - 1, at + 1):
         if 0 < beside < len(words):
             first, last = sorted((words[at].span(), words[beside].span()))

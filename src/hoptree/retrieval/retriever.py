@@ -93,7 +93,7 @@ SECTION = " › "  # separates the title of a page from that of a section
 
 
 def fits(passage: Passage, where: Mapping[str, str] | None) -> bool:
-    """Tell whether a passage has all values of a filter, in any Unicode normal form."""
+    """Return whether a passage has all values of a filter, in any Unicode normal form."""
     return all(_has(passage, name, value) for name, value in (where or {}).items())
 
 
@@ -128,7 +128,7 @@ _HYBRID_WEIGHTS = (0.8, 0.2)
 
 
 def is_remote(corpus: str) -> bool:
-    """Tell whether a corpus names a wiki or any URL, and not a path."""
+    """Return whether a corpus names a wiki or any URL, and not a path."""
     return WIKI.match(corpus) is not None or _URL.match(corpus) is not None
 
 
@@ -312,7 +312,7 @@ def find_copies(ranked: Sequence[Passage], query: str, most: int) -> set[int]:
 
 
 def _may_repeat(passage: Passage, other: Passage) -> bool:
-    """Tell whether both are pieces of files, of two different ones."""
+    """Return whether both are pieces of files, of two different ones."""
     if passage.id == passage.document or other.id == other.document:
         return False
     return passage.document.partition("#")[0] != other.document.partition("#")[0]

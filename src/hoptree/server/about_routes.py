@@ -23,7 +23,7 @@ from hoptree.server.views import Json, options_view
 _SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z`])")
 _MAX_ABOUT_CHARS = 220
 _TITLES_OPTION = "Shows passages with their titles."
-"""Used even where a method's text names the option: that sentence is about its other options."""
+"""For every method: the sentence of a method that names this option is about others."""
 _OPTION_TEXTS = {
     "k": "How many passages a search gives.",
     "shots": "How many worked examples are shown.",
@@ -123,7 +123,10 @@ class ModelAbout(TypedDict):
 
 
 class ModelReply(TypedDict):
-    """A method, with a model after @ if that is not the first, as OpenAI's clients know models."""
+    """A method in the form in which OpenAI's API lists models.
+
+    Its id ends with @MODEL, unless that is the first model.
+    """
 
     id: str
     object: Literal["model"]
@@ -220,7 +223,7 @@ def about_routes(questions: QuestionService) -> APIRouter:
 
 
 def _model_replies(questions: QuestionService, created: int) -> list[ModelReply]:
-    """List METHOD for the default model, then METHOD@MODEL, of what can be asked here; the default method first."""
+    """List METHOD for the default model, then METHOD@MODEL; the default method first."""
     methods = (method for method in list_methods() if not _missing_source(method, questions, _fixed(method, questions)))
     ordered = sorted(methods, key=lambda method: method.name != questions.settings.method)
     return [
@@ -229,12 +232,7 @@ def _model_replies(questions: QuestionService, created: int) -> list[ModelReply]
             object="model",
             created=created,
             owned_by="hoptree",
-            hoptree=ModelAbout(
-                title=method.title,
-                method=method.name,
-                model=model,
-                needs=list(method.needs),
-            ),
+            hoptree=ModelAbout(title=method.title, method=method.name, model=model, needs=list(method.needs)),
         )
         for model in questions.models.names
         for method in ordered
@@ -242,9 +240,8 @@ def _model_replies(questions: QuestionService, created: int) -> list[ModelReply]
 
 
 def _fixed(method: Method, questions: QuestionService) -> dict[str, Any]:
-    """Return the options that are set for every question of a method, as clients may see them."""
-    given = {name.replace("-", "_"): value for name, value in questions.settings.options.get(method.name, {}).items()}
-    return options_view(method.name, read_options(method, given))
+    """Return the options that the settings fix for a method, as clients may see them."""
+    return options_view(method.name, read_options(method, questions.settings.options.get(method.name, {})))
 
 
 def _method_reply(method: Method, questions: QuestionService) -> MethodReply:
@@ -280,7 +277,7 @@ def _option_reply(method: Method, option: Option, fixed: dict[str, Any]) -> Opti
 
 
 def option_text(method: Method, option: Option) -> str:
-    """Return the sentence that a method's documentation has about one of its options, else a common one."""
+    """Describe an option by a sentence of the method's docstring, else a common one."""
     if option.name == "titles":
         return _TITLES_OPTION
     documentation = " ".join((inspect.getdoc(method.run) or "").split())
@@ -295,7 +292,7 @@ NO_CORPUS = "It needs a corpus, and this server has none."
 
 
 def _missing_source(method: Method, questions: QuestionService, fixed: dict[str, Any]) -> str:
-    """Say what a method needs as it is set up here and the server does not have; empty if nothing is missing."""
+    """Say what a method needs that this server does not have; "" if it can be chosen."""
     kinds = next((option for option in method.options if option.name == "evidence"), None)
     evidence = fixed.get("evidence", kinds.default) if kinds else ""
     if "graph" in method.needs and not questions.graphs.names and evidence != "text":

@@ -1,4 +1,4 @@
-"""The JSON answers that `response_format` asks for: what an answer cannot keep is refused."""
+"""JSON answers in a client's `response_format`; unsatisfiable ones are refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hoptree.engine.explain import Level
 from hoptree.server.error_responses import Refusal
 
 AnswerFormat = Mapping[str, Collection[str]]
-"""The properties of a JSON answer; of each list those of its items."""
+"""The properties of a JSON answer, with the fields of items for each list."""
 _FIELD_TYPES = {
     **dict.fromkeys(("answer", "sentence", "level", "reason", "question"), "string"),
     "probability": "number",
@@ -29,7 +29,7 @@ _LIMITS = frozenset(
         *("dependentSchemas", "allOf", "oneOf", "not", "if", "$ref", "$dynamicRef", "$recursiveRef"),
     )
 )
-"""The keywords of JSON Schema that may leave out a value; others tell about it, or are read here."""
+"""The keywords of JSON Schema that may exclude a value; others describe it, or are read here."""
 _FROM_ZERO = ("minLength", "minItems", "minProperties")
 
 
@@ -52,12 +52,12 @@ def read_answer_format(field: str, given: Mapping[str, Any] | None) -> AnswerFor
 
 
 def _read_property(field: str, name: str, about: Any, schema: Mapping[str, Any]) -> Collection[str]:
-    """Return the fields that a property's items shall have, if an answer can have it at all."""
+    """Return the fields of a property's items; refuse a property that no answer has."""
     items = _resolved(_resolved(about, schema).get("items"), schema) if name in _ITEM_FIELDS else {}
     given = items.get("properties")
     item_fields = given if isinstance(given, dict) else {}
     if name not in _FIELD_TYPES or not (_can_hold(name, about, schema) and _can_hold_items(name, items, schema)):
-        known = ", ".join(f"{each} ({_told_type(each)})" for each in _FIELD_TYPES)
+        known = ", ".join(f"{each} ({_type_text(each)})" for each in _FIELD_TYPES)
         cause = f"{field}: the property '{name[:_MAX_NAME_CHARS]}' is none that an answer has, or of another type."
         raise Refusal(400, "Unsupported", cause, f"There are: {known}.", param=field)
     limits = [*_limits(name, about, schema), *_object_limits(items, item_fields or _ITEM_FIELDS.get(name, ()))]
@@ -73,19 +73,19 @@ def _refuse_limit(field: str, where: str, limit: str) -> NoReturn:
     raise Refusal(400, "Unsupported", cause, remedy, param=field)
 
 
-def _told_type(name: str) -> str:
+def _type_text(name: str) -> str:
     of_items = f" of objects with {' and '.join(_ITEM_FIELDS[name])}" if name in _ITEM_FIELDS else ""
     return f"{_FIELD_TYPES[name]}{' or null' if name in _NULLABLE else of_items}"
 
 
 def _can_hold(name: str, about: Any, schema: Mapping[str, Any]) -> bool:
-    """Tell whether a property's type takes all that an answer may have in its place."""
+    """Tell whether a property's type takes all values that an answer may have."""
     types = _types(about, schema)
     return not types or (_FIELD_TYPES[name] in types and (name not in _NULLABLE or "null" in types))
 
 
 def _can_hold_items(name: str, items: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
-    """Tell whether the items are objects of texts that an answer has."""
+    """Tell whether items are objects of strings, with fields that an answer has."""
     given = items.get("properties")
     fields = given if isinstance(given, dict) else {}
     are_texts = all("string" in (_types(about, schema) or ["string"]) for about in fields.values())
@@ -93,7 +93,7 @@ def _can_hold_items(name: str, items: Mapping[str, Any], schema: Mapping[str, An
 
 
 def _limits(name: str, about: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Return the keywords that leave out what an answer may hold; [] if one alternative takes everything."""
+    """Return the keywords that exclude values, of the alternative with fewest of them."""
     parts = [part for part in _alternatives(about, schema) if part.get("type") != "null"]
     beside = [limit for limit in _own_limits(name, about) if limit != "$ref"]
     shared = [*beside, *_own_limits(name, _resolved(about, schema))]
@@ -109,7 +109,7 @@ def _values(about: Mapping[str, Any]) -> list[Any]:
 
 
 def _own_limits(name: str, about: Any) -> Iterator[str]:
-    """Yield the keywords of a schema, without those of its alternatives, that an answer may break."""
+    """Yield keywords that an answer may break, without those of alternatives."""
     for keyword, value in about.items() if isinstance(about, dict) else ():
         is_kept = value is False or (keyword in _FROM_ZERO and value == 0)
         if keyword in _LIMITS and not is_kept and not (name == "probability" and _takes_0_to_1(keyword, value)):
@@ -124,7 +124,7 @@ def _takes_0_to_1(keyword: str, value: Any) -> bool:
 
 
 def _object_limits(about: Mapping[str, Any], properties: Collection[str]) -> Iterator[str]:
-    """Yield what an object with just these properties does not keep."""
+    """Yield keywords that an object with just these properties may break."""
     yield from _own_limits("", about)
     required = about.get("required")
     if isinstance(required, list) and not all(name in properties for name in required):
@@ -134,7 +134,7 @@ def _object_limits(about: Mapping[str, Any], properties: Collection[str]) -> Ite
 
 
 def _types(about: Any, schema: Mapping[str, Any], *otherwise: str) -> list[Any]:
-    """Return the types that a schema names, also those of its alternatives; `otherwise` where one names none."""
+    """Return the types of a schema's alternatives; `otherwise` if one names none."""
     kinds = [part.get("type") for part in _alternatives(about, schema)]
     named = [kind for given in kinds for kind in (given if isinstance(given, list) else [given])]
     return named if all(kinds) else list(otherwise)
@@ -147,7 +147,7 @@ def _alternatives(about: Any, schema: Mapping[str, Any]) -> list[Mapping[str, An
 
 
 def _resolved(about: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a schema is, or what it refers to among the definitions beside it."""
+    """Return a schema, or the definition that its `$ref` names."""
     reference = str(about.get("$ref", "")) if isinstance(about, dict) else ""
     parent, _, name = reference.removeprefix("#/").rpartition("/")
     definitions = schema.get(parent) if parent in ("$defs", "definitions") else None

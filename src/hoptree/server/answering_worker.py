@@ -1,8 +1,8 @@
-"""The process that answers questions for a server: see `workers.py`.
+"""The process that answers questions for a server; `workers.py` starts it.
 
-The first line of standard input holds the settings. Each further line is a question, a cancellation, or a corpus to
-close. Readiness and the events of questions go to standard output, a JSON object a line. When standard input ends, the
-server has, and so does this process.
+The first line of standard input holds the settings. Each further line is a question, a cancellation, leave to send a
+call, or a corpus to close. Readiness and the events of questions go to standard output, one JSON object per line. The
+process ends with its standard input, which the server holds open.
 """
 
 from __future__ import annotations
@@ -31,18 +31,17 @@ from hoptree.server.error_responses import log_internal_error
 from hoptree.server.keys import ANYBODY, CallSize
 from hoptree.server.question_service import AskRequest, QuestionService
 from hoptree.server.settings import read_settings
-from hoptree.server.workers import error_from_dict, error_to_dict
+from hoptree.server.workers import MAX_LINE_BYTES, error_from_dict, error_to_dict
 
 _LOG = logging.getLogger("hoptree.server")
-_MAX_LINE_BYTES = 2**26
 
 
 def main() -> None:
-    """Answer until nobody asks any more."""
-    # A signal for the whole group, as by Ctrl-C, is for the server: it lets questions finish.
+    """Answer questions until standard input ends."""
+    # Ctrl-C signals the whole group, but only the server handles it: it lets questions finish.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    # What a library prints must not come between the lines.
+    # What libraries print goes to standard error, so that it cannot mix with messages.
     out = os.dup(1)
     os.dup2(2, 1)
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
@@ -51,7 +50,7 @@ def main() -> None:
 
 async def _work(out: int) -> None:
     loop = asyncio.get_running_loop()
-    lines = asyncio.StreamReader(limit=_MAX_LINE_BYTES)
+    lines = asyncio.StreamReader(limit=MAX_LINE_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     pipe, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(out, "wb"))
     setup = json.loads(await lines.readline())
@@ -88,7 +87,7 @@ async def _work(out: int) -> None:
 def start_question(
     questions: QuestionService, message: Mapping[str, Any], sender: EventSender, gate: RemoteGate | None = None
 ) -> asyncio.Task[dict[str, Any]]:
-    """Answer one question in a task; its end is sent, also if it is cancelled before it has begun."""
+    """Answer a question in a task that always sends an end, even if cancelled early."""
     task = asyncio.get_running_loop().create_task(_answer(questions, message, sender, gate))
     task.add_done_callback(lambda task: sender.end(**{} if task.cancelled() else task.result()))
     return task
@@ -99,8 +98,8 @@ async def _answer(
 ) -> dict[str, Any]:
     """Answer a question, and return how it ended."""
     names = {name: message[name] for name in ("method", "model", "corpus", "graph", "retriever", "rerank", "options")}
-    history = tuple(message.get("history", ()))
-    request = AskRequest(message["question"], **names, budget=Budget(**message["budget"]), history=history)
+    budget, history = Budget(**message["budget"]), message.get("history", ())
+    request = AskRequest(message["question"], **names, budget=budget, history=history)
     try:
         prepared = await questions.prepare(request, ANYBODY)
         _, failure = await prepared.engine.trace(request.asked, listeners=(sender.listen,), gate=gate)
@@ -119,7 +118,7 @@ async def _answer(
 
 
 class EventSender:
-    """Sends the events of one question: all that happen at one moment together, or everything at the end."""
+    """Sends the events of one question: in batches if it is `live`, else at the end."""
 
     def __init__(self, number: int, write: Callable[[bytes], None], *, live: bool) -> None:
         self._number = number
@@ -144,13 +143,13 @@ class EventSender:
             return
         message = {"id": self._number, "events": [event.as_dict() for event in self._events], "over": over, **more}
         self._events = []
-        # What JSON cannot hold goes as text: otherwise the server would wait for ever.
+        # Values that JSON cannot hold go as text: an exception here would leave the server waiting for ever.
         line = json.dumps(message, separators=(",", ":"), check_circular=False, default=str)
         self._write(line.encode() + b"\n")
 
 
 class RemoteGate:
-    """Has the server hold each call of a question against the budget of its key."""
+    """Asks the server, which knows the budgets of keys, before each model call."""
 
     def __init__(self, sender: EventSender, prices: Prices | None) -> None:
         self._sender = sender
@@ -159,7 +158,7 @@ class RemoteGate:
         self._asked: dict[int, asyncio.Future[Mapping[str, Any] | None]] = {}
 
     def answer(self, message: Mapping[str, Any]) -> None:
-        """Take in whether a call may be sent."""
+        """Receive the server's decision about a call."""
         asked = self._asked.get(message["call"])
         if asked is not None and not asked.done():
             asked.set_result(message["refused"])

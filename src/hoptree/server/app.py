@@ -1,4 +1,4 @@
-"""The FastAPI application, all that its requests share, and running it on a listening socket."""
+"""The FastAPI application, its shared state, and the process that serves it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvicorn
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -35,7 +35,6 @@ from hoptree.server.ask_routes import ask_routes
 from hoptree.server.corpus_routes import corpus_routes
 from hoptree.server.corpus_service import CorpusService
 from hoptree.server.error_responses import Refusal, clear_frames, note_refusal, refusal_of
-from hoptree.server.graphs import Graphs
 from hoptree.server.guard import EXPOSED_HEADERS, Guard, speaks_openai
 from hoptree.server.jobs import Jobs
 from hoptree.server.keys import Quotas
@@ -44,7 +43,7 @@ from hoptree.server.prometheus import Metrics
 from hoptree.server.question_service import Journal, QuestionService, RunningQuestions
 from hoptree.server.reply_schemas import complete_document
 from hoptree.server.request_schemas import validation_refusal
-from hoptree.server.resources import Corpora, Models, Retrievers
+from hoptree.server.resources import Corpora, Graphs, Models, Retrievers
 from hoptree.server.runs import Runs, run_routes
 from hoptree.server.settings import Settings
 from hoptree.server.views import refusal_response
@@ -73,7 +72,7 @@ class ServerState:
 
 
 def open_state(settings: Settings) -> ServerState:
-    """Open what a server needs; wrong settings are an error here, before anything is served."""
+    """Check the settings, and open all that the server needs."""
     settings.check()
     find_method(settings.method)
     for name, options in settings.options.items():
@@ -100,7 +99,7 @@ def open_state(settings: Settings) -> ServerState:
 
 
 def open_question_service(settings: Settings, *, processes: int = 1) -> QuestionService:
-    """Open what answering takes, in one of the processes that share models and endpoints."""
+    """Open what answering needs, in one of the `processes` that share endpoints."""
     limits, cached = settings.limits, settings.cache is not None
     corpora = Corpora(settings.corpora, settings.corpora_folder)
     keep_seconds = limits.seconds + _AFTER_QUESTION_SECONDS
@@ -119,7 +118,7 @@ def open_question_service(settings: Settings, *, processes: int = 1) -> Question
 
 
 def _lock_corpora(folder: Path | None) -> FolderLock | None:
-    """Make the folder of corpora, for its owner only, and lock it: two servers would undo each other's changes."""
+    """Make the folder of corpora, for its owner only, and lock out other servers."""
     if folder is None:
         return None
     lock = FolderLock(folder, IndexUnavailable)
@@ -142,13 +141,13 @@ _ERROR_CLASSES = {404: "NotFound", 405: "NotAllowed"}
 _MESSAGES = {
     "Not Found": "There is nothing at this address.",
     "Method Not Allowed": "This address does not take that method.",
-    "There was an error parsing the body": "The body is no JSON in UTF-8 that can be read.",
+    "There was an error parsing the body": "The body is not valid JSON in UTF-8.",
 }
-"""In the place of the framework's."""
+"""Our messages, by those of the framework."""
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Make the server as an ASGI application, with all that it needs open."""
+    """Make the ASGI application, with all that it needs open."""
     state = open_state(settings)
 
     @asynccontextmanager
@@ -166,14 +165,14 @@ def create_app(settings: Settings) -> FastAPI:
         version=__version__,
         summary="Answers multi-hop questions, and shows the tree behind the answer.",
         lifespan=lifespan,
-        # FastAPI's pages of documentation load scripts from elsewhere.
+        # FastAPI's own documentation pages load scripts from a CDN.
         docs_url=None,
         redoc_url=None,
-        # A redirect would name the host that the client named, and no TLS.
+        # A redirect would repeat the client's Host header, and lose TLS behind a proxy.
         redirect_slashes=False,
     )
     app.state.server = state
-    # In one list, questions first: a nested router is matched again on each level, for every request.
+    # One flat list, questions first: nested routers would be matched level by level for each request.
     questions = state.questions
     routers = [ask_routes(questions), openai_routes(questions), about_routes(questions)]
     routers += [corpus_routes(questions.corpora, state.corpus_service, state.jobs), run_routes(state.runs)]
@@ -190,7 +189,7 @@ def create_app(settings: Settings) -> FastAPI:
             allow_headers=["Authorization", "Content-Type"],
             expose_headers=EXPOSED_HEADERS,
         )
-    if settings.corpora_folder is None:  # no uploads are taken, so none are received
+    if settings.corpora_folder is None:  # without uploads, no body needs more than the usual limit
         limits = settings.limits
         limits = replace(limits, upload=limits.body, upload_seconds=limits.body_seconds)
         settings = replace(settings, limits=limits)
@@ -227,19 +226,17 @@ def _handle_errors(app: FastAPI) -> None:
         refusal = Refusal(error.status_code, kind, cause, "GET /openapi.json tells what there is.")
         reply = respond(request, error, refusal)
         reply.headers.update(error.headers or {})
-        if error.status_code == 405:  # the router names those of one route, and a path may have several
-            scopes = {method: {**request.scope, "method": method} for method in ("DELETE", "GET", "HEAD", "POST")}
-            matching = (
-                method
-                for method, scope in scopes.items()
-                if any(route.matches(scope)[0] is Match.FULL for route in app.routes)
-            )
-            reply.headers["Allow"] = ", ".join(matching)
+        if error.status_code == 405:  # the router's own header names the methods of a single route
+            methods = ("DELETE", "GET", "HEAD", "POST")
+            reply.headers["Allow"] = ", ".join(method for method in methods if takes(method, request.scope))
         return reply
+
+    def takes(method: str, scope: Scope) -> bool:
+        return any(route.matches({**scope, "method": method})[0] is Match.FULL for route in app.routes)
 
 
 class _PageFiles(StaticFiles):
-    """The files of the page; browsers ask each time whether they changed."""
+    """The files of the page, which browsers revalidate each time."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         reply = await super().get_response(path, scope)
@@ -249,40 +246,38 @@ class _PageFiles(StaticFiles):
 
 def _add_page(app: FastAPI) -> None:
     """Serve the page at /, that of the API at /docs, and their files below /page/."""
-    routes = APIRouter()
 
-    @routes.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
-    async def index() -> Response:
-        return FileResponse(_PAGE_FOLDER / "index.html", headers={"Cache-Control": "no-cache"})
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    @app.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
+    async def page(request: Request) -> Response:
+        name = "docs.html" if request.url.path == "/docs" else "index.html"
+        return FileResponse(_PAGE_FOLDER / name, headers={"Cache-Control": "no-cache"})
 
-    @routes.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
-    async def api_page() -> Response:
-        return FileResponse(_PAGE_FOLDER / "docs.html", headers={"Cache-Control": "no-cache"})
-
-    app.include_router(routes)
     app.mount("/page", _PageFiles(directory=_PAGE_FOLDER), name="page")
 
 
 _GC_THRESHOLD = 50_000
-"""New objects between collections; 200 questions under way have fewer. With the default of 700 a busy server would
-spend a sixth of its time looking for cycles among questions under way."""
+"""New objects between collections; 200 running questions have fewer.
+
+With the default of 700 a busy server would spend a sixth of its time looking for cycles among running questions.
+"""
 _MAX_HEADER_BYTES = 32 * 2**10
 _KEEP_ALIVE_SECONDS = 15
 _SHUTDOWN_SECONDS = 5.0
-_ADDRESSES = 4  # addresses that it takes to use up all connections: one alone cannot keep others out
-_FAREWELL_SECONDS = 2.0  # time to tell clients that their questions were broken off
-_OTHER_FILES = 256  # files beside connections: indexes, the cache, endpoints, uploads
+_ADDRESSES = 4  # clients needed to use up all connections, so that one alone cannot keep others out
+_ABORT_SECONDS = 2.0  # time to tell clients that their questions were cancelled
+_OTHER_FILES = 256  # open files that are not connections: indexes, the cache, endpoints, uploads
 
 
 def collect_garbage_rarely() -> None:
-    """Collect seldom, and not among what is there for good: questions leave no cycles behind."""
+    """Collect garbage rarely, and never what exists now: questions leave no cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
 
 
 class Server(uvicorn.Server):
-    """uvicorn that lets questions finish, or writes them down, when it is stopped."""
+    """uvicorn, which on a stop lets questions finish, or journals them."""
 
     def __init__(self, app: FastAPI) -> None:
         self._state = state_of(app)
@@ -306,7 +301,7 @@ class Server(uvicorn.Server):
         self._stopping: list[asyncio.Task[None]] = []
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve in a process that does nothing else."""
+        """Serve; the whole process belongs to the server."""
         collect_garbage_rarely()
         super().run(sockets)
 
@@ -317,13 +312,13 @@ class Server(uvicorn.Server):
             yield
 
     def stop(self) -> None:
-        """Stop in order; called again, at once. Call it in the server's loop."""
+        """Stop in order, or at once on a second call; call it in the server's loop."""
         if len(self._stopping) < 2:
             work = self._stop_at_once() if self._stopping else self._stop_in_order()
             self._stopping.append(asyncio.get_running_loop().create_task(work))
 
     async def _stop_in_order(self) -> None:
-        """Let questions finish; meanwhile new ones are refused with a reply that says why."""
+        """Let running questions finish, and refuse new ones with the reason."""
         seconds = self._state.settings.limits.stop_seconds
         began = time.monotonic()
         await self._state.questions.running.stop(seconds)
@@ -332,16 +327,16 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def _stop_at_once(self) -> None:
-        """Write down what runs, tell its clients, and close all connections."""
+        """Journal running questions, tell their clients, and close all connections."""
         await self._state.questions.running.stop(0)
         if tasks := set(self.server_state.tasks):
-            await asyncio.wait(tasks, timeout=_FAREWELL_SECONDS)
+            await asyncio.wait(tasks, timeout=_ABORT_SECONDS)
         self.should_exit = self.force_exit = True
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close what is open also when forced to exit, where uvicorn closes nothing."""
+        """Close what is open, also after a forced exit, where uvicorn closes nothing."""
         await super().shutdown(sockets)
         if self.force_exit:
             with suppress(TimeoutError):
@@ -349,7 +344,7 @@ class Server(uvicorn.Server):
 
 
 def raise_open_file_limit(connections: int) -> str:
-    """Allow as many open files as the connections need; return a warning where the system refuses."""
+    """Raise the limit of open files for the connections; return a warning if refused."""
     try:
         import resource
     except ImportError:  # Windows, which has no such limit
@@ -361,7 +356,7 @@ def raise_open_file_limit(connections: int) -> str:
     limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-    except (OSError, ValueError):  # some systems have a further limit that they do not report
+    except (OSError, ValueError):  # some systems have a lower limit that they do not report
         limit = soft
     if limit >= wanted:
         return ""

@@ -1,4 +1,4 @@
-"""Questions, as `hoptree ask --json` answers them, and searches."""
+"""Routes of questions, stored answers and searches."""
 
 from __future__ import annotations
 
@@ -37,10 +37,8 @@ _ABOUT_REPLY = (
 _REPLIES = replies(None, schemas.QUESTION_ERRORS, failure=schemas.AskFailure) | {
     200: reply(schemas.AskReply, _ABOUT_REPLY, stream=True)
 }
-
-
 _ANSWER_HEADER = "Hoptree-Answer"
-_AS_IT_IS: Form[dict[str, Any]] = Form(dict, dict)
+_UNCHANGED: Form[dict[str, Any]] = Form(dict, dict)
 
 
 class StoredAnswer(TypedDict):
@@ -100,7 +98,7 @@ def ask_routes(questions: QuestionService) -> APIRouter:
     )
     async def stored(answer: str) -> Response:
         cache, key = questions.calls.cache, _answer_key(answer)
-        known = await cache.get(key, _AS_IT_IS) if cache else None
+        known = await cache.get(key, _UNCHANGED) if cache else None
         if known is None:
             if cache:
                 cache.give_up(key)
@@ -124,7 +122,7 @@ def ask_routes(questions: QuestionService) -> APIRouter:
             raise unknown("corpus", "", ())
         kind = body.retriever or questions.settings.retriever
         entry = {"question": body.query, "method": "search", "corpus": corpus, "key": request.state.key.name}
-        # In a task of its own: a stop cancels it, and not what carries the request.
+        # A task of its own, so that a stop cancels the search, and not the task of the request.
         hits = await asyncio.create_task(questions.running.run(_search(questions, body, corpus, kind), entry))
         return Json(SearchReply(corpus=corpus, retriever=kind, passages=[passage_view(passage) for passage in hits]))
 
@@ -132,7 +130,7 @@ def ask_routes(questions: QuestionService) -> APIRouter:
 
 
 class _FastRoute(APIRoute):
-    """Reads a valid body directly; FastAPI, which is slower, explains what is wrong with any other."""
+    """Reads a valid body itself, which is faster, and leaves others to FastAPI."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -156,17 +154,17 @@ def _answer_key(answer: str) -> bytes:
 async def _store(
     questions: QuestionService, prepared: PreparedQuestion, stored_as: str, view: schemas.AskReply
 ) -> None:
-    """Keep an answer for those who are sent its address; a cache that fails must not fail the question."""
+    """Store an answer, so that its address can be shared; ignore a failing cache."""
     cache = questions.calls.cache
     if cache is not None and stored_as:
         with suppress(CacheError):
-            await cache.put(_answer_key(stored_as), _AS_IT_IS, {"corpus": prepared.corpus, "result": view}, 0.0)
+            await cache.put(_answer_key(stored_as), _UNCHANGED, {"corpus": prepared.corpus, "result": view}, 0.0)
 
 
 async def _stream(
     questions: QuestionService, prepared: PreparedQuestion, request: Request, stored_as: str, *, events: bool
 ) -> AsyncGenerator[bytes, None]:
-    """Yield steps, passages and the tree as they come; a result, or an error, is the last."""
+    """Yield steps, passages and the tree as they come, and at last a result or error."""
     progress, seen = streaming.ProgressText(), set[str]()
     async for update in streaming.question_updates(questions, prepared):
         match update:

@@ -1,4 +1,4 @@
-"""Corpora: what there is, uploads, and how far their indexing is."""
+"""Routes of corpora, uploads, their jobs, and the passages and files in them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class CitedPassage(TypedDict):
     file: str | None
 
 
-_NO_RIGHT = "This key may not change corpora: whoever runs the server can let it."
+NO_RIGHT = "This key may not change corpora; the server's administrator can allow it."
 _FILE: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The file: PDF, plain text, or bytes to be saved.",
@@ -121,7 +121,7 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
             job = jobs.of(about["name"])
             listed.append({**about, "job": job.as_dict() if job else None})
         settings: Settings = request.app.state.server.settings
-        why = _NO_RIGHT if not request.state.key.corpora else settings.uploads_off if corpora.folder is None else ""
+        why = NO_RIGHT if not request.state.key.corpora else settings.uploads_off if corpora.folder is None else ""
         limits = UploadLimits(bytes=settings.limits.upload, files=settings.limits.files)
         return Json(CorpusList(corpora=listed, uploads=not why, uploads_off=why, upload_limits=limits))
 
@@ -228,18 +228,21 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
 
 
 def _is_local(request: Request) -> bool:
-    """Tell whether only this machine can ask, where files of an administrator's corpora may be opened."""
+    """Tell whether only this machine can ask; then it may open files of all corpora."""
     settings: Settings = request.app.state.server.settings
     return is_loopback(settings.host) and not settings.keys
 
 
-_HEAD_BYTES = 2**20  # enough to recognise a text and its encoding
+_HEAD_BYTES = 2**20  # enough to recognise text and its encoding
 _PDF_POLICY = "default-src 'none'; style-src 'unsafe-inline'; object-src 'self'; frame-ancestors 'none'"
 _TEXT_POLICY = "default-src 'none'; sandbox"
 
 
 def _file_response(path: FilePath) -> Response:
-    """Send a file so that nothing in it runs: PDF as such, texts unpacked as plain text, anything else to be saved."""
+    """Send a file so that nothing in it runs in the browser.
+
+    PDF and plain text are shown, texts in .gz unpacked; anything else is to be saved.
+    """
     if path.suffix.lower() == ".pdf":
         kind, policy, disposition = "application/pdf", _PDF_POLICY, "inline"
     elif charset := _charset_of(path):
@@ -256,7 +259,7 @@ def _file_response(path: FilePath) -> Response:
 
 
 def _charset_of(path: FilePath) -> str:
-    """Return the encoding of a text as browsers name it; "" for a file that is none."""
+    """Return the encoding of a text as browsers name it; "" for other files."""
     try:
         with open_bytes(path) as file:
             head = file.read(_HEAD_BYTES)
@@ -273,20 +276,20 @@ def _is_packed(path: FilePath) -> bool:
 
 
 def _is_short_unpacked(path: FilePath) -> bool:
-    """Tell whether a packed file would be read as one document: nothing longer is unpacked for a client."""
+    """Tell whether an unpacked file is no longer than the longest document."""
     size = 0
     return all((size := size + len(block)) <= MAX_DOCUMENT_BYTES for block in _unpacked(path))
 
 
 def _unpacked(path: FilePath) -> Iterator[bytes]:
-    """Yield the content of a packed file up to where it is damaged."""
+    """Yield the content of a packed file, up to any damage."""
     with suppress(Damaged), open_bytes(path) as file:
         while block := file.read1(_HEAD_BYTES):
             yield block
 
 
 def _passage_page(passage: CitedPassage, base: str) -> str:
-    """Return a passage and the text around it as a page; every text in it is escaped."""
+    """Return a passage and the text around it as HTML, with all text escaped."""
     title, document = escape(passage["title"] or passage["id"]), escape(passage["document"] or passage["id"])
     before, text, after = (
         "".join(f"<p>{escape(line)}</p>" for line in part.split("\n") if line.strip())
@@ -302,7 +305,7 @@ def _accepted(job: Job) -> Response:
 
 
 class _UploadRoute(APIRoute):
-    """Takes as many files as the limits allow; FastAPI has a bound and messages of its own."""
+    """Applies the limit of files per upload in place of FastAPI's own."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -310,11 +313,11 @@ class _UploadRoute(APIRoute):
         async def receive(request: Request) -> Response:
             max_files: int = request.app.state.server.settings.limits.files
             if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
-                cause = "The body is not said to be a form with files."
+                cause = "The Content-Type is not that of a form with files."
                 raise Refusal(415, "NotAForm", cause, "Send multipart/form-data.")
             try:
                 with refuse_when_disk_full():
-                    await request.form(max_files=max_files)  # which is kept, and read by the route
+                    await request.form(max_files=max_files)  # stored in the request, for the route
             except HTTPException as error:
                 if error.detail.startswith("Too many files"):
                     raise too_many_files(max_files) from None

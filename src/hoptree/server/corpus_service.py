@@ -1,7 +1,7 @@
-"""Creating, changing and removing the corpora of clients: each change happens completely, or not at all.
+"""Atomic changes of corpora over HTTP: create, add, remove.
 
-`pending` in the folder of a corpus says what is being done (see `jobs.py`). A server that was killed goes on from
-there at its next start, and so does the next change of a corpus whose earlier one came to no end.
+The file `pending` in the folder of a corpus describes an unfinished change (see `jobs.py`). The next start of the
+server, or the next change of the corpus, resumes it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Args = TypeVarTuple("Args")
 T = TypeVar("T")
 _LOG = logging.getLogger("hoptree.server")
 _MAKE_ROOM = "Remove some, or make another corpus."
-_MAX_UNPACKING = 2  # uploads that are unpacked at the same time: each takes a thread, and most of a processor
-_MAX_TRIES = 3  # attempts at indexing that fail by no visible fault of the files; then the change is undone
-_MAX_ROUNDS = 3  # how often another process may be quicker in taking an index that was free a moment ago
+_MAX_UNPACKING = 2  # uploads unpacked at the same time: each takes a thread, and most of a processor
+_MAX_TRIES = 3  # failures of indexing that are not about the files, before the change is undone
+_MAX_ROUNDS = 3  # how often another process may take the index first
 
 
 async def run_to_completion(work: Callable[[*Args], T], *args: *Args, give_up: Callable[[], None] | None = None) -> T:
-    """Run `work` in a thread to its end, which `give_up` asks for when cancelled."""
+    """Run `work` in a thread to its end; when cancelled, `give_up` asks it to hurry."""
     running = asyncio.ensure_future(asyncio.to_thread(work, *args))
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
@@ -47,13 +47,13 @@ async def run_to_completion(work: Callable[[*Args], T], *args: *Args, give_up: C
             if give_up is not None:
                 give_up()
     if cancelled is not None:
-        running.exception()  # retrieved, as nobody is left to hear of it
+        running.exception()  # mark it as retrieved, or asyncio logs it
         raise cancelled
     return running.result()
 
 
 def write_outcome(corpus: ManagedCorpus, job: Job) -> None:
-    """Write down how a job has ended; otherwise it is known until the server's next start only."""
+    """Write how a job has ended to a file, which outlives the server."""
     try:
         atomic_write(corpus.outcome, [job.to_json()])
     except OSError as error:
@@ -61,17 +61,17 @@ def write_outcome(corpus: ManagedCorpus, job: Job) -> None:
 
 
 def read_outcome(corpus: ManagedCorpus) -> Job | None:
-    """Return the last job of a corpus that has ended, as far as that is known."""
+    """Return the last job of a corpus that has ended, or None."""
     try:
         job = Job.from_json(corpus.outcome.read_bytes())
     except (OSError, ValueError):
         return None
-    return job if job.corpus == corpus.name else None  # a corpus that was copied brings the file along
+    return job if job.corpus == corpus.name else None  # else the folder was copied
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusService:
-    """Changes corpora, one job each; `forget` closes one that is to be removed."""
+    """Changes corpora in jobs; `forget` closes a corpus before it is removed."""
 
     corpora: Corpora
     forget: Callable[[str], None]
@@ -90,25 +90,25 @@ class CorpusService:
                 change = replace(_upload_change("create", upload), stage=Stage.INDEXING)
                 await run_to_completion(self._check_fits, corpus, change, sizes)
                 await run_to_completion(change.write, staged)
-                self._check_new(name)  # nobody comes between this and the next line
+                self._check_new(name)  # nothing can run between this and the next line
                 staged.folder.rename(corpus.folder)
                 return self._start(corpus, change)
 
     async def add(self, name: str, files: Sequence[UploadFile]) -> Job:
-        """Add files, or new versions of some, to a corpus made here."""
+        """Add files, or new versions of files, to a corpus made over HTTP."""
         self._changeable(name)
         async with self._staged(name, files) as (staged, upload, sizes):
-            # Files were received meanwhile, and others may have been quicker.
+            # Checked again: another change may have begun during the upload.
             return await self._begin(self._changeable(name), _upload_change("add", upload), staged, sizes)
 
     async def remove_document(self, name: str, document: str) -> Job:
-        """Take a file out of a corpus made here."""
+        """Remove a file from a corpus made over HTTP."""
         check_file_name(document)
         change = Change("remove", removed=(document,), job=new_job_id())
         return await self._begin(self._changeable(name), change, None, {})
 
     async def remove(self, name: str) -> None:
-        """Remove a corpus made here with all that is in it."""
+        """Remove a corpus made over HTTP, with all its files."""
         corpus = self.corpora.own(name)
         with self.jobs.hold(name):
             folder = staging.hide(corpus)
@@ -116,7 +116,7 @@ class CorpusService:
             await run_to_completion(staging.remove, folder)
 
     def resume(self) -> None:
-        """Go on with what an earlier server was doing; throw away what it had not begun."""
+        """Resume the changes of an earlier server; remove uploads it had not begun."""
         if self.corpora.folder is None:
             return
         staging.clear_leftovers(self.corpora.folder)
@@ -126,12 +126,12 @@ class CorpusService:
             try:
                 change = Change.read(corpus)
             except OSError as error:
-                _LOG.error("what is pending of corpus %s cannot be read: %s", corpus.name, error.strerror)
+                _LOG.error("the pending change of corpus %s cannot be read: %s", corpus.name, error.strerror)
                 continue
             if change is not None:
                 self._start(corpus, replace(change, resumed=True))
             else:
-                staging.remove(corpus.replaced)  # of a change that was settled but for that
+                staging.remove(corpus.replaced)  # left by a change that was settled
 
     def _folder(self) -> Path:
         if self.corpora.folder is None:
@@ -141,7 +141,7 @@ class CorpusService:
         return self.corpora.folder
 
     def _changeable(self, name: str) -> ManagedCorpus:
-        """Return a corpus made here that is not being changed; an unfinished change of it is tried again first."""
+        """Return a corpus made over HTTP; resume its unfinished change first, if any."""
         corpus = self.corpora.own(name)
         self.jobs.check(name)
         change = Change.read(corpus)
@@ -164,7 +164,7 @@ class CorpusService:
     async def _staged(
         self, name: str, files: Sequence[UploadFile]
     ) -> AsyncIterator[tuple[ManagedCorpus, UploadFolder, dict[str, int]]]:
-        """Put uploaded files into a folder of their own, with their sizes; what is not taken from there is removed."""
+        """Store uploaded files in a temporary folder, removed at the end; yield sizes too."""
         staged = staging.incoming(self._folder(), name)
         upload = UploadFolder(staged.documents, self.limits)
 
@@ -189,7 +189,7 @@ class CorpusService:
         """Put the documents in place, and start the job that indexes them."""
 
         def place_documents() -> Change:
-            stale = staging.undo_pending(corpus)  # an earlier change that could not be undone then
+            stale = staging.undo_pending(corpus)  # an earlier change that could not be undone at the time
             self._check_fits(corpus, change, sizes)
             return staging.place(corpus, replace(change, stale=stale), staged)
 
@@ -203,7 +203,7 @@ class CorpusService:
             return self._start(corpus, placed)
 
     def _check_fits(self, corpus: ManagedCorpus, change: Change, sizes: Mapping[str, int]) -> None:
-        """Refuse a change after which the corpus would be too large or empty, or a file would be a folder as well."""
+        """Refuse a change that leaves a corpus empty or too large, or names that clash."""
         before = dict(corpus.files())
         if any(name not in before for name in change.removed):
             raise Refusal(404, "NotFound", "The corpus has no such document.", "GET its documents for their ids.")
@@ -223,21 +223,21 @@ class CorpusService:
             names.check_beside(name)
 
     def _start(self, corpus: ManagedCorpus, change: Change) -> Job:
-        known = change.job and not self.jobs.is_running(change.job)  # a copied corpus has the id of the other's job
-        job = Job(change.kind, corpus.name, change.job if known else new_job_id(), left_out=change.left_out)
+        is_free = change.job and not self.jobs.is_running(change.job)  # a copied corpus has the job id of the original
+        job = Job(change.kind, corpus.name, change.job if is_free else new_job_id(), left_out=change.left_out)
         return self.jobs.start(job, lambda job: self._carry_out(corpus, change, job))
 
     async def _carry_out(self, corpus: ManagedCorpus, change: Change, job: Job) -> str:
-        """Bring a change to its end from wherever it is: indexed, or undone."""
+        """Finish a change from any stage: index it, or undo it."""
         failure: Exception | None = change.failure.refusal() if change.failure else None
         if change.stage is Stage.INDEXING:
             try:
                 if change.tries >= _MAX_TRIES:
-                    cause = f"Indexing was begun {_MAX_TRIES} times, and came to no end."
+                    cause = f"Indexing was begun {_MAX_TRIES} times, and did not finish."
                     remedy = "Upload less at once; what was there is as it was."
                     raise Refusal(500, "IndexingDied", cause, remedy)
                 message = await self._index(corpus, job, change)
-            except Exception as error:  # a stop, which is none, leaves it to be resumed
+            except Exception as error:  # a stop raises CancelledError, which is none, and is resumed later
                 failure, change = error, replace(change.begun(), failure=Failure.of(refusal_of(error)))
                 assert change.failure is not None
                 if _is_retried(error, change):
@@ -258,20 +258,20 @@ class CorpusService:
         if change.kind == "create":
             self.forget(corpus.name)
         if not stale:
-            return "what was cut off is undone"
+            return "the unfinished change is undone"
         try:
             message = await self._index(corpus, job)
         except Exception as error:
             if failure is None:
                 raise
-            # Its client hears why the change failed; the next one, or the next start, brings the index up to date.
+            # The client hears why its change failed; the next change or start brings the index up to date.
             _LOG.warning("corpus %s is not indexed as it was: %s", corpus.name, refusal_of(error).kind)
             return ""
         await run_to_completion(staging.settle, corpus)
         return message
 
     async def _index(self, corpus: ManagedCorpus, job: Job, change: Change | None = None) -> str:
-        """Bring the index up to date once nobody else writes it; note its `change`."""
+        """Update the index once no other process writes it; count a try of `change`."""
         begun = change.begun() if change else None
         for _ in range(_MAX_ROUNDS):
             await wait_until_free(corpus.index, job)
@@ -291,7 +291,7 @@ class CorpusService:
 
 
 def _is_retried(error: Exception, change: Change) -> bool:
-    """Tell whether a change is tried again: the files seem not to be at fault, and nobody heard that it failed."""
+    """Tell whether to try a change again, as its files may not be at fault."""
     if isinstance(error, Postponed):
         return True
     of_files = isinstance(error, Refusal) and error.kind == CorpusError.__name__

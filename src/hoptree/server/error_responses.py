@@ -1,6 +1,6 @@
-"""Refusals and errors as clients see them: a status, a class, a cause and a remedy.
+"""Refusals and errors for clients: a status, a class, a cause and a remedy.
 
-Paths, addresses of endpoints and tracebacks stay inside: they go to the server's log.
+Paths, addresses of endpoints and tracebacks go to the server's log only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DEFAULT_REMEDIES: tuple[tuple[type[errors.HoptreeError], str], ...] = (
     (errors.ConfigError, "GET /v1/methods tells what there is to choose among."),
     (errors.InputError, "Choose another corpus, retriever or method; GET /v1/methods tells what there is."),
 )
-"""Used where the error's own remedy is about the command line."""
+"""Used if the error's own remedy is only about the command line."""
 _CLI_SETTING = re.compile(r"--set (\w+)=(\w[\w.+|-]*|…)")
 _JSON_LITERAL = re.compile(r"-?\d+(?:\.\d+)?|true|false")
 _STATUSES: dict[type[errors.HoptreeError], int] = {
@@ -40,7 +40,7 @@ _STATUSES: dict[type[errors.HoptreeError], int] = {
     errors.MissingModel: 501,
     errors.InputError: 400,
 }
-"""Of the first class that an error is of; any other is a fault of the server."""
+"""The status of an error by its first matching class; 500 if there is none."""
 _RETRYABLE_STATUSES = frozenset({408, 409, 429, 499})
 _BUSY_SECONDS = 5
 _OPENAI_TYPES = {
@@ -52,10 +52,10 @@ _OPENAI_TYPES = {
 
 
 class Refusal(errors.HoptreeError):
-    """A request that is not answered, with its HTTP status; `kind` is the error class clients see.
+    """A request that is not answered, with its HTTP status.
 
-    `lasting` says that asking again does not help, where the status alone would make OpenAI's clients retry. `param` is
-    the field of the request that is at fault.
+    `kind` is the error class that clients see, and `param` the field at fault. `lasting` says that asking again does
+    not help, although the status alone would make OpenAI's clients retry.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Refusal(errors.HoptreeError):
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """Translate an error into what a client may know of it."""
+    """Translate an error into a refusal without internal details."""
     if isinstance(error, Refusal):
         return error
     if not isinstance(error, errors.HoptreeError):
@@ -107,21 +107,21 @@ def refusal_of(error: Exception) -> Refusal:
 
 @contextmanager
 def refuse_when_disk_full() -> Iterator[None]:
-    """Refuse with 503 where the disk is full: that is no fault of the server, and may pass."""
+    """Refuse with 503 if the disk is full: this is no bug, and may pass."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        remedy = "Send them again later, or tell whoever runs it."
+        remedy = "Send them again later, or tell the server's administrator."
         raise Refusal(503, "NoSpace", "The server has no space left for the files.", remedy) from error
 
 
 def _client_message(error: errors.HoptreeError) -> tuple[str, str]:
-    """Return cause and remedy in the words of HTTP: an option as a request would set it."""
+    """Return cause and remedy, with options as a JSON request sets them."""
     cause, remedy = errors.public_error(error, _CLI_SETTING.sub(_as_json_option, error.remedy))
     remedy = remedy or next((text for kind, text in _DEFAULT_REMEDIES if isinstance(error, kind)), errors.ASK_OPERATOR)
-    # On the command line the remedy continues the sentence of such a cause.
+    # On the command line the remedy continues the sentence of a cause that ends with a colon.
     if cause.endswith(":"):
         remedy = remedy[:1].upper() + remedy[1:]
     return f"{cause[:-1]}." if cause.endswith((";", ":")) else cause, remedy
@@ -134,7 +134,7 @@ def _as_json_option(setting: re.Match[str]) -> str:
 
 
 def error_body(refusal: Refusal, *, openai: bool = False) -> dict[str, Any]:
-    """Return the body of an error reply, in our own shape or in the one that OpenAI's clients read."""
+    """Return the body of an error reply, in our own form or in that of OpenAI."""
     final = {"retryable": False} if refusal.final else {}
     if not openai:
         return {"error": {"class": refusal.kind, "message": refusal.cause, "remedy": refusal.remedy, **final}}
@@ -143,14 +143,14 @@ def error_body(refusal: Refusal, *, openai: bool = False) -> dict[str, Any]:
 
 
 def log_internal_error(error: BaseException) -> None:
-    """Log the traceback of a fault of our own, without its message: that may quote a question."""
+    """Log the traceback of a bug, without its message, which may quote a question."""
     where = "".join(traceback.format_tb(error.__traceback__))
     system = f" ({log_line(f'{error.errno} {error.strerror}: {error.filename}')})" if isinstance(error, OSError) else ""
     _LOG.error("%s%s inside the server\n%s", type(error).__name__, system, where)
 
 
 def log_failure(failure: errors.HoptreeError, *, what: str) -> None:
-    """Log why something failed, with the cause that clients do not see; `what` names what was asked for."""
+    """Log the cause that clients do not see; `what` names the task that failed."""
     internal = isinstance(failure, errors.InternalError)
     cause = "its traceback is in this log" if internal else failure.cause
     _LOG.warning("%s failed: %s: %s", what, type(failure).__name__, log_line(cause))
@@ -159,9 +159,10 @@ def log_failure(failure: errors.HoptreeError, *, what: str) -> None:
 
 
 def clear_frames(error: BaseException) -> None:
-    """Let go of what the frames hold that an error came through.
+    """Clear the frames of an error and of those before it.
 
-    The framework's refer to the error: a ring that stays, with the body of the request, as garbage is seldom collected.
+    The framework's frames refer to the error. Garbage is rarely collected, so this cycle would keep the request's body
+    in memory.
     """
     cleared: BaseException | None = error
     while cleared is not None:
@@ -172,7 +173,7 @@ def clear_frames(error: BaseException) -> None:
 def note_refusal(request: Request, refusal: Refusal, metrics: Metrics) -> None:
     """Count and log a refusal that happened behind the guard."""
     if request.state.body.refused:
-        return  # what the app makes of a body that broke off; the guard tells why it did
+        return  # a consequence of a body that broke off, which the guard reports
     metrics.refused(refusal.kind)
     client = request.client.host if request.client else "-"
     log_refusal(refusal.kind, key=request.state.key.name, client=client, cause=refusal.cause)

@@ -22,7 +22,7 @@ from hoptree.server.views import refusal_response
 
 _LOG = logging.getLogger("hoptree.server")
 _OPEN_PATHS = frozenset({"/", "/docs", "/health", "/openapi.json"})
-"""Served without a key: they say nothing of corpora, questions or keys."""
+"""Served without a key, as they tell nothing about corpora, questions or keys."""
 _PAGE_PATH = "/page/"
 _CORPORA_PATH = "/v1/corpora"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -39,12 +39,12 @@ _SECURITY_HEADERS = {
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
     ),
 }
-EXPOSED_HEADERS = ("Retry-After", "x-should-retry", "Hoptree-Answer")  # scripts of allowed origins may read these, too
-_TAIL_SECONDS = 30.0  # time beyond that of the question and the body before a request is cut off
+EXPOSED_HEADERS = ("Retry-After", "x-should-retry", "Hoptree-Answer")  # scripts of allowed origins may read these
+_TAIL_SECONDS = 30.0  # beyond the limits of question and body, before a request is cancelled
 
 
 def speaks_openai(path: str) -> bool:
-    """Tell whether errors of a path go out as OpenAI's clients read them."""
+    """Tell whether errors of a path have OpenAI's form."""
     return path.startswith(("/v1/chat/", "/v1/models", "/v1/responses"))
 
 
@@ -55,9 +55,9 @@ class Guard:
         self._app = app
         self._settings = settings
         self._limits = settings.limits
-        self._allowances = quotas
+        self._quotas = quotas
         self._metrics = metrics
-        # On another address any name may lead here; there keys are needed, which no browser sends by itself.
+        # Other addresses take any name: they need keys, which no browser sends by itself.
         local = is_loopback(settings.host)
         self._hosts = frozenset((*_LOOPBACK, settings.host, *settings.hosts)) if local or settings.hosts else None
 
@@ -86,7 +86,7 @@ class Guard:
             log_internal_error(error)
             await exchange.refuse(refusal_of(error))
         finally:
-            # Rings that would stay: it receives from what holds the scope, and its refusal holds the frames it came by.
+            # Break reference cycles of the body with the scope, and of its refusal with frames: see `clear_frames`.
             received: _Body | None = scope.get("state", {}).pop("body", None)
             if received and received.refused:
                 clear_frames(received.refused)
@@ -94,7 +94,7 @@ class Guard:
             exchange.close()
 
     def _admit(self, scope: Scope, exchange: _Exchange) -> Key:
-        """Return the key of a request; refuse one without a known key, or not meant for this server."""
+        """Return the key of a request; refuse a wrong host or origin, or a missing key."""
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         self._check_host(headers)
         self._check_origin(headers, method)
@@ -104,22 +104,22 @@ class Guard:
         key = self._authenticate(headers)
         exchange.key = key.name
         if method not in _SAFE_METHODS and path.startswith(_CORPORA_PATH) and not key.corpora:
-            remedy = "Ask whoever runs the server to let it."
+            remedy = "Ask the server's administrator to allow it."
             raise Refusal(403, "NotAllowed", "This key may not change corpora.", remedy)
-        self._allowances.take(key)
+        self._quotas.take(key)
         return key
 
     def _check_host(self, headers: Headers) -> None:
-        """Refuse other host names than ours, against DNS rebinding by a web page elsewhere."""
+        """Refuse foreign host names, against DNS rebinding by web pages."""
         if self._hosts is None:
             return
         host = _HOST.fullmatch(headers.get("host", ""))
         if host is None or host["name"].lower() not in self._hosts or len(headers.getlist("host")) != 1:
-            remedy = "Use localhost, or ask whoever runs the server to let it go by that name."
-            raise Refusal(421, "WrongHost", "This server does not go by that name.", remedy)
+            remedy = "Use localhost, or ask the server's administrator to allow that name."
+            raise Refusal(421, "WrongHost", "This server does not answer to that name.", remedy)
 
     def _check_origin(self, headers: Headers, method: str) -> None:
-        """Refuse what a web page elsewhere sends from the browser of somebody with access."""
+        """Refuse requests that pages of other sites send from a user's browser."""
         origin = headers.get("origin")
         if origin is not None:
             if origin in self._settings.origins or _host_and_port(origin) == headers.get("host", "").lower():
@@ -127,8 +127,8 @@ class Guard:
         elif headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
             return
         elif method in _SAFE_METHODS and headers.get("sec-fetch-dest", "document") == "document":
-            return  # a link that somebody follows; what a page embeds would cost without being seen
-        remedy = "Ask whoever runs the server to let its origin in."
+            return  # a link that a user follows; embedded requests would cost without being seen
+        remedy = "Ask the server's administrator to allow its origin."
         raise Refusal(403, "WrongOrigin", "A page of another site may not ask here.", remedy)
 
     def _authenticate(self, headers: Headers) -> Key:
@@ -139,12 +139,12 @@ class Guard:
             raise Refusal(401, "NoKey", "A key is needed.", "Send it as the header Authorization: Bearer KEY.")
         key = find_key(self._settings.keys, secret)
         if key is None:
-            raise Refusal(401, "WrongKey", "That key is not known.", "Ask whoever runs the server for one.")
+            raise Refusal(401, "WrongKey", "That key is not known.", "Ask the server's administrator for one.")
         return key
 
 
 def _host_and_port(origin: str) -> str | None:
-    """Return host and port of an origin; None where it is none."""
+    """Return host and port of an origin; None if it cannot be read."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
@@ -152,7 +152,7 @@ def _host_and_port(origin: str) -> str | None:
 
 
 class _Exchange:
-    """One request and its reply: headers that every reply has, the log line, the counters."""
+    """One request and its reply: common headers, the log line, the counters."""
 
     def __init__(self, scope: Scope, send: Send, metrics: Metrics, origins: Collection[str]) -> None:
         origin = Headers(scope=scope).get("origin", "")
@@ -168,7 +168,7 @@ class _Exchange:
 
     async def send(self, message: Message) -> None:
         if self.body and self.body.refused and not self._status:
-            return  # what the app makes of a body that broke off; the guard says why it did
+            return  # a consequence of a body that broke off, which the guard reports
         if message["type"] == "http.response.start":
             self._status = message["status"]
             self._add_headers(MutableHeaders(raw=message["headers"]))
@@ -179,21 +179,21 @@ class _Exchange:
             headers.setdefault(name, value)
         if self._scope["path"].startswith("/v1/"):
             headers.setdefault("Cache-Control", "no-store")
-        # What is refused here has not come as far as the CORS middleware.
+        # Refusals of the guard do not pass through the CORS middleware.
         if self._origin and "Access-Control-Allow-Origin" not in headers:
             headers["Access-Control-Allow-Origin"] = self._origin
             headers["Access-Control-Expose-Headers"] = ", ".join(EXPOSED_HEADERS)
             headers.add_vary_header("Origin")
 
     async def refuse(self, refusal: Refusal) -> None:
-        """Send the refusal, unless a reply has begun: then only the connection can be ended."""
+        """Send the refusal, unless a reply has begun; uvicorn then ends the connection."""
         self._metrics.refused(refusal.kind)
         log_refusal(refusal.kind, key=self.key, client=self._client, cause=refusal.cause)
         if self._status:
-            return  # uvicorn hangs up on a reply without an end
+            return
         self.body = None
         reply = refusal_response(refusal, openai=speaks_openai(self._scope["path"]))
-        reply.headers["Connection"] = "close"  # a body that was not read is not waited for
+        reply.headers["Connection"] = "close"  # do not wait for a body that was not read
         await reply(self._scope, _disconnected, self.send)
 
     def close(self) -> None:
@@ -201,7 +201,7 @@ class _Exchange:
         route = getattr(self._scope.get("route"), "path", "other")
         method = self._scope["method"] if self._scope["method"] in _METHODS else "other"
         self._metrics.request(route, method, self._status, seconds)
-        # Quoted, so that no path can begin a line of its own in the log.
+        # Quoted, so that no path can begin a new line in the log.
         path = quote(self._scope["path"][:200])
         _LOG.info("%s %s %d %.0f ms key=%s from %s", method, path, self._status, 1000 * seconds, self.key, self._client)
 
@@ -211,7 +211,7 @@ async def _disconnected() -> Message:
 
 
 class _Body:
-    """The body of a request as the app receives it: neither larger nor slower than allowed."""
+    """The body of a request, with limits on its size and time."""
 
     def __init__(self, scope: Scope, receive: Receive, limits: Limits) -> None:
         headers = Headers(scope=scope)

@@ -1,4 +1,4 @@
-"""Indexing in a process of its own, so that questions are answered meanwhile."""
+"""Run indexing in a separate process, so that the server can answer meanwhile."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _MAX_LINE_BYTES = 2**20
 MAX_WAIT_S = 600.0  # how long another process may keep an index that is to be changed
 _POLL_S = 0.2
 _MAX_PASSED_OVER = 100
-_RETRY_REMEDY = "Send it again later, or tell whoever runs the server; its log says more."
-"""Of errors that are not about what the files hold: no space is left, say."""
+_RETRY_REMEDY = "Send it again later, or tell the server's administrator; the log says more."
+"""For errors that are not about the content of files, such as a full disk."""
 
 
 class Postponed(Refusal):
-    """Another process kept the index for too long: the files were not even looked at."""
+    """Another process kept the index for too long, before any file was read."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -48,7 +48,7 @@ class Postponed(Refusal):
             "IndexUnavailable",
             "Another process is writing to the index of this corpus.",
             "The files are kept, and indexed before the next change of the corpus, or at the server's next start; "
-            "whoever runs the server can end that process.",
+            "the server's administrator can end that process.",
         )
 
 
@@ -57,7 +57,7 @@ class IndexBusy(Exception):
 
 
 async def wait_until_free(index: Path, job: Job) -> None:
-    """Wait while another process writes an index, for some minutes."""
+    """Wait for another process that writes the index, for up to `MAX_WAIT_S`."""
     deadline = time.monotonic() + MAX_WAIT_S
     while not await asyncio.to_thread(_is_free, index):
         if time.monotonic() >= deadline:
@@ -78,7 +78,7 @@ def _is_free(index: Path) -> bool:
 
 
 async def run_indexing(corpus: ManagedCorpus, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
-    """Index what the documents of a corpus hold now, `added` among them; return a summary."""
+    """Index the documents of a corpus, `added` ones included; return a summary."""
     process = await asyncio.create_subprocess_exec(
         *module_command("hoptree.server.indexing_worker"),
         stdin=asyncio.subprocess.PIPE,
@@ -99,7 +99,7 @@ async def run_indexing(corpus: ManagedCorpus, limits: Limits, job: Job, added: S
     }
     try:
         assert process.stdin is not None
-        process.stdin.write(json.dumps(order).encode() + b"\n")  # it stays open: the worker ends when it does
+        process.stdin.write(json.dumps(order).encode() + b"\n")  # stays open: the worker exits when it closes
         async with asyncio.timeout(limits.indexing_seconds):
             return await _follow(process, corpus, job)
     except TimeoutError:
@@ -113,7 +113,7 @@ async def run_indexing(corpus: ManagedCorpus, limits: Limits, job: Job, added: S
 
 
 def _environment() -> dict[str, str]:
-    """Return the variables that reading files needs; all others may be somebody's secret."""
+    """Return the variables that reading files needs; others may hold secrets."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -121,12 +121,12 @@ def _environment() -> dict[str, str]:
         and not any(word in name for word in _SECRET_WORDS)
     }
     if paths := [str(Path(path).absolute()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]:
-        environment["PYTHONPATH"] = os.pathsep.join(paths)  # relative ones are to the folder of the server
+        environment["PYTHONPATH"] = os.pathsep.join(paths)  # absolute, as the worker runs in another folder
     return environment
 
 
 async def _follow(process: asyncio.subprocess.Process, corpus: ManagedCorpus, job: Job) -> str:
-    """Read the messages of the worker until it is done; keep the job's progress up to date."""
+    """Read messages of the worker into the job until it is done; return a summary."""
     assert process.stdout is not None
     async for line in process.stdout:
         message: dict[str, Any] = json.loads(line)
@@ -142,15 +142,15 @@ async def _follow(process: asyncio.subprocess.Process, corpus: ManagedCorpus, jo
             passed_over = [*map(_redact_file, done["files"]), *map(_left_out, job.left_out)]
             job.passed_over = passed_over[:_MAX_PASSED_OVER]
             if done["rebuilt"]:
-                _LOG.warning("the index of corpus %s is made anew: %s", corpus.name, log_line(done["rebuilt"]))
+                _LOG.warning("the index of corpus %s is rebuilt: %s", corpus.name, log_line(done["rebuilt"]))
             return _summary(done, counted=not passed_over)
     _LOG.error("the indexing worker of corpus %s ended with %s", corpus.name, exit_text(await process.wait()))
-    cause = "Indexing ended without a word: the files may take too much memory."
+    cause = "Indexing ended unexpectedly: the files may take too much memory."
     raise Refusal(500, "IndexingDied", cause, "Upload less at once.")
 
 
 def _failure(error: dict[str, str], corpus: ManagedCorpus, left_out: Sequence[str]) -> Refusal:
-    """Translate an error of the worker; name the first file of unknown kind, too."""
+    """Translate an error of the worker, and name the first file of unknown kind."""
     kind, cause = error["class"], error["cause"]
     for folder in (corpus.folder.absolute(), corpus.folder.resolve()):
         cause = cause.replace(str(folder), corpus.name)
@@ -181,13 +181,13 @@ def _left_out(name: str) -> PassedOver:
 
 
 def _redact_file(file: PassedOver) -> PassedOver:
-    """Redact what is said of a file that could not be read, but for its name, which is the client's own."""
+    """Redact cause and remedy for a file, but not its name, which the client gave."""
     name = file["file"]
     return PassedOver(file=name, cause=redact(file["cause"], known=[name]), remedy=redact(file["remedy"], known=[name]))
 
 
 def _summary(done: dict[str, Any], *, counted: bool) -> str:
-    """Say what was done; problems are `counted` by kind only where no file is named that has one."""
+    """Summarise the changes; problems are `counted` by kind if no file is listed."""
     counts = [f"{done[name]:,} {name}" for name in ("added", "replaced", "removed") if done[name]]
     passed_over = f"; passed over: {redact(done['passed_over'])}" if done["passed_over"] and counted else ""
     what = "the index was made anew" if done["rebuilt"] else ", ".join(counts) or "nothing changed"

@@ -1,7 +1,7 @@
-"""The process that reads uploaded files: they may be hostile, so it has limits of its own and no keys.
+"""The process that indexes uploaded files, with limits and without keys.
 
-The first line of standard input is a JSON object that says what to do; a JSON line comes out for every step, and one
-at the end. When standard input ends, the server has, and so does this process: the next server resumes the work.
+The files may be hostile. The first line of standard input is a JSON object with the task; each step, and the end, is a
+JSON line of output. The process exits with its standard input, which the server holds open; the next server resumes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hoptree.retrieval.indexing.sources import Listener, Outcome, Progress, Read
 _PROGRESS_INTERVAL_S = 0.1
 _MAX_PASSED_OVER = 100
 _MAX_TRACEBACK_CHARS = 8_000
-_NICENESS = 10  # the system prefers the processes that answer questions by so much
+_NICENESS = 10  # gives the processes that answer questions precedence
 _REMEDIES = {
     "OCR": "Recognise its text (OCR), then upload it again.",
     "UTF-8": "Save it as UTF-8, then upload it again.",
@@ -48,7 +48,7 @@ _REMEDIES = {
     "is empty": "Leave it out, or upload one with text in it.",
     "empty text": "Leave it out, or give it a text.",
 }
-"""What to do about a file, by a word of the sentence that says what is wrong with it."""
+"""What to do about a file, by a word in the sentence about its problem."""
 _DEFAULT_REMEDY = "Mend it, then upload it again."
 _NOTHING_READABLE = "Nothing of what was uploaded can be read"
 _OLD_VERSION_STAYS = "The version that was there before stays."
@@ -61,11 +61,11 @@ select files.name, sum(held.count) from files join (
 
 
 def main() -> None:
-    """Bring an index up to date with its documents, and send how that went."""
+    """Update an index from its documents, and send the outcome."""
     order = json.loads(sys.stdin.readline())
     threading.Thread(target=_exit_with_server, daemon=True).start()
     os.nice(_NICENESS)
-    # The system ends this process when it takes too much; the server watches the clock as well.
+    # The system enforces these limits; the server watches the time as well.
     for limit, value in ((resource.RLIMIT_CPU, int(order["seconds"])), (resource.RLIMIT_AS, int(order["memory"]))):
         with suppress(ValueError, OSError):  # not every system knows both
             resource.setrlimit(limit, (value, value))
@@ -76,7 +76,7 @@ def main() -> None:
     except CorpusError as error:
         if isinstance(error, IndexUnavailable) and is_busy(error):
             _send(busy=True)  # the server waits for the process that has the lock
-        # Only a plain error with no cause in the system is about what files hold.
+        # Only a plain CorpusError that the system did not cause is about the content of files.
         elif type(error) is not CorpusError or isinstance(error.__cause__, OSError | sqlite3.Error):
             _send_error(IndexUnavailable(error.cause, error.remedy))
         else:
@@ -85,13 +85,13 @@ def main() -> None:
     except HoptreeError as error:
         _send_error(error)
     except Exception as error:
-        # Without its message, which may quote what a file holds.
+        # Without its message, which may quote a file.
         where = "".join(traceback.format_tb(error.__traceback__))[-_MAX_TRACEBACK_CHARS:]
         _send_error(InternalError(error), kind=type(error).__name__, where=where)
 
 
 def _exit_with_server() -> None:
-    """Exit when standard input ends; safe at any time, as an index is replaced atomically."""
+    """Exit when standard input ends: safe, as an index is replaced atomically."""
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)
@@ -103,9 +103,9 @@ def _index(order: Mapping[str, Any]) -> None:
     unread = _find_unread(documents, replaced, added, _reading(index))
     if unread and len(unread) == len(added):
         raise _nothing_readable(_passed_over([], {}, added, unread))
-    # From here on something of the upload can be read: whatever happens, it is not refused as unreadable.
+    # Some file of the upload can be read, so it is no longer refused as unreadable.
     for name in unread:
-        (replaced / name).replace(documents / name)  # the old version, in one step: this can be repeated
+        (replaced / name).replace(documents / name)  # restore the old version, atomically: this can be repeated
     stays = {name: f"{why} {_OLD_VERSION_STAYS}" for name, why in unread.items()}
     try:
         outcome, rebuilt = _update_or_rebuild(documents, index, _ProgressSender())
@@ -125,17 +125,16 @@ def _index(order: Mapping[str, Any]) -> None:
 
 
 def _nothing_readable(files: Sequence[Mapping[str, str]]) -> CorpusError:
-    """Name every kind of problem, by the first file that has it."""
+    """Return an error with each kind of problem, for the first file that has it."""
     kinds = {file["remedy"]: file["cause"] for file in reversed(files)}
     causes = " ".join(reversed(kinds.values()))
     return CorpusError(f"{_NOTHING_READABLE}: {causes}", " ".join(reversed(kinds)))
 
 
 def _update_or_rebuild(documents: Path, index: Path, on_progress: Listener) -> tuple[Outcome, str]:
-    """Bring an index up to date; return what was done, and why the index was made anew if it was.
+    """Update an index; return the outcome, and the reason if it was rebuilt instead.
 
-    An index names the folder that it was made from: where that is not this one, the corpus was copied or moved, and
-    what lies in the other folder is not its own.
+    An index names its source folder. If that is not this one, the corpus was copied or moved, and the index is rebuilt.
     """
     why = ""
     if (index / MANIFEST).exists() and not (why := _why_unusable(documents, index)):
@@ -155,14 +154,14 @@ def _update_or_rebuild(documents: Path, index: Path, on_progress: Listener) -> t
 
 
 def _reading(index: Path) -> Reading:
-    """Return how documents are read for an index: as before, where that is known."""
+    """Return how documents are read for an index: as before, if that is known."""
     with suppress(CorpusError, ValueError):
         return Reading.restored(read_manifest(index).reading)
     return Reading()
 
 
 def _why_unusable(documents: Path, index: Path) -> str:
-    """Say why an index cannot be brought up to date, as far as a quick check tells; empty where it can."""
+    """Return why a quick check finds that an index cannot be updated; "" if it can."""
     try:
         opened = Index(index)
         check_parts(opened)
@@ -172,7 +171,7 @@ def _why_unusable(documents: Path, index: Path) -> str:
 
 
 def _find_damage(index: Path) -> str:
-    """Say what is wrong with an index that could not be changed; empty where it is not to blame."""
+    """Return the damage of an index that could not be updated; "" if there is none."""
     try:
         check_all(Index(index))
     except IndexUnavailable:
@@ -183,7 +182,7 @@ def _find_damage(index: Path) -> str:
 
 
 def _find_unread(documents: Path, replaced: Path, added: Sequence[str], reading: Reading) -> dict[str, str]:
-    """Return new versions that cannot be read, with why; else all that was added."""
+    """Return unreadable new versions, with reasons; all files if none can be read."""
     unread: dict[str, str] = {}
     for name in added:
         if (replaced / name).is_file() and (why := _why_unreadable(documents / name, name, reading)):
@@ -196,7 +195,7 @@ def _find_unread(documents: Path, replaced: Path, added: Sequence[str], reading:
 
 
 def _why_unreadable(path: Path, name: str, reading: Reading) -> str:
-    """Say why nothing can be read of a file; empty once a first passage was read."""
+    """Return why nothing can be read from a file; "" if it has a passage."""
     stat = path.stat()
     problems = Problems(reading.skip_broken)
     tokenizer = load_tokenizer(reading.tokenizer) if reading.tokenizer else None
@@ -219,7 +218,7 @@ def _count_passages(documents: Path, index: Path) -> dict[str, int]:
 def _passed_over(
     sentences: Sequence[str], counts: Mapping[str, int], added: Sequence[str], stays: Mapping[str, str]
 ) -> list[dict[str, str]]:
-    """List uploaded files not wholly read, with cause and remedy; unread first."""
+    """List uploaded files not read in full, with cause and remedy; unread first."""
     causes = dict(stays)
     for sentence in sentences:
         named = [name for name in added if sentence.startswith(f"{name} ") or f" of {name} " in sentence]
@@ -236,7 +235,7 @@ def _remedy(cause: str, default: str = _DEFAULT_REMEDY) -> str:
 
 
 class _ProgressSender:
-    """Sends how far indexing is, ten times a second at most."""
+    """Sends the progress of indexing, at most ten times a second."""
 
     def __init__(self) -> None:
         self._last, self._stage = 0.0, ""

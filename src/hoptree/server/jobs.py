@@ -1,4 +1,4 @@
-"""Jobs that change corpora: their progress, staging of files, and notes that survive a restart."""
+"""Jobs that change corpora: progress, staging of files, and state on disk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PassedOver(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a change of a corpus failed, as its client sees it and as it is written to files."""
+    """Why a change of a corpus failed, for clients and in files."""
 
     status: int
     kind: str
@@ -76,11 +76,11 @@ class Job:
     left_out: tuple[str, ...] = ()  # files that were in an archive and not taken
 
     def succeeded(self, message: str) -> Self:
-        """Return the job as it is once it is done; `message` says what it did."""
+        """Return the finished job; `message` says what it did."""
         return replace(self, state="done", message=message, done=self.done if self.total is None else self.total)
 
     def failed(self, error: Failure) -> Self:
-        """Return the job as it is once it has failed."""
+        """Return the failed job."""
         return replace(self, state="failed", message=error.cause, error=error)
 
     def as_dict(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class Job:
         return {**_JOB_JSON.dump_python(self, exclude={"left_out"}), "error": error}
 
     def to_json(self) -> str:
-        """Return the job as it is kept in a file."""
+        """Return the job as it is stored in a file."""
         return _JOB_JSON.dump_json(self, exclude={"left_out"}).decode()
 
     @staticmethod
@@ -133,14 +133,14 @@ class Jobs:
         return len(self._tasks)
 
     def check(self, corpus: str) -> None:
-        """Refuse a change of a corpus that is being changed."""
+        """Refuse a change of a corpus that is already being changed."""
         if self.of(corpus) or corpus in self._held:
             cause = f"The corpus '{corpus}' is being changed."
             raise Refusal(409, "Busy", cause, "Wait for its job to be done.", retry_after=2)
 
     @contextmanager
     def hold(self, corpus: str) -> Iterator[None]:
-        """Keep others from a corpus that is free, until the job of its change has begun."""
+        """Reserve a free corpus until the job of its change has begun."""
         self.check(corpus)
         self._held.add(corpus)
         try:
@@ -153,7 +153,7 @@ class Jobs:
         self._jobs[job.id] = job
 
     def start(self, job: Job, work: Callable[[Job], Awaitable[str]]) -> Job:
-        """Begin a job on a corpus that is held or free; `work` returns a sentence about what it did."""
+        """Begin a job on a held or free corpus; `work` returns a sentence on the outcome."""
         self._jobs[job.id] = job
         for ended in [job_id for job_id, known in self._jobs.items() if known.state != "running"][:-_MAX_ENDED_JOBS]:
             del self._jobs[ended]
@@ -176,7 +176,7 @@ class Jobs:
             _LOG.warning("job %s (%s) of corpus %s failed: %s", job.id, job.kind, job.corpus, why)
 
     async def aclose(self) -> None:
-        """End what runs; it is taken up at the next start."""
+        """Stop running jobs, which the next start resumes."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -188,7 +188,7 @@ _REMOVED = ".removed"
 
 
 class Stage(StrEnum):
-    """How far a change is."""
+    """The stage of a change."""
 
     PLACING = "placing"
     INDEXING = "indexing"
@@ -198,26 +198,26 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a change does to the documents of a corpus: names that come, and that go."""
+    """What a change does to the documents of a corpus, by file names."""
 
     kind: JobKind
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()  # those that were there before: in `replaced/` until the change is settled
+    kept: tuple[str, ...] = ()  # old versions, in `replaced/` until the change is settled
     stage: Stage = Stage.PLACING
     tries: int = 0  # how often indexing was begun
-    stale: bool = False  # the index may no longer be that of the documents before
-    resumed: bool = False  # by the server itself: its client was not told that it failed, so it may be tried again
+    stale: bool = False  # the index may no longer match the documents before the change
+    resumed: bool = False  # by the server itself: the client was not told of a failure, so it may be tried again
     left_out: tuple[str, ...] = ()
     job: str = ""  # the id of its job
     failure: Failure | None = None  # why it is undone
 
     def begun(self) -> Self:
-        """Return the change while it is indexed: one try more, after which the index may be another."""
+        """Return the change with one more try, after which the index may be stale."""
         return replace(self, tries=self.tries + 1, stale=True)
 
     def stopped(self) -> Self:
-        """Return the change once a stop has ended its indexing, which is no fault of the files."""
+        """Return the change without the last try, which a stop of the server ended."""
         return replace(self, tries=self.tries - 1)
 
     def write(self, corpus: ManagedCorpus) -> None:
@@ -226,9 +226,9 @@ class Change:
 
     @classmethod
     def read(cls, corpus: ManagedCorpus) -> Change | None:
-        """Read what is being done, if anything; where the file is damaged, what was replaced is to be put back.
+        """Read the pending change, if any; a damaged file means to restore old versions.
 
-        A file that cannot be read at this moment, because too many are open, say, is not damaged: OSError.
+        OSError means that the file cannot be read now, for instance because too many are open.
         """
         try:
             return _CHANGE_JSON.validate_json(corpus.pending.read_text(encoding="utf-8"))
@@ -243,18 +243,18 @@ _CHANGE_JSON = TypeAdapter(Change)
 
 
 def incoming(folder: Path, name: str) -> ManagedCorpus:
-    """Return where the documents of an upload are put first, below the folder of the corpora."""
+    """Return a new folder for the documents of an upload, below that of the corpora."""
     return ManagedCorpus(name, folder / _INCOMING / uuid.uuid4().hex)
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Remove what an earlier server had received and not begun with, or was removing."""
+    """Remove uploads that an earlier server had not begun, and removed corpora."""
     for leftover in (_INCOMING, _REMOVED):
         remove(folder / leftover)
 
 
 def hide(corpus: ManagedCorpus) -> Path:
-    """Take a corpus away atomically; return the folder that is left to be removed."""
+    """Hide a corpus atomically; return the folder that is left to be removed."""
     away = corpus.folder.parent / _REMOVED / uuid.uuid4().hex
     away.parent.mkdir(exist_ok=True)
     corpus.folder.rename(away)
@@ -262,16 +262,16 @@ def hide(corpus: ManagedCorpus) -> Path:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder if it is there; what cannot be removed goes at the next start."""
+    """Remove a folder if it exists; the next start removes what is left."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def place(corpus: ManagedCorpus, change: Change, staged: ManagedCorpus | None) -> Change:
-    """Move documents out and in, with a note of how to undo that; where it fails, it is undone."""
+    """Move documents out and in, after writing how to undo it; undo a failure."""
     named = (*change.added, *change.removed)
     change = replace(change, kept=tuple(name for name in named if (corpus.documents / name).is_file()))
     try:
-        remove(corpus.replaced)  # of a change that was settled
+        remove(corpus.replaced)  # left by a change that was settled
         change.write(corpus)
         for name in change.kept:
             _move(corpus.documents / name, corpus.replaced / name)
@@ -288,14 +288,16 @@ def place(corpus: ManagedCorpus, change: Change, staged: ManagedCorpus | None) -
 
 
 def undo(corpus: ManagedCorpus, change: Change) -> bool:
-    """Put documents back, or remove a new corpus; return whether its index is stale."""
-    # It can be repeated where it was cut off: what was put back already is no longer in `replaced/`, and stays.
+    """Restore documents, or remove a new corpus; return whether its index is stale.
+
+    It can be repeated after an interruption: restored documents are no longer in `replaced/`.
+    """
     if change.stage is Stage.UNDONE:
         return True
     if change.kind == "create":
         remove(hide(corpus))
         return False
-    if change.stage is Stage.INDEXING:  # from here on the documents are neither those of before nor of after
+    if change.stage is Stage.INDEXING:  # from here on the documents are a mix of old and new
         change = replace(change, stage=Stage.UNDOING)
         change.write(corpus)
     new = set(change.added) - set(change.kept)
@@ -312,19 +314,19 @@ def undo(corpus: ManagedCorpus, change: Change) -> bool:
 
 
 def undo_pending(corpus: ManagedCorpus) -> bool:
-    """Undo a change that came to no end, if there is one; return whether the index may not be the documents'."""
+    """Undo an unfinished change, if any; return whether the index may be stale."""
     change = Change.read(corpus)
     return change is not None and undo(corpus, change)
 
 
 def settle(corpus: ManagedCorpus) -> None:
-    """Note that the index is that of the documents: nothing is pending, and what was replaced goes."""
+    """End a change whose index matches the documents: drop its notes and old versions."""
     corpus.pending.unlink(missing_ok=True)
     remove(corpus.replaced)
 
 
 def _move(path: Path, to: Path) -> None:
-    """Move a file if it is there; a folder in which no file is left is no obstacle."""
+    """Move a file if it exists; an empty folder in its place is removed."""
     if path.is_file():
         to.parent.mkdir(parents=True, exist_ok=True)
         if to.is_dir():
@@ -333,10 +335,10 @@ def _move(path: Path, to: Path) -> None:
 
 
 def _drop_empty_folders(corpus: ManagedCorpus, names: Iterable[str]) -> None:
-    """Remove the folders in which the last file was one of these."""
+    """Remove the folders that are empty without these files."""
     for name in names:
         for folder in (corpus.documents / name).parents:
             if folder == corpus.documents:
                 break
-            with suppress(OSError):  # something is in it
+            with suppress(OSError):  # not empty
                 folder.rmdir()

@@ -1,4 +1,4 @@
-"""Bearer keys and their quotas: who may ask, how often, and for how much."""
+"""Bearer keys, their request rates and daily budgets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hoptree.server.error_responses import Refusal
 _MIN_SECRET_CHARS = 16
 _MAX_RATE = 10**6
 _REMEDY = (
-    'Write [[key]] with name = "…", secret = "…" (or sha256 = "…"), and if you like rate = 60, '
+    'Write [[key]] with name = "…", secret = "…" (or sha256 = "…"), and optionally rate = 60, '
     'budget = "tokens=100000" and corpora = true.'
 )
 _DAY_SECONDS = 86_400
@@ -35,20 +35,20 @@ _MINUTE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A client, and what it may do."""
+    """A client and its permissions."""
 
     name: str
-    digest: bytes = b""  # SHA-256 of its secret, so that no secret is kept
-    rate: int | None = None  # requests a minute; None: that of the limits
-    budget: Budget = field(default_factory=Budget)  # what all its questions of one day may spend
+    digest: bytes = b""  # SHA-256 of its secret, so that the secret is not stored
+    rate: int | None = None  # requests a minute; None: the limit of the settings
+    budget: Budget = field(default_factory=Budget)  # of all its questions of one day
     corpora: bool = False  # whether it may make, change and remove corpora
 
 
-ANYBODY = Key("anybody", corpora=True)  # whoever comes to a server without keys, which listens on this machine only
+ANYBODY = Key("anybody", corpora=True)  # any client of a server without keys, which listens on this machine only
 
 
 def find_key(keys: Sequence[Key], secret: str) -> Key | None:
-    """Find the key with this secret, in a time that tells nothing of the secrets there are."""
+    """Find the key with this secret, in constant time."""
     digest = hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
     matches = [key for key in keys if hmac.compare_digest(key.digest, digest)]
     return matches[0] if matches else None
@@ -111,7 +111,7 @@ _CHARS_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class CallSize:
-    """What a call of a model may take, as far as its request tells, and what its prompt alone takes."""
+    """Estimates for a model call: the most it may take, and its prompt alone."""
 
     tokens: int
     cost: float
@@ -128,7 +128,7 @@ class CallSize:
 
 @dataclass(slots=True)
 class _Account:
-    """The token bucket of a key, full at first, what it spent on a day, and what its calls under way may take."""
+    """A key's token bucket, its spending of a day, and its running calls."""
 
     bucket: float
     filled_at: float
@@ -141,7 +141,7 @@ class _Account:
 
 
 class Quotas:
-    """What all keys used since the server was started. `clock` gives the seconds since 1970."""
+    """Rates and budgets of all keys since the start; `clock` gives Unix time."""
 
     def __init__(self, rate: int, clock: Callable[[], float] = time.time) -> None:
         self._rate = rate
@@ -149,7 +149,7 @@ class Quotas:
         self._accounts: dict[str, _Account] = {}
 
     def take(self, key: Key) -> None:
-        """Count a request; refuse it where the key used up its rate."""
+        """Count a request; refuse it if the key has used up its rate."""
         rate = self._rate_of(key)
         if not rate:
             return
@@ -163,7 +163,7 @@ class Quotas:
         account.bucket -= 1
 
     def remaining(self, key: Key) -> Budget:
-        """Return what the key may still spend today; refuse where that is nothing."""
+        """Return what the key may still spend today; refuse if nothing is left."""
         account, left = self._today(key), dict[str, Any]()
         for name, spent in (("calls", account.calls), ("tokens", account.tokens), ("cost", account.cost)):
             allowed = getattr(key.budget, name)
@@ -174,7 +174,7 @@ class Quotas:
                     429,
                     "BudgetSpent",
                     f"This key has spent its {allowed:g} {name} of today.",
-                    "Wait for the next day (UTC), or ask whoever runs the server for more.",
+                    "Wait for the next day (UTC), or ask the server's administrator for more.",
                     retry_after=_DAY_SECONDS - self._clock() % _DAY_SECONDS,
                     lasting=True,
                 )
@@ -182,9 +182,9 @@ class Quotas:
         return Budget(**left)
 
     async def hold(self, key: Key, size: CallSize) -> None:
-        """Set aside what a call may take before it is sent; wait while others under way may take all that is left.
+        """Reserve what a call may take; wait while running calls may take the rest.
 
-        Refuses it once the key has spent its budget. Whoever holds must `settle`.
+        Refuses the call once the key has spent its budget. Each `hold` needs a `settle`.
         """
         while not self._has_room(key):
             account = self._account(key)
@@ -198,7 +198,10 @@ class Quotas:
         self._account(key).held.append(size)
 
     def settle(self, key: Key, size: CallSize, *, lost: bool) -> None:
-        """Give back what a call held, which is charged by itself; of a `lost` one, charge the call and its prompt."""
+        """Release what a call held; a `lost` call is charged for its prompt.
+
+        Other calls are charged when their usage is known.
+        """
         account = self._account(key)
         account.held.remove(size)
         if lost:
@@ -217,7 +220,7 @@ class Quotas:
         )
 
     def charge(self, key: Key, tokens: int, cost: float = 0.0) -> None:
-        """Count a call; also of questions that come to nothing, or whose client goes away."""
+        """Count a call, also of a question that fails or whose client disconnects."""
         account = self._today(key)
         account.calls += 1
         account.tokens += tokens
@@ -239,7 +242,7 @@ class Quotas:
 
 
 class HeldCalls:
-    """The calls of one question that are under way, held against the budget of its key."""
+    """The running calls of one question, held against the budget of its key."""
 
     def __init__(self, quotas: Quotas, key: Key, prices: Prices | None) -> None:
         self._quotas = quotas
@@ -249,7 +252,7 @@ class HeldCalls:
         self._numbers = itertools.count()
 
     async def hold(self, number: int, size: CallSize) -> None:
-        """Hold a call; the number is the question's own."""
+        """Hold a call; its number is unique within the question."""
         await self._quotas.hold(self._key, size)
         self._sizes[number] = size
 
@@ -260,13 +263,13 @@ class HeldCalls:
             self._quotas.settle(self._key, size, lost=lost)
 
     def close(self) -> None:
-        """Settle what a process that ended has left."""
+        """Settle the calls that a worker process left behind."""
         for number in list(self._sizes):
             self.settle(number, lost=True)
 
     @asynccontextmanager
     async def admit(self, request: Request) -> AsyncIterator[None]:
-        """Hold a call of this process; one that is broken off has cost its prompt."""
+        """Hold a call of this process; a cancelled one has cost its prompt."""
         number = next(self._numbers)
         await self.hold(number, CallSize.of(request, self._prices))
         lost = False

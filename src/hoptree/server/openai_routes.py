@@ -1,4 +1,4 @@
-"""OpenAI's chat completions and responses: an answer with citations, and its tree as the reasoning."""
+"""OpenAI's chat completions and responses: cited answers, with trees as reasoning."""
 
 from __future__ import annotations
 
@@ -39,8 +39,6 @@ from hoptree.server.views import Json, result_view, to_json
 
 _NO_ANSWER = "No answer was found."
 _NUMBER = re.compile(r"\[(\d+)\]")
-
-
 _CHAT_REPLIES = replies(None, schemas.CHAT_ERRORS, openai=True) | {
     200: reply(schemas.Completion, "A completion, or with stream its chunks.", stream=True)
 }
@@ -50,7 +48,7 @@ _RESPONSE_REPLIES = replies(None, schemas.CHAT_ERRORS, openai=True) | {
 
 
 def openai_routes(questions: QuestionService) -> APIRouter:
-    """Make the routes that OpenAI's clients know."""
+    """Make the routes for OpenAI's clients."""
     routes = APIRouter(dependencies=[Depends(require_json)], tags=["openai"])
 
     async def open_chat(
@@ -93,7 +91,7 @@ def openai_routes(questions: QuestionService) -> APIRouter:
 
 
 def _ask_request(body: ChatBody | ResponsesBody, field: str, models: Collection[str]) -> AskRequest:
-    """Return the last message, which must be the user's, with the conversation before it."""
+    """Return the request for the last message, a user's, after its conversation."""
     messages = body.messages
     for name in ("tools", "functions"):
         if getattr(body, name, None):
@@ -133,7 +131,7 @@ def _unsupported(field: str, why: str) -> Refusal:
 
 @dataclass(frozen=True, slots=True)
 class _Chat:
-    """A reply that is being made: what all of its parts share."""
+    """What all parts of one reply share."""
 
     id: str
     created: int
@@ -141,10 +139,10 @@ class _Chat:
     prepared: PreparedQuestion
     warnings: list[str]  # about its request
     form: AnswerFormat | None  # None for a sentence
-    passages_url: str  # goes before the id of a passage; leads nowhere for those of other engines
+    passages_url: str  # the prefix of a passage's URL; none can be opened for remote corpora
 
     def content(self, result: Result) -> str:
-        """Return what a person reads, or the JSON that a program asked for."""
+        """Return a sentence, or the JSON that the client asked for."""
         if self.form is None:
             return result.sentence or result.answer or _NO_ANSWER
         confidence = result.confidence
@@ -176,10 +174,7 @@ class _Chat:
         return {**view, "warnings": [*view["warnings"], *self.warnings]}
 
     def places(self, result: Result) -> list[schemas.CitedPlace]:
-        """Cite passages where the sentence has their number.
-
-        Those without a number are cited for the whole answer; without an answer, nothing is.
-        """
+        """Cite passages at their numbers in the sentence, else for the whole answer."""
         content = self.content(result)
         spans = [mark.span() for mark in CITATIONS.finditer(content)] if self.form is None else []
         marks = {int(mark[1]): mark.span() for span in spans for mark in _NUMBER.finditer(content, *span)}
@@ -216,7 +211,7 @@ class _Chat:
         )
 
     def response(self, result: Result | None, steps: Sequence[str]) -> schemas.ResponseReply:
-        """Return a response, without a result one that is in progress."""
+        """Return a response, which is in progress without a result."""
         usage = _usage(result) if result else None
         incomplete = result is not None and bool(result.stopped_by)
         return schemas.ResponseReply(
@@ -274,7 +269,7 @@ def _usage(result: Result) -> schemas.CompletionUsage:
 
 
 async def _ask(questions: QuestionService, chat: _Chat, request: Request) -> tuple[list[str], Result]:
-    """Return the steps, with the tree at their end, and the result; a failure is raised."""
+    """Return the steps, which end with the tree, and the result; raise a failure."""
     steps: list[str] = []
     progress = streaming.ProgressText()
 
@@ -295,7 +290,7 @@ def _last_steps(result: Result) -> list[str]:
 async def _updates(
     questions: QuestionService, chat: _Chat, request: Request
 ) -> AsyncGenerator[str | Result | Refusal | None, None]:
-    """Yield a line for each step while it happens, those of the tree, and at last the result or why there is none."""
+    """Yield lines for steps, then for the tree, and at last the result or a refusal."""
     progress = streaming.ProgressText()
     async for update in streaming.question_updates(questions, chat.prepared):
         match update:
@@ -321,7 +316,7 @@ async def _updates(
 async def _stream_chat(
     questions: QuestionService, chat: _Chat, request: Request, *, usage: bool
 ) -> AsyncGenerator[bytes, None]:
-    """Yield steps as reasoning while they happen, then the answer, what it rests on, and the usage."""
+    """Yield steps as reasoning as they happen, then the answer, citations and usage."""
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}

@@ -1,4 +1,4 @@
-"""What the server counts, in the form Prometheus reads."""
+"""The server's metrics, in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a question; without a result or a failure it is `gone`: nobody waited for it."""
+    """The outcome of a question; `gone` if the client left before a result."""
 
     result: Result | None = None
     failed: bool = False
@@ -34,7 +34,10 @@ class Outcome:
 
 
 class Metrics:
-    """The counters of one server; labels take only values that the server itself knows, so that they stay few."""
+    """The metrics of one server.
+
+    Labels take only values that the server knows, so that their number is bounded.
+    """
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -59,12 +62,12 @@ class Metrics:
         self._refused.labels(reason).inc()
 
     def watch(self, name: str, about: str, count: Callable[[], int]) -> None:
-        """Report a number that is asked for whenever the metrics are."""
+        """Report a number that `count` gives whenever metrics are read."""
         Gauge(name, about, registry=self._registry).set_function(count)
 
     @contextmanager
     def question(self, method: str) -> Iterator[Outcome]:
-        """Count a question, whatever becomes of it."""
+        """Count a question and its outcome."""
         outcome, began = Outcome(), time.perf_counter()
         self._asking.inc()
         try:
@@ -82,5 +85,5 @@ class Metrics:
                 self._cost.inc(max(0.0, usage.cost))
 
     def text(self) -> bytes:
-        """Return all of it, as Prometheus reads it."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)

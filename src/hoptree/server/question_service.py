@@ -1,4 +1,4 @@
-"""From a request to an answer: look up what it names, bound its budget, run it; the journal of what a stop cuts off."""
+"""Prepare and answer questions, and journal those that a stop interrupts."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ from hoptree.engine.result import Result
 from hoptree.engine.trace import Listener, ModelCalled
 from hoptree.retrieval.retriever import Retriever
 from hoptree.server.error_responses import Refusal, log_failure
-from hoptree.server.graphs import Graphs
 from hoptree.server.keys import HeldCalls, Key, Quotas
 from hoptree.server.prometheus import Metrics
-from hoptree.server.resources import Corpora, Models, Retrievers
+from hoptree.server.resources import Corpora, Graphs, Models, Retrievers
 from hoptree.server.settings import Settings
 from hoptree.server.views import is_free_text
 from hoptree.server.workers import WorkerEnded, Workers
@@ -38,31 +37,34 @@ from hoptree.server.workers import WorkerEnded, Workers
 T = TypeVar("T")
 _LOG = logging.getLogger("hoptree.server")
 _IDENTITY = ("question", "history", "method", "model", "corpus", "graph", "retriever", "rerank", "options", "budget")
-"""Entries that agree in these are the same question, whoever asks it."""
+"""Entries that agree in these fields are the same question, for any key."""
 _OWNER_ONLY = 0o600
 
 
 class Journal:
-    """A file with one JSON line a question, removed when it is empty; without a `path` nothing is kept."""
+    """A file with a JSON line for each interrupted question, removed when empty.
+
+    Without a `path` nothing is stored.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._open = {_identity(entry) for entry in self._read()}
 
     def __len__(self) -> int:
-        """How many questions an earlier stop cut off, and nobody has asked again."""
+        """The number of interrupted questions that nobody has asked again."""
         return len(self._open)
 
     def write(self, entries: Sequence[Mapping[str, Any]]) -> None:
-        """Add questions; what was paid for them is in the cache."""
+        """Add interrupted questions, whose finished calls are in the cache."""
         if self._path is None:
-            _LOG.warning("stopping: %d questions are given up", len(entries))
+            _LOG.warning("stopping: %d questions are cancelled", len(entries))
             return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             lines = "".join(f"{json.dumps({'stopped_at': time.time(), **entry})}\n" for entry in entries)
             with os.fdopen(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _OWNER_ONLY), "rb+") as file:
-                self._path.chmod(_OWNER_ONLY)  # where it was there before
+                self._path.chmod(_OWNER_ONLY)  # also of an existing file
                 complete = not file.seek(0, os.SEEK_END) or (file.seek(-1, os.SEEK_END) >= 0 and file.read(1) == b"\n")
                 file.write(("" if complete else "\n").encode() + lines.encode())
             _LOG.warning("stopping: %d questions are written to %s", len(entries), self._path)
@@ -70,7 +72,7 @@ class Journal:
             _LOG.error("stopping: %d questions could not be written down: %s", len(entries), error.strerror)
 
     def take_out(self, entry: Mapping[str, Any]) -> None:
-        """Remove a question that was cut off once, and is answered now."""
+        """Remove an interrupted question that is answered now."""
         if not self._open or self._path is None or (answered := _identity(entry)) not in self._open:
             return
         self._open.discard(answered)
@@ -90,7 +92,7 @@ class Journal:
             return []
         entries = []
         for line in lines:
-            with suppress(ValueError):  # a stop that was cut off itself may have left half a line
+            with suppress(ValueError):  # an interrupted stop may have left half a line
                 entries.append(json.loads(line))
         return [entry for entry in entries if isinstance(entry, dict)]
 
@@ -100,7 +102,7 @@ def _identity(entry: Mapping[str, Any]) -> str:
 
 
 class RunningQuestions:
-    """Runs a bounded number of questions; a stop waits for them, then journals and cancels what is left."""
+    """Runs a bounded number of questions; a stop journals and cancels late ones."""
 
     def __init__(self, limit: int, journal: Journal, *, cached: bool) -> None:
         self._limit = limit
@@ -114,7 +116,7 @@ class RunningQuestions:
         return len(self._entries)
 
     def check(self) -> None:
-        """Refuse a further question where that is one too many, or the server is about to stop."""
+        """Refuse a question if too many are running, or the server is stopping."""
         if self.stopping:
             raise Refusal(503, "Stopped", "The server is stopping.", "Ask again when it is back.", retry_after=5)
         if len(self._entries) >= self._limit:
@@ -124,7 +126,7 @@ class RunningQuestions:
     async def run(
         self, work: Awaitable[T], entry: dict[str, Any], answered: Callable[[T], bool] = lambda result: True
     ) -> T:
-        """Carry a question through; what is `answered` leaves the journal."""
+        """Run a question; once `answered`, it leaves the journal."""
         task = asyncio.current_task()
         assert task is not None
         self._entries[task] = entry
@@ -144,7 +146,10 @@ class RunningQuestions:
             self._stopped.discard(task)
 
     async def stop(self, seconds: float) -> None:
-        """Take no more questions, wait for those under way, and end what is left then; a later call may wait less."""
+        """Refuse new questions, wait for running ones, then journal and cancel the rest.
+
+        A second call may wait less.
+        """
         self.stopping = True
         if self._entries:
             _LOG.info("stopping: waiting up to %g s for %d questions", seconds, len(self._entries))
@@ -157,17 +162,17 @@ class RunningQuestions:
                 task.cancel()
 
 
-_MAX_COUNT = 100  # of whatever an option counts: passages, samples, examples, turns
+_MAX_COUNT = 100  # of what an option counts: passages, samples, examples, turns
 _MAX_TEXT_COUNT = 10_000
 _TEXT_OPTIONS = frozenset({"max_tokens", "information", "stretch", "look_ahead", "words", "draw"})
-"""Options that count tokens or words, or that are no count at all."""
+"""Options that count tokens or words, or nothing (`draw`)."""
 _SAMPLE_OPTIONS = frozenset({"samples", "voters", "sampled"})
-"""Options that count completions of one call, each of which costs what a call does."""
+"""Options that count completions of one call, each of which costs as much as a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskRequest:
-    """A question as a client asks it; None takes the server's default."""
+    """A question from a client; None stands for the server's default."""
 
     question: str
     _: KW_ONLY
@@ -179,7 +184,7 @@ class AskRequest:
     rerank: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
-    history: tuple[tuple[str, str], ...] = ()
+    history: Sequence[Sequence[str]] = ()  # earlier questions with their answers
 
     @property
     def asked(self) -> Question:
@@ -189,7 +194,7 @@ class AskRequest:
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuestion:
-    """A question whose names are resolved: everything that can be refused beforehand was not."""
+    """A question with all names looked up, which was not refused."""
 
     request: AskRequest
     key: Key
@@ -201,14 +206,14 @@ class PreparedQuestion:
 
     @property
     def journal_entry(self) -> dict[str, Any]:
-        """All that it takes to ask the question again, and whose it was."""
+        """What asking the question again needs, and the name of its key."""
         resolved = self._resolved
         limits = {name: limit for name, limit in resolved["budget"].items() if limit is not None}
         return resolved | {"budget": limits, "key": self.key.name}
 
     @property
     def worker_message(self) -> dict[str, Any]:
-        """All that a worker needs to answer it, with what it may spend at most."""
+        """What a worker needs to answer the question, with its budget."""
         return self._resolved | {"budget": asdict(self.budget)}
 
     @property
@@ -219,7 +224,7 @@ class PreparedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class QuestionService:
-    """Answers questions with what all of them share."""
+    """Answers questions with shared models, corpora and limits."""
 
     settings: Settings
     models: Models
@@ -233,7 +238,7 @@ class QuestionService:
     workers: Workers | None
 
     async def aclose(self) -> None:
-        """Close what was opened for it; workers end first, as they use the rest."""
+        """Close all parts, workers first, as they use the others."""
         if self.workers is not None:
             await self.workers.aclose()
         await self.retrievers.aclose()
@@ -249,7 +254,7 @@ class QuestionService:
             self.workers.forget(corpus)
 
     async def prepare(self, request: AskRequest, key: Key) -> PreparedQuestion:
-        """Look up all that the question names, or refuse it."""
+        """Look up all names of a question, or refuse it."""
         self.running.check()
         if not request.question.strip():
             raise Refusal(400, "InputError", "The question is empty.", "Ask one.")
@@ -282,14 +287,14 @@ class QuestionService:
         return PreparedQuestion(request, key, method, model_name, corpus, budget, engine)
 
     async def ask(self, prepared: PreparedQuestion, listeners: Sequence[Listener] = ()) -> Result:
-        """Answer a question; a failure is a result too."""
+        """Answer a question; the result may hold a failure."""
         self.running.check()
 
         def charge(event: Event) -> None:
             if isinstance(event, ModelCalled):
                 self.quotas.charge(prepared.key, event.prompt_tokens + event.completion_tokens, event.cost)
 
-        # Questions that a key asks at once have one budget together.
+        # Concurrent questions of a key share its budget.
         held = HeldCalls(self.quotas, prepared.key, self.settings.prices) if prepared.key.budget != Budget() else None
         with self.metrics.question(prepared.method.name) as outcome:
             heard = (charge, *listeners)
@@ -297,19 +302,19 @@ class QuestionService:
                 answering = prepared.engine.ask(
                     prepared.request.asked, listeners=heard, gate=held.admit if held else None
                 )
-            else:  # a key with a budget is charged at once, for the next question to know what is left
+            else:  # events of a key with a budget are sent at once, so that its other questions see what is left
                 answering = self.workers.ask(
                     prepared.worker_message, heard, live=bool(listeners or held is not None), held=held
                 )
             try:
-                # That nothing was found is an answer, too.
+                # An abstention counts as an answer.
                 result = await self.running.run(
                     answering, prepared.journal_entry, lambda result: not result.error and not result.stopped_by
                 )
             except WorkerEnded:
                 outcome.failed = True
                 raise
-            if isinstance(result.failure, Refusal):  # other questions of the key spent what was left
+            if isinstance(result.failure, Refusal):  # other questions of the key spent the rest of its budget
                 outcome.failed = True
                 raise result.failure
             outcome.result = result
@@ -318,7 +323,7 @@ class QuestionService:
         return result
 
     def _budget(self, wanted: Budget, remaining: Budget) -> Budget:
-        """Return the least of what is wanted, what the key has left, and what any question may spend."""
+        """Return the smallest of the wanted, the key's remaining, and the server's budget."""
         limits, cost = self.settings.limits, _least(wanted.cost, remaining.cost)
         if cost is not None and self.settings.prices is None:
             cause = "A budget of money needs prices, and this server has none."
@@ -331,7 +336,7 @@ class QuestionService:
         )
 
     def _options(self, method: Method, given: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
-        """Read the options of a method; free texts may name files or models, and are for an administrator to set."""
+        """Read the options of a method; clients cannot set texts, which may name files."""
         fixed = {name.replace("-", "_"): value for name, value in self.settings.options.get(method.name, {}).items()}
         known = {option.name: option for option in method.options}
         chosen: dict[str, Any] = {}
@@ -341,7 +346,7 @@ class QuestionService:
                 raise Refusal(400, "ConfigError", f"{method.name}: {name[:80]} is given twice.", "Give it once.")
             chosen[name] = value
             if name in fixed or (name in known and is_free_text(known[name])):
-                cause = f"{method.name}: {name} is set by whoever runs the server."
+                cause = f"{method.name}: {name} is set by the server's administrator."
                 raise Refusal(403, "NotAllowed", cause, "Leave it out.")
             _check_size(name, value, budget)
         return read_options(method, {**chosen, **fixed})
@@ -359,7 +364,7 @@ def _least(*numbers: Any) -> Any:
 
 
 def _check_size(name: str, value: Any, budget: Budget) -> None:
-    """Refuse numbers that would make one question cost what thousands do."""
+    """Refuse numbers that would make one question as costly as thousands."""
     limit, why = (_MAX_TEXT_COUNT if name in _TEXT_OPTIONS else _MAX_COUNT), ""
     if name in _SAMPLE_OPTIONS and budget.calls is not None and budget.calls < limit:
         limit, why = budget.calls, ", the calls of the budget"

@@ -1,4 +1,4 @@
-"""Schemas of replies, made from the result types, and the OpenAPI document."""
+"""Schemas of replies, some generated from result types, and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _new_typed_dict: Any = TypedDict
 def dataclass_schema(
     name: str, about: str, source: Any, *, always: Collection[str], without: Collection[str] = (), **other: Any
 ) -> Any:
-    """Make a typed dictionary of the fields of a dataclass, for the object that its `as_dict` returns.
+    """Make a TypedDict for the `as_dict` of a dataclass.
 
-    Keys in `always` are never missing. `without` names fields that are no keys of it, and `other` gives the types of
-    keys that differ from those of the fields.
+    Keys in `always` are never missing. `without` names fields that are no keys, and `other` gives types of keys that
+    differ from those of the fields.
     """
-    hints = get_type_hints(source, localns={"Writing": Writing})  # which results import when they have one
+    hints = get_type_hints(source, localns={"Writing": Writing})  # `Result` imports it only for type checking
     types = {field.name: hints[field.name] for field in fields(source) if field.name not in without} | other
     schema = _new_typed_dict(name, {key: hint if key in always else NotRequired[hint] for key, hint in types.items()})
     schema.__doc__ = about
     return schema
 
 
-# `class` is a keyword, which only this form of a typed dictionary takes as a key.
+# Only this form of TypedDict takes `class`, a keyword, as a key.
 ErrorDetail = TypedDict("ErrorDetail", {"class": str, "message": str, "remedy": str, "retryable": NotRequired[bool]})
 ErrorDetail.__doc__ = "Why something was refused or failed; `retryable` is false where asking again cannot help."
 FailedBy = TypedDict("FailedBy", {"class": str, "message": str})
@@ -73,7 +73,10 @@ class PassageReply(TypedDict):
 
 
 class ConfidenceReply(TypedDict):
-    """How well an answer is supported, and why; `calibrated_on` names the questions behind the probability."""
+    """How well an answer is supported, and why.
+
+    `calibrated_on` names the questions behind the probability.
+    """
 
     level: Level
     reason: str
@@ -82,13 +85,13 @@ class ConfidenceReply(TypedDict):
 
 
 class AskFailure(TypedDict):
-    """A question that was refused; or one that failed, with what there was of its result by then."""
+    """A question that was refused, or failed; then with its `result` so far."""
 
     error: ErrorDetail
     result: NotRequired[AskReply]
 
 
-if TYPE_CHECKING:  # types that are made at run time
+if TYPE_CHECKING:  # these are generated at run time
     UsageReply = dict[str, float]
     Node = dict[str, Any]
     AskReply = dict[str, Any]
@@ -138,7 +141,7 @@ class Citation(TypedDict):
 
 
 class Message(TypedDict):
-    """The answer; steps and tree are its reasoning, and `hoptree` is the reply of `/v1/ask`."""
+    """The answer, reasoned by steps and tree; `hoptree` is the reply of `/v1/ask`."""
 
     role: Literal["assistant"]
     content: str
@@ -175,7 +178,10 @@ class Completion(TypedDict):
 
 
 class ResponseReply(TypedDict):
-    """OpenAI's response: the tree is its reasoning, the answer its message, `hoptree` the reply of `/v1/ask`."""
+    """OpenAI's response: the tree is its reasoning, the answer its message.
+
+    `hoptree` is the reply of `/v1/ask`.
+    """
 
     id: str
     object: Literal["response"]
@@ -203,7 +209,7 @@ class StepEvent(TypedDict):
 
 
 class ProgressEvent(TypedDict):
-    """How far the model is with one call: prompt tokens read of all, and tokens written."""
+    """The progress of one model call: prompt tokens read of all, and tokens written."""
 
     text: str
     node: int | None
@@ -230,7 +236,7 @@ class TreeEvent(TypedDict):
 
 
 class ErrorEvent(ErrorDetail):
-    """Why a question has no answer, and what there was of its result by then."""
+    """Why a question has no answer, with its `result` so far."""
 
     result: NotRequired[AskReply]
 
@@ -245,19 +251,17 @@ STREAM_EVENTS: dict[str, Any] = {
     "error": ErrorEvent,
 }
 """The data of server-sent events by their names."""
-
-
 LIST_ERRORS = (401, 403, 421, 429, 500)  # of a list that takes no arguments
 READ_ERRORS = (400, 401, 403, 404, 421, 422, 429, 500)
 CHANGE_ERRORS = (*READ_ERRORS, 409, 503)  # of what changes a corpus
 UPLOAD_ERRORS = (*CHANGE_ERRORS, 408, 413, 415, 504)
 QUESTION_ERRORS = (400, 401, 403, 408, 409, 413, 415, 421, 422, 429, 500, 501, 502, 503, 504)
-"""Of a question or a search: an endpoint may fail, too."""
+"""Of a question or a search, which may also fail at an endpoint."""
 CHAT_ERRORS = (*QUESTION_ERRORS, 404)  # of a question whose method is named as a model
 _OPEN_PATH = "/health"
 _KEY = "key"
 _REF = "#/components/schemas/{model}"
-_SCHEMAS: dict[str, Any] = {}  # all that `reply` was called with, by name
+_SCHEMAS: dict[str, Any] = {}  # the schemas given to `reply`, by name
 
 
 def replies(
@@ -270,10 +274,10 @@ def replies(
 
 
 def reply(schema: Any, description: str, *, stream: bool = False) -> dict[str, Any]:
-    """Describe one reply, which may come as a stream too; its schema is referred to by name.
+    """Describe a reply, which may also be a stream, with a reference to its schema.
 
-    FastAPI's `response_model` would make a validator for every reply of every route, though none is validated. That
-    takes longer than the rest of making the application.
+    FastAPI's `response_model` would make validators for all replies, though none is validated. That takes longer than
+    the rest of creating the application.
     """
     _SCHEMAS[schema.__name__] = schema
     kinds = {"application/json": {"schema": {"$ref": _REF.format(model=schema.__name__)}}}
@@ -285,7 +289,7 @@ def _phrase(status: int) -> str:
 
 
 def complete_document(app: FastAPI, *, keys: bool, prices: bool) -> None:
-    """Add bearer keys and reply schemas to the document; no cost without prices."""
+    """Add keys and reply schemas to the OpenAPI document; no cost without prices."""
     make_document = app.openapi
 
     def document() -> dict[str, Any]:
@@ -300,7 +304,7 @@ def complete_document(app: FastAPI, *, keys: bool, prices: bool) -> None:
 
 def _complete(document: dict[str, Any], *, keys: bool) -> None:
     components = document.setdefault("components", {})
-    about_key = "A key that whoever runs the server has given out; none is needed where it has no keys."
+    about_key = "A key from the server's administrator; a server without keys needs none."
     components["securitySchemes"] = {_KEY: {"type": "http", "scheme": "bearer", "description": about_key}}
     needed: list[dict[str, list[str]]] = [{_KEY: []}] if keys else [{_KEY: []}, {}]
     for path, methods in document["paths"].items():

@@ -1,4 +1,4 @@
-"""The bodies of requests, as the OpenAPI document shows them. What they do not name is refused."""
+"""The bodies of requests, and messages about invalid ones."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _MESSAGES = {
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
     "list_type": "must be a list",
 }
-"""What is wrong with a field, by the type of pydantic's error."""
+"""Messages about a field, by the type of pydantic's error."""
 _UNION_MESSAGES = {
     "options": "must be true or false, a number, or a short text",
     "content": "must be text, or a list of parts with text",
     "input": "must be text, or a list of messages",
 }
-"""Used in the place of pydantic's one error for each type that a field may have."""
+"""Messages that replace pydantic's, which has one for each type that a field may have."""
 _MAX_PROBLEMS = 3
 _MAX_PLACE_CHARS = 80
 _SCHEMA_REMEDY = "GET /openapi.json tells what it looks like."
@@ -47,7 +47,7 @@ _MAX_BUDGET = 10**9
 
 
 def _number(error: str) -> BeforeValidator:
-    """Refuse true, false and text, which pydantic takes for numbers."""
+    """Refuse true, false and text, which pydantic would convert to numbers."""
 
     def check(value: Any) -> Any:
         if isinstance(value, bool | str):
@@ -65,13 +65,13 @@ _Options = Annotated[dict[_Name, bool | int | FiniteFloat | _Name | None], Field
 
 
 def validation_refusal(errors: Sequence[Mapping[str, Any]]) -> Refusal:
-    """Refuse a request by pydantic's errors about it."""
+    """Return the refusal of a request for pydantic's errors."""
     for error in errors:
         if error["type"] == "json_invalid":
-            cause = f"The body is no JSON, from character {error['loc'][-1]} on."
+            cause = f"The body is not valid JSON, from character {error['loc'][-1]} on."
             return Refusal(400, "BadRequest", cause, _SCHEMA_REMEDY)
         if error["type"] == "missing" and len(error["loc"]) == 1:
-            return Refusal(400, "BadRequest", "The body is no JSON: it is empty.", _SCHEMA_REMEDY)
+            return Refusal(400, "BadRequest", "The body is not valid JSON: it is empty.", _SCHEMA_REMEDY)
         if error["type"] == _UNKNOWN_FIELD:
             return _unknown_field(_place(error["loc"])[0], **error["ctx"])
     problems = list(dict.fromkeys(_describe(error) for error in errors))
@@ -93,7 +93,7 @@ def _describe(error: Mapping[str, Any]) -> str:
 
 
 def _place(location: Sequence[Any]) -> tuple[str, str]:
-    """Return the field of an error, and the message if it may have several types."""
+    """Return the field of an error, and the message if several types are allowed."""
     parts, union_message = list(location[1:]), ""
     for depth, part in enumerate(parts):
         end = depth + (2 if part == "options" else 1)
@@ -104,11 +104,11 @@ def _place(location: Sequence[Any]) -> tuple[str, str]:
 
 
 async def require_json(request: Request) -> None:
-    """Refuse a body whose header says that it is something else, as that of curl -d does."""
+    """Refuse a body whose Content-Type is not JSON, such as that of curl -d."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
         remedy = "Send the header Content-Type: application/json."
-        raise Refusal(415, "NotJson", "The body is not said to be JSON.", remedy)
+        raise Refusal(415, "NotJson", "The Content-Type is not that of JSON.", remedy)
 
 
 class _Strict(BaseModel):
@@ -117,10 +117,10 @@ class _Strict(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_fields(cls, data: Any) -> Any:
-        """Refuse an unknown field, with the names of those that there are."""
+        """Refuse an unknown field, and name the known ones."""
         for name in data if isinstance(data, dict) else ():
             if name not in cls.model_fields:
-                shown = name.encode(errors="replace").decode()  # lone surrogates are no text to pydantic
+                shown = name.encode(errors="replace").decode()  # pydantic does not take lone surrogates
                 context = {"name": shown, "known": list(cls.model_fields)}
                 raise PydanticCustomError(_UNKNOWN_FIELD, "no such field", context)
         return data
@@ -146,17 +146,17 @@ class Choices(_Strict):
     budget: BudgetBody = Field(default_factory=BudgetBody)
 
     def as_request(
-        self, question: str, method: str | None, model: str | None, history: Sequence[tuple[str, str]] = ()
+        self, question: str, method: str | None, model: str | None, history: Sequence[tuple[str, str]]
     ) -> AskRequest:
         names = {"corpus": self.corpus, "graph": self.graph, "retriever": self.retriever, "rerank": self.rerank}
         budget = Budget(**self.budget.model_dump())
         return AskRequest(
-            question, method=method, model=model, **names, options=self.options, budget=budget, history=tuple(history)
+            question, method=method, model=model, **names, options=self.options, budget=budget, history=history
         )
 
 
 _Question = Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": MAX_QUESTION, "pattern": r"\S"})]
-"""An empty or longer one is refused in a sentence of its own."""
+"""`QuestionService.prepare` refuses an empty or longer question, with its own messages."""
 
 
 class TurnBody(_Strict):
@@ -215,13 +215,16 @@ class ChatMessage(BaseModel):
 
     @property
     def text(self) -> str:
-        """The text of it, without parts that are none."""
+        """The message without parts that are not text."""
         parts = self.content if isinstance(self.content, list) else []
         return "\n".join(part.text for part in parts if part.type in _TEXT_PARTS) if parts else str(self.content or "")
 
 
 class ResponsesBody(BaseModel):
-    """OpenAI's response: the last message of the input is the question; how models sample is up to the method."""
+    """OpenAI's response: the last message of the input is the question.
+
+    How models sample is up to the method.
+    """
 
     model_config = ConfigDict(extra="allow")
 
@@ -237,7 +240,7 @@ class ResponsesBody(BaseModel):
     @field_validator("input", mode="before")
     @classmethod
     def _drop_reasoning(cls, given: Any) -> Any:
-        """Leave out reasoning, which has no role: clients send it back with the message after it."""
+        """Drop reasoning, which has no role; clients send it back before its message."""
         items = given if isinstance(given, list) else []
         dropped = [item for item in items if isinstance(item, dict) and item.get("type") == "reasoning"]
         return [item for item in items if item not in dropped or "role" in item] if dropped else given
@@ -252,9 +255,9 @@ class StreamOptions(BaseModel):
 
 
 class ChatBody(BaseModel):
-    """OpenAI's chat completion: the last message is the question, read with those before it.
+    """OpenAI's chat completion: the last message is the question.
 
-    How models sample is up to the method.
+    Messages before it are its conversation. How models sample is up to the method.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -280,7 +283,7 @@ _MAX_FIELD_CHARS = 40
 
 
 def ignored_fields(body: ChatBody | ResponsesBody) -> list[str]:
-    """Return a warning for everything in a request that has no effect."""
+    """Return a warning for each part of a request that has no effect."""
     warnings = []
     roles = {message.role for message in body.messages}
     if roles & {"system", "developer"} or getattr(body, "instructions", None):
@@ -298,7 +301,7 @@ def ignored_fields(body: ChatBody | ResponsesBody) -> list[str]:
 
 
 def _with_hint(name: str, known: Collection[str]) -> str:
-    """Return a field that is not read, with the one that was probably meant: a search, and not for thousands."""
+    """Return the name of an ignored field, and the field that was probably meant."""
     close = guess(name, known)
     hint = f" (did you mean {close}?)" if close and close not in name else ""
     return f"{name[:_MAX_FIELD_CHARS]}{hint}"

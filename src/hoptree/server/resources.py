@@ -14,12 +14,18 @@ from pathlib import Path
 from typing_extensions import TypedDict
 
 from hoptree.core.errors import (
+    ASK_OPERATOR,
     ConfigError,
     CorpusError,
+    GraphError,
+    GraphUnavailable,
     IndexUnavailable,
     hide_path,
 )
 from hoptree.core.values import Passage
+from hoptree.graph import MANIFEST as GRAPH_MANIFEST
+from hoptree.graph import open_graph
+from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models import open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -32,14 +38,14 @@ from hoptree.server.settings import Settings, check_name, unknown
 from hoptree.server.topics import Topic, suggest_topics
 
 _DAMAGED_REMEDY = (
-    "Tell whoever runs the server; of a corpus that was made here, adding or removing a document mends it."
+    "Tell the server's administrator; for a corpus made over HTTP, adding or removing a document repairs it."
 )
 _Key = tuple[str, str, str, bool]
-"""Corpus, kind of retriever, reranker, and whether searches start from facts where there are any."""
+"""Corpus, kind of retriever, reranker, and whether searches start from facts, if there are any."""
 
 
 def opening_error(error: CorpusError, corpus: str, where: str) -> CorpusError | Refusal:
-    """Return what a client sees of an error in opening a corpus: about what it chose, or a fault of the server."""
+    """Return what a client sees of an error in opening a corpus."""
     if is_remote(where) or isinstance(error, IndexUnavailable):
         return error
     try:
@@ -52,38 +58,40 @@ def opening_error(error: CorpusError, corpus: str, where: str) -> CorpusError | 
 
 
 def version_of(where: str, manifest: str = MANIFEST) -> tuple[int, ...]:
-    """Return what differs once an index or graph has changed: its manifest is replaced at every change."""
+    """Identify the state of an index or graph by its manifest, which changes replace."""
     if is_remote(where):
         return ()
     try:
-        stat = os.stat(os.path.join(where, manifest))  # noqa: PTH116, PTH118 - for every question
+        stat = os.stat(os.path.join(where, manifest))  # noqa: PTH116, PTH118 - fast, as it runs for every question
     except OSError:
-        return ()  # opening it says what is wrong
+        return ()  # opening it tells what is wrong
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 class Retrievers:
-    """Retrievers by corpus, kind and reranker; an index that changed is opened anew."""
+    """Retrievers by corpus, kind and reranker; a changed index is opened again.
+
+    `place` gives the folder or address of a corpus by its name. A replaced retriever stays open for `keep_seconds`,
+    longer than any question takes.
+    """
 
     def __init__(
         self, place: Callable[[str], str], rerankers: Mapping[str, str], *, cached: bool, keep_seconds: float
     ) -> None:
-        self._place = place  # gives the folder or address of a corpus by its name
-        self._rerankers = rerankers
-        self._cached = cached
-        self._keep_seconds = keep_seconds  # how long one that was replaced stays open; no question takes longer
+        self._place, self._rerankers = place, rerankers
+        self._cached, self._keep_seconds = cached, keep_seconds
         self._open: dict[_Key, tuple[tuple[int, ...], Retriever]] = {}
         self._opening: dict[_Key, asyncio.Lock] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     async def find(self, corpus: str, kind: str, rerank: str = "", *, facts: bool = False) -> Retriever:
-        """Return the retriever over a corpus as it is now; `facts` as of `open_retriever`."""
+        """Return a retriever for the current corpus; `facts` as in `open_retriever`."""
         if kind not in KINDS:
             raise unknown("retriever", kind, KINDS)
         if rerank and rerank not in self._rerankers:
             raise unknown("reranker", rerank, self._rerankers)
         key = (corpus, kind, rerank, facts)
-        self._place(corpus)  # an unknown name is refused before anything is kept of it
+        self._place(corpus)  # refuses an unknown name before a lock is stored for it
         async with self._opening.setdefault(key, asyncio.Lock()):
             where = self._place(corpus)
             version = version_of(where)
@@ -100,7 +108,7 @@ class Retrievers:
                 if version and not version_of(where):
                     raise removed from error
                 raise await asyncio.to_thread(opening_error, error, corpus, where) from error
-            if version and not version_of(where):  # forgotten meanwhile, and nobody would close it
+            if version and not version_of(where):  # removed meanwhile: `forget` has run, and would not close it
                 await fresh.aclose()
                 raise removed
             known = self._open.get(key)
@@ -172,8 +180,53 @@ class Models:
             await model.aclose()
 
 
+def _is_remote_graph(place: str) -> bool:
+    return place == "wikidata" or "://" in place
+
+
+def _open_graph(name: str, place: str) -> KnowledgeGraph:
+    """Open a graph whose calls are cached by the engine; errors do not show its place."""
+    try:
+        return open_graph(place, cached=False)
+    except GraphError as error:
+        if _is_remote_graph(place) or isinstance(error, GraphUnavailable):
+            raise
+        log_failure(error, what=f"opening the graph {name}")
+        raise Refusal(500, "GraphError", f"The graph '{name}' is damaged, or gone.", ASK_OPERATOR) from error
+
+
+class Graphs:
+    """Knowledge graphs by name, opened at first use; a changed one is opened again."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = {name: place if _is_remote_graph(place) else hide_path(place) for name, place in places.items()}
+        self._open: dict[str, tuple[tuple[int, ...], KnowledgeGraph]] = {}
+        self._opening = asyncio.Lock()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._places)
+
+    async def find(self, name: str) -> KnowledgeGraph:
+        if name not in self._places:
+            raise unknown("graph", name, self._places)
+        async with self._opening:
+            version = version_of(self._places[name], GRAPH_MANIFEST)
+            known = self._open.get(name)
+            if known is None or known[0] != version:  # the files of an old one close with its last question
+                graph = await asyncio.to_thread(_open_graph, name, self._places[name])
+                known = self._open[name] = version, graph
+            return known[1]
+
+    async def aclose(self) -> None:
+        for _, graph in self._open.values():
+            await graph.aclose()
+
+
 _SAMPLE = "sample"
-_REBUILD_REMEDY = "Add or remove a document: the index is made anew then; or tell whoever runs the server."
+_REBUILD_REMEDY = "Add or remove a document, which rebuilds the index, or tell the server's administrator."
+_TOPIC_PASSAGES = 300
+_PASSAGES_AROUND = 3
 
 
 class CorpusAbout(TypedDict):
@@ -186,11 +239,8 @@ class CorpusAbout(TypedDict):
     managed: bool
 
 
-_TOPIC_PASSAGES = 300
-
-
 class ManagedCorpus:
-    """A corpus that was made here, and the paths in its folder."""
+    """A corpus made over HTTP, and the paths in its folder."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.folder = name, folder
@@ -202,22 +252,22 @@ class ManagedCorpus:
         return (self.index / MANIFEST).exists()
 
     def files(self) -> list[tuple[str, int]]:
-        """Return name and size of the documents, by name, without those removed at this moment."""
+        """Return the names and sizes of the documents, sorted by name."""
         files = []
         for parent, _, names in os.walk(self.documents):
             for name in names:
                 path = Path(parent) / name
-                with suppress(FileNotFoundError, NotADirectoryError):
+                with suppress(FileNotFoundError, NotADirectoryError):  # removed at this moment
                     files.append((path.relative_to(self.documents).as_posix(), path.stat().st_size))
         return sorted(files)
 
     def count(self) -> int:
-        """Count the documents that gave passages, or all that lie there while the index is being changed."""
+        """Count the documents with passages, or all while the index is being changed."""
         indexed = {} if self.pending.exists() else self.passages()
         return sum(count > 0 for count in indexed.values()) or len(self.files())
 
     def passages(self) -> dict[str, int]:
-        """Return how many passages the index has of each document, as far as that is known."""
+        """Return the number of passages of each document; {} if it is not known."""
         try:
             return {str(name): int(count) for name, count in json.loads(self.counts.read_text("utf-8")).items()}
         except (OSError, ValueError, TypeError, AttributeError):
@@ -225,7 +275,7 @@ class ManagedCorpus:
 
 
 class Corpora:
-    """All corpora by name; one that an administrator named cannot be changed by clients."""
+    """All corpora by name; clients cannot change those that the settings name."""
 
     def __init__(self, named: Mapping[str, str], folder: Path | None) -> None:
         self._named: dict[str, str] = {}
@@ -236,11 +286,11 @@ class Corpora:
             place = str(sample_index()) if where == _SAMPLE else where
             self._named[name] = place if is_remote(place) else hide_path(place)
             if not is_remote(where):
-                read_manifest(Path(self._named[name]))  # says what is wrong with it, before anything is served
+                read_manifest(Path(self._named[name]))  # raises, before anything is served, if it cannot be used
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The corpora that can be asked about now."""
+        """The corpora that can be searched now."""
         return (*self._named, *(corpus.name for corpus in self.managed() if corpus.ready))
 
     @property
@@ -248,7 +298,7 @@ class Corpora:
         return next(iter(self._named), None) or next(iter(self.names), None)
 
     def managed(self) -> list[ManagedCorpus]:
-        """Return the corpora made here, by name."""
+        """Return the corpora made over HTTP, sorted by name."""
         if self.folder is None or not self.folder.is_dir():
             return []
         folders = [path for path in self.folder.iterdir() if (path / "documents").is_dir()]
@@ -258,7 +308,7 @@ class Corpora:
         return name in self._named or (self.folder is not None and (self.folder / name).exists())
 
     def own(self, name: str) -> ManagedCorpus:
-        """Return a corpus made here; any other name is refused."""
+        """Return a corpus made over HTTP; refuse any other name."""
         if name in self._named:
             cause = f"The corpus '{name}' was not made here."
             raise Refusal(403, "NotManaged", cause, "Whoever runs the server can change it.")
@@ -268,9 +318,9 @@ class Corpora:
         return known[name]
 
     def place(self, name: str, *, status: int = 400) -> str:
-        """Return the folder or address of a corpus that can be asked about; an unknown name is refused with `status`.
+        """Return the folder or address of a corpus that can be searched.
 
-        That is 404 where the name is part of an address.
+        An unknown name is refused with `status`: 404 if the name is part of the URL.
         """
         if name in self._named:
             return self._named[name]
@@ -284,7 +334,7 @@ class Corpora:
         raise Refusal(409, "NotReady", f"The index of the corpus '{name}' is gone.", _REBUILD_REMEDY)
 
     def passage(self, name: str, passage_id: str) -> tuple[str, Passage, str]:
-        """Return a passage of an index by its id, between the text before it and after it in its document."""
+        """Return the text before a passage, the passage, and the text after it."""
         where = self.place(name, status=404)
         texts = None if is_remote(where) else self._index(name, where).texts
         passages = texts.fetch([key_of(passage_id)]) if texts else {}
@@ -293,7 +343,7 @@ class Corpora:
             raise Refusal(404, "NotFound", cause, "Look for it: POST /v1/search.")
         passage = next(iter(passages.values()))
         document, _, number = passage.id.rpartition("#")
-        if document != passage.document or not number.isdecimal():  # it is a document of its own
+        if document != passage.document or not number.isdecimal():  # the passage is a whole document
             return "", passage, ""
         around = range(max(1, int(number) - _PASSAGES_AROUND), int(number) + _PASSAGES_AROUND + 1)
         near = texts.fetch([key_of(f"{document}#{other}") for other in around if other != int(number)]).values()
@@ -305,9 +355,9 @@ class Corpora:
         )
 
     def file(self, name: str, document: str, *, of_others: bool) -> Path:
-        """Return the file that a document was read from: one that the corpus was made of, and never another.
+        """Return the source file of a document, which is never one outside the corpus.
 
-        Files of corpora that were not made here are returned with `of_others` alone.
+        Only `of_others` returns files of corpora that were not made over HTTP.
         """
         own = next((corpus for corpus in self.managed() if corpus.name == name), None)
         where = self.place(name, status=404)
@@ -323,7 +373,7 @@ class Corpora:
         raise Refusal(404, "NotFound", "The file of that document cannot be opened here.", "Its passages can be read.")
 
     def topics(self, name: str) -> list[Topic]:
-        """Return what questions could be about, by passages from all over the corpus, of each file about as many."""
+        """Suggest topics for questions, from passages sampled evenly over the corpus."""
         where = self.place(name, status=404)
         if is_remote(where):
             return []
@@ -341,7 +391,7 @@ class Corpora:
             self._open.pop(str(ManagedCorpus(name, self.folder / name).index), None)
 
     def _index(self, name: str, where: str) -> Index:
-        """Return an index, opened anew once it has changed: opening it compares its files with their checksums."""
+        """Return an index, opened again if it has changed; opening verifies checksums."""
         version = version_of(where)
         known = self._open.get(where)
         if known is None or known[0] != version:
@@ -352,7 +402,7 @@ class Corpora:
         return known[1]
 
     def list_all(self) -> list[CorpusAbout]:
-        """List all corpora, those made here last."""
+        """List all corpora, those made over HTTP last."""
         named = [_about(name, where) for name, where in self._named.items()]
         managed = [
             _about(corpus.name, str(corpus.index) if corpus.ready else None, corpus.count())
@@ -361,11 +411,8 @@ class Corpora:
         return [*named, *managed]
 
 
-_PASSAGES_AROUND = 3
-
-
 def _joined(passages: Sequence[Passage], until: int | None, after: int = 0) -> str:
-    """Join passages of a document, each from where the one before it ends: they may overlap."""
+    """Join passages of a document without what overlaps."""
     parts: list[str] = []
     at = after
     for passage in passages:
@@ -377,14 +424,14 @@ def _joined(passages: Sequence[Passage], until: int | None, after: int = 0) -> s
 
 
 def _file_names(document: str) -> Iterator[str]:
-    """Yield what the file of a document may be called: its id may end with #page=3, and so may a name."""
+    """Yield possible file names of a document id, which may end with "#page=3"."""
     while document:
         yield document
         document = document.rpartition("#")[0]
 
 
 def _about(name: str, where: str | None, documents: int | None = None) -> CorpusAbout:
-    """Describe a corpus; one made here has a number of `documents`, and no place while it has no index."""
+    """Describe a corpus; one made over HTTP has `documents`, and may lack an index."""
     passages: int | None = 0
     retrievers: list[str] = []
     if where is not None and is_remote(where):

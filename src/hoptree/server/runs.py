@@ -45,7 +45,10 @@ class Score(TypedDict):
 
 
 class RunReply(RunAbout, Score):
-    """A run in the list; `at` is when its last outcome was written, `calls` those of a question, `cost` of all."""
+    """A run in the list, with `calls` per question and the `cost` of all.
+
+    `at` is when its last outcome was written.
+    """
 
     questions: int
     finished: int
@@ -66,7 +69,7 @@ class RunList(TypedDict):
 
 
 class Mean(TypedDict):
-    """A metric over the questions it is defined for, with half the width of its interval."""
+    """A metric over its defined questions, with half the width of its interval."""
 
     mean: float
     plus_minus: float
@@ -79,7 +82,7 @@ class Group(TypedDict):
 
 
 class SummaryPart(TypedDict):
-    """What a run's summary takes over from `summarise` as it is."""
+    """The fields of a run's summary that come unchanged from `summarise`."""
 
     questions: int
     finished: int
@@ -95,7 +98,10 @@ class SummaryPart(TypedDict):
 
 
 class RunSummary(RunAbout, SummaryPart):
-    """A run as a whole; `usage` is the spread of what questions cost, `judges` what judges said of the answers."""
+    """A summary of a run.
+
+    `usage` is the distribution of costs of questions, and `judges` the verdicts of judges on the answers.
+    """
 
     options: dict[str, Any]
     budget: dict[str, Any]
@@ -166,14 +172,14 @@ class RunComparison(TypedDict):
 
 
 class Runs:
-    """The runs below a folder. All methods read files: call them in a thread."""
+    """The runs below a folder; all methods read files, so call them in a thread."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._summaries: dict[Path, tuple[tuple[int, int], dict[str, Any]]] = {}
 
     def list_runs(self) -> RunList:
-        """List all runs by the folder they are in; a damaged one has an error."""
+        """List all runs by folder; a damaged one has an error."""
         runs: list[RunReply | DamagedRun] = []
         for run_id, path in self._paths().items():
             try:
@@ -191,7 +197,7 @@ class Runs:
         return RunList(runs=runs)
 
     def summary(self, run_id: str) -> RunSummary:
-        """Return one run as a whole: scores with intervals, by type and hops, and what it cost."""
+        """Return the summary of a run: scores with intervals, by type and hops, and costs."""
         path = self._find(run_id)
         summary = self._summary(path)
         rests_on = read_run(path)["rests_on"]
@@ -218,7 +224,7 @@ class Runs:
         return RunQuestions(questions=page, total=len(chosen), offset=offset, types=types)
 
     def question(self, run_id: str, question_id: str) -> RunQuestion:
-        """Return one question with its whole result, read off its trace."""
+        """Return a question with its full result, read from its trace."""
         path = self._find(run_id)
         row = next((row for row in read_rows(path) if row.id == question_id), None)
         if row is None:
@@ -227,7 +233,7 @@ class Runs:
         return {**_run_row(row), "result": result_view(result, _model_name(result.model))}
 
     def compare(self, a: str, b: str) -> RunComparison:
-        """Compare two runs over the same questions: what b has more than a, and whether that is more than chance."""
+        """Compare two runs over the same questions, with tests of the differences."""
         paths = [self._find(a), self._find(b)]
         if a == b:
             raise Refusal(400, "InputError", "A run cannot be compared with itself.", "Choose two runs.")
@@ -287,7 +293,7 @@ class Runs:
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """Yield folders that hold a run, a few levels deep; links are not followed."""
+    """Yield folders with a run, up to `_MAX_DEPTH` levels deep; do not follow links."""
     count = 0
     for parent, folders, files in os.walk(root):
         path = Path(parent)
@@ -315,7 +321,7 @@ def _run_row(row: Row) -> RunRow:
 
 
 def _differing(rows_a: dict[str, Row], rows_b: dict[str, Row]) -> list[Differing]:
-    """Return the questions that the two score differently, those that differ most first."""
+    """Return the questions with different scores, largest differences first."""
     differing = []
     for question, a in rows_a.items():
         b = rows_b.get(question)
@@ -340,7 +346,7 @@ def _side(row: Row) -> Side:
 
 
 def _model_name(spec: str) -> str:
-    """Return the last part of a spec: the rest may be a path."""
+    """Return the last part of a spec, as the rest may be a path."""
     return spec.partition("?")[0].rstrip("/").rpartition("/")[2]
 
 
@@ -348,7 +354,7 @@ _RunId = Annotated[str, Query(max_length=64)]
 
 
 def run_routes(runs: Runs) -> APIRouter:
-    """Make the routes of runs; reading their files happens in threads."""
+    """Make the routes of runs, which read files in threads."""
     routes = APIRouter(tags=["runs"])
 
     @routes.get("/v1/runs", summary="All runs", responses=replies(RunList, LIST_ERRORS))

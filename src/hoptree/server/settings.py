@@ -1,4 +1,4 @@
-"""Settings of a server: what an administrator decides, limits, and names that clients may use."""
+"""Settings and limits of a server, and names that clients may use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MEGABYTE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of requests, uploads, questions and of stopping; sizes are bytes."""
+    """Limits of requests, uploads, questions and of stopping; sizes are bytes."""
 
     body: int = _MEGABYTE  # of a JSON request
     upload: int = 64 * _MEGABYTE
@@ -32,13 +32,13 @@ class Limits:
     stored: int = 2048 * _MEGABYTE  # of one corpus
     files: int = 1_000
     corpora: int = 100
-    calls: int = 500  # like tokens and seconds of every question, whatever budget it asks for
+    calls: int = 500  # of any question, like tokens and seconds: a request can only lower them
     tokens: int = 2_000_000
     seconds: float = 300.0
     asking: int = 256  # questions at once
     connections: int = 1_024
-    rate: int = 0  # requests a minute of a key that names none, or of all without keys; 0: no limit
-    header_seconds: float = 10.0  # how long a client may take to send them
+    rate: int = 0  # requests a minute of a key without a rate, or of all clients without keys; 0: no limit
+    header_seconds: float = 10.0  # for a client to send headers; likewise body and upload
     body_seconds: float = 30.0
     upload_seconds: float = 600.0
     stop_seconds: float = 20.0  # how long a stop waits for questions under way
@@ -47,7 +47,7 @@ class Limits:
 
     @classmethod
     def parse(cls, text: str, **usual: float) -> Limits:
-        """Read `seconds=60,rate=30,upload=10M`; `usual` holds where the text says nothing."""
+        """Read `seconds=60,rate=30,upload=10M`; `usual` limits hold where it is silent."""
         known = [field.name for field in fields(cls)]
         values: dict[str, float] = {}
         for part in filter(None, (piece.strip() for piece in text.split(","))):
@@ -57,13 +57,13 @@ class Limits:
                 remedy = f"There are {', '.join(known)}: --limits seconds=60,rate=30"
                 raise ConfigError(f"'{part}' is no limit.", remedy)
             values[name] = number if name.endswith("seconds") else int(number)
-            if not values[name] and (number or name != "rate"):  # half a request a minute is not no limit
+            if not values[name] and (number or name != "rate"):  # rate=0.5 becomes 0, which would be no limit
                 raise ConfigError(f"A limit of '{part}' allows nothing.", "Give more, or leave that limit out.")
         return cls(**(usual | values))  # type: ignore[arg-type]
 
 
 def _parse_number(text: str) -> float | None:
-    """Read a number of 0 or more, with K, M or G behind it for powers of 1,024."""
+    """Read a number of 0 or more; K, M or G at its end are powers of 1,024."""
     factor = {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1:].upper(), 1)
     try:
         number = float(text[:-1] if factor > 1 else text) * factor
@@ -73,7 +73,7 @@ def _parse_number(text: str) -> float | None:
 
 
 _MODEL_NAME = re.compile(r"[\w][\w.:+-]{0,79}", re.ASCII)
-_IN_PROCESS = ("local/", "hf/")  # models that are loaded by the process that calls them
+_IN_PROCESS = ("local/", "hf/")  # models that the calling process loads
 _FOR_WORKERS = ("models", "corpora", "graphs", "rerankers", "base_urls", "options", "prompts", "method", "retriever")
 
 
@@ -87,8 +87,8 @@ class Settings:
     rerankers: Mapping[str, str] = field(default_factory=dict)
     base_urls: Mapping[str, str] = field(default_factory=dict)  # of `openai/…` models, by name
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by method; clients cannot change them
-    prompts: Mapping[str, str] = field(default_factory=dict)  # texts that stand in for ours by file name
-    corpora_folder: Path | None = None  # of those that clients make; without one, `uploads_off` says why
+    prompts: Mapping[str, str] = field(default_factory=dict)  # texts that replace ours, by file name
+    corpora_folder: Path | None = None  # of corpora made over HTTP; without one, `uploads_off` says why
     uploads_off: str = "It was started without a folder for them: --corpora DIR."
     runs: Path | None = None
     keys: tuple[Key, ...] = ()
@@ -99,13 +99,13 @@ class Settings:
     cache: str | Path | Store | None = "default"
     concurrency: int | None = None
     host: str = "127.0.0.1"
-    hosts: tuple[str, ...] = ()  # further names under which the server is reached
-    origins: tuple[str, ...] = ()  # web pages elsewhere that may ask it
-    journal: Path | None = None  # the file for questions that a stop cut off
-    workers: int = 0  # processes that answer; with none the server's own does
+    hosts: tuple[str, ...] = ()  # further names of the server
+    origins: tuple[str, ...] = ()  # other sites whose pages may ask (CORS)
+    journal: Path | None = None  # the file for questions that a stop interrupts
+    workers: int = 0  # processes that answer; 0: the server's own
 
     def check(self) -> None:
-        """Refuse settings that would let everybody ask, or that do not fit together."""
+        """Refuse settings that let anybody ask, or contradict each other."""
         if not is_loopback(self.host) and not self.keys:
             remedy = "Give a file of keys (--keys FILE), or listen on this machine only (--host 127.0.0.1)."
             raise ConfigError(f"Listening on {self.host} without keys would let anybody ask at your cost.", remedy)
@@ -138,7 +138,7 @@ class Settings:
             raise ConfigError("A cache that is open cannot be shared by workers.", "Give its file.")
 
     def for_workers(self) -> dict[str, Any]:
-        """Return what answering takes, as JSON without any keys. `read_settings` reads it."""
+        """Return the settings for answering as JSON without keys, for `read_settings`."""
         return {
             **{name: getattr(self, name) for name in _FOR_WORKERS},
             "corpora_folder": None if self.corpora_folder is None else str(self.corpora_folder),
@@ -163,7 +163,7 @@ def read_settings(data: Mapping[str, Any]) -> Settings:
 
 
 def _host(origin: str) -> str:
-    """Return the host of an origin, or the text itself where it has none."""
+    """Return the host of an origin, or the text itself if it has none."""
     try:
         return urlsplit(origin).hostname or origin
     except ValueError:
@@ -171,7 +171,7 @@ def _host(origin: str) -> str:
 
 
 def model_name(spec: str) -> tuple[str, str]:
-    """Split NAME=SPEC into the name clients see and the spec; the last part of a SPEC alone is its name."""
+    """Split [NAME=]SPEC into name and spec; without NAME, take the last part of SPEC."""
     named, separator, rest = spec.partition("=")
     if separator and "/" not in named:
         name, spec = named.strip(), rest.strip()
@@ -183,7 +183,7 @@ def model_name(spec: str) -> tuple[str, str]:
 
 
 NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
-"""Of a corpus: it becomes the name of a folder, so no character that is special to a file system."""
+"""Of a corpus, which names a folder: no character that is special to a file system."""
 _NAME = re.compile(NAME, re.ASCII)
 _MAX_SHOWN_CHARS = 80
 _MAX_LISTED = 50
@@ -199,16 +199,16 @@ def check_name(name: str) -> None:
     """Refuse a name that no corpus may have."""
     if not _NAME.fullmatch(name) or name in _DEVICES:
         remedy = "Use up to 63 small letters a to z, digits, - and _, beginning with a letter or digit."
-        raise Refusal(400, "BadName", "That is no name of a corpus.", remedy)
+        raise Refusal(400, "BadName", "That is not a valid name of a corpus.", remedy)
 
 
 def guess(name: str, known: Collection[str]) -> str:
-    """Return the name that was probably meant, if one is near."""
+    """Return the name that was probably meant, or ""."""
     return closest(name[:_MAX_SHOWN_CHARS], known)
 
 
 def unknown(what: str, name: str, known: Collection[str], *, status: int = 400, param: str | None = None) -> Refusal:
-    """Refuse a name that was not configured."""
+    """Return the refusal of a name that was not configured."""
     if close := guess(name, known):
         remedy = f"Did you mean '{close}'?"
     elif known:

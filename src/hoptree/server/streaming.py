@@ -1,4 +1,4 @@
-"""Stream a question to a client as server-sent events, with a line of text for each step."""
+"""Stream questions to clients as server-sent events, with a line for each step."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from hoptree.engine.events import (
     TextQuarantined,
     Warned,
 )
+from hoptree.engine.explain import SOURCES, shorten
 from hoptree.engine.result import Result
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.question_service import PreparedQuestion, QuestionService
@@ -32,18 +33,18 @@ from hoptree.server.reply_schemas import StepEvent
 from hoptree.server.views import to_json
 
 _SNAPSHOT_SECONDS = 0.1
-_SNAPSHOT_PAUSE_FACTOR = 10
-"""Drawing a large tree, or sending it to a slow client, takes at most one part of the time in so many."""
-_IDLE_SECONDS = 15.0  # after so long something is sent, so that no proxy takes the connection for dead
+_SNAPSHOT_PAUSE_FACTOR = 10  # the pause after a snapshot, in times of what building and sending it took
+_IDLE_SECONDS = 15.0  # after this time a comment is sent, so that no proxy closes the connection
 KEEP_ALIVE = b": still answering\n\n"
 
 
 async def question_updates(
     questions: QuestionService, prepared: PreparedQuestion
 ) -> AsyncGenerator[Event | list[Event] | Result | Refusal | None, None]:
-    """Yield each event; all events so far, ten times a second at most; None when nothing happens for a while.
+    """Yield each event, snapshots of all events so far, and None in long pauses.
 
-    The last is the result, or why there is none. Closing it ends the question.
+    At most ten snapshots come in a second. The last value is the result or a refusal. Closing the generator cancels
+    the question.
     """
     events: list[Event] = []
     news = asyncio.Event()
@@ -54,24 +55,24 @@ async def question_updates(
 
     task = asyncio.get_running_loop().create_task(questions.ask(prepared, (trace.LiveListener(listen),)))
     task.add_done_callback(lambda done: news.set())
-    sent, drawn, next_drawing = 0, 0, 0.0
+    sent, in_snapshot, next_snapshot = 0, 0, 0.0
     try:
         while not task.done():
-            wait = max(0.0, next_drawing - time.monotonic()) if drawn < len(events) else _IDLE_SECONDS
+            wait = max(0.0, next_snapshot - time.monotonic()) if in_snapshot < len(events) else _IDLE_SECONDS
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await news.wait()
             news.clear()
-            if sent == drawn == len(events) and not task.done():
+            if sent == in_snapshot == len(events) and not task.done():
                 yield None
             while sent < len(events):
                 sent += 1
                 yield events[sent - 1]
-            if drawn < len(events) and time.monotonic() >= next_drawing:
-                drawn, began = len(events), time.monotonic()
+            if in_snapshot < len(events) and time.monotonic() >= next_snapshot:
+                in_snapshot, began = len(events), time.monotonic()
                 yield events
                 elapsed = time.monotonic() - began
-                next_drawing = began + max(_SNAPSHOT_SECONDS, _SNAPSHOT_PAUSE_FACTOR * elapsed)
+                next_snapshot = began + max(_SNAPSHOT_SECONDS, _SNAPSHOT_PAUSE_FACTOR * elapsed)
         for event in events[sent:]:
             yield event
         failure = task.exception()
@@ -81,12 +82,12 @@ async def question_updates(
 
 
 def server_sent(kind: str, data: Any) -> bytes:
-    """Encode one event; its data are JSON on one line, so that no text can begin another event."""
+    """Encode an event with JSON on one line, so that no text can begin another."""
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), to_json(data))
 
 
 class EventStream(Response):
-    """Server-sent events; when the client disconnects, `parts` is closed at once."""
+    """A stream of server-sent events; closes `parts` when the client disconnects."""
 
     media_type = "text/event-stream"
 
@@ -116,10 +117,9 @@ class EventStream(Response):
 async def ask_until_disconnect(
     request: Request, questions: QuestionService, prepared: PreparedQuestion, listeners: Sequence[trace.Listener] = ()
 ) -> Result:
-    """Answer a question, and give it up when the client disconnects.
+    """Answer a question, and cancel it when the client disconnects.
 
-    It is asked in a task of its own: asyncio's task groups in a method and the cancel scopes of the web framework do
-    not work together in one task.
+    It runs in its own task, as asyncio's task groups in methods conflict with the framework's cancel scopes.
     """
     loop = asyncio.get_running_loop()
     answering = loop.create_task(questions.ask(prepared, listeners))
@@ -134,16 +134,16 @@ async def ask_until_disconnect(
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:
-    """End tasks, and free all that cancelled ones held.
+    """Cancel tasks, and free what the cancelled ones held.
 
-    The frames of a traceback refer to each other: without this they would stay until the garbage collector runs.
+    Frames of a traceback refer to each other, and would stay until the rare garbage collection.
     """
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
     for task in tasks:
         try:
-            task.exception()  # retrieved, whether or not anybody waits for it
+            task.exception()  # mark it as retrieved, or asyncio logs it
         except asyncio.CancelledError as error:
             traceback.clear_frames(error.__traceback__)
 
@@ -157,19 +157,13 @@ _MAX_CHARS = 160
 _MAX_NAME_CHARS = 60
 _MAX_TITLE_CHARS = 40
 _MAX_TITLES = 3
-_NODE_ID_SPAN = 100  # ids that a node reserves for what is rebuilt below it
-_SOURCES = {
-    "internal": "own knowledge",
-    "external": "documents",
-    "synthesis": "its sub-questions",
-    "fallback": "a guess",
-    "graph": "the graph",
-}
+_NODE_ID_SPAN = 100  # ids that a node reserves for nodes rebuilt below it
+_SOURCES = {**SOURCES, "fallback": "a guess"}
 _VERDICTS = {"supported": "the evidence supports it", "refuted": "the evidence refutes it", "unknown": "not settled"}
 
 
 class ProgressText:
-    """Turns the events of one question into lines; events without news for people have none."""
+    """Turns events of one question into lines of text; technical events have none."""
 
     def __init__(self) -> None:
         self._shown: set[str] = set()
@@ -177,7 +171,7 @@ class ProgressText:
         self._ids: set[str] = set()
 
     def step(self, event: Event) -> StepEvent | None:
-        """Return the text of an event, the node it is about, when it happened, and the kind of event."""
+        """Return the text of an event with its node, time and kind; None without a text."""
         if isinstance(event, Planned):
             self._number_nodes(event)
         elif isinstance(event, trace.Retrieved):
@@ -194,11 +188,11 @@ class ProgressText:
             case Started():
                 return f"Asking with {event.method}"
             case trace.QuestionRewritten():
-                return f"Read as: {_short(event.question)}"
+                return f"Read as: {shorten(event.question, _MAX_CHARS)}"
             case Planned():
                 return self._plan(event)
             case NodeStarted():
-                return f"{self._name(event.id)}: {_short(event.resolved)}"
+                return f"{self._name(event.id)}: {shorten(event.resolved, _MAX_CHARS)}"
             case NodeSettled():
                 return self._answer(event)
             case trace.ModelCalled():
@@ -206,19 +200,19 @@ class ProgressText:
                 return f"The model replied: {event.step.replace('_', ' ')} ({event.seconds:.1f} s{cached})"
             case trace.Retrieved():
                 titles = list(dict.fromkeys(passage["title"] for passage in event.passages))
-                return f"Searched for “{_short(event.query)}”: {_list(titles)}"
+                return f"Searched for “{shorten(event.query, _MAX_CHARS)}”: {_list(titles)}"
             case trace.TitlesFound():
-                return f"Looked for pages called “{_short(event.name, _MAX_NAME_CHARS)}”"
+                return f"Looked for pages called “{shorten(event.name, _MAX_NAME_CHARS)}”"
             case trace.FactsFound():
-                about = _short(event.label or event.entity, _MAX_NAME_CHARS)
+                about = shorten(event.label or event.entity, _MAX_NAME_CHARS)
                 return f"Looked up facts about {about}: {len(event.facts)} found"
             case trace.EntitiesFound():
                 labels = [label for _, label in event.found[:_MAX_TITLES]]
-                return f"Looked up “{_short(event.name, _MAX_NAME_CHARS)}” in the graph: {_list(labels)}"
+                return f"Looked up “{shorten(event.name, _MAX_NAME_CHARS)}” in the graph: {_list(labels)}"
             case ChainWritten():
-                return _short(event.text)
+                return shorten(event.text, _MAX_CHARS)
             case Warned():
-                return redact(_short(event.message), known=self._ids)
+                return redact(shorten(event.message, _MAX_CHARS), known=self._ids)
             case TextQuarantined():
                 return "Left out a sentence of a passage that addresses a model"
             case trace.Retried():
@@ -227,7 +221,7 @@ class ProgressText:
                 return ""
 
     def _number_nodes(self, event: Planned) -> None:
-        """Number nodes as they are shown: those rebuilt below 1 have ids from 101 on, and are 1.1, 1.2, …"""
+        """Number nodes for people: those below 1, with ids from 101, are 1.1, 1.2, …"""
         total = len(self._numbers) + len(event.nodes)
         for node in event.nodes:
             parent, place = divmod(node["id"], _NODE_ID_SPAN)
@@ -244,7 +238,7 @@ class ProgressText:
         return f"{'Rebuilt' if event.rebuilt else 'Split'} {self._name(event.under)}: {counted}"
 
     def _answer(self, event: NodeSettled) -> str:
-        name, answer = self._name(event.id), _short(event.answer)
+        name, answer = self._name(event.id), shorten(event.answer, _MAX_CHARS)
         if not answer:
             return f"{name}: no answer found"
         source = _SOURCES.get(event.source, "")
@@ -256,10 +250,5 @@ class ProgressText:
 
 
 def _list(titles: list[str]) -> str:
-    shown = ", ".join(_short(title, _MAX_TITLE_CHARS) for title in titles[:_MAX_TITLES])
+    shown = ", ".join(shorten(title, _MAX_TITLE_CHARS) for title in titles[:_MAX_TITLES])
     return f"{shown}{', …' if len(titles) > _MAX_TITLES else ''}" if titles else "nothing found"
-
-
-def _short(text: Any, max_chars: int = _MAX_CHARS) -> str:
-    line = " ".join(str(text).split())
-    return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"

@@ -1,4 +1,4 @@
-"""What questions about a corpus could be about, as its passages say it: names, definitions and headings."""
+"""Suggest topics for questions, from names, definitions and headings of passages."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Language = Literal["en", "de", "zh"]
 class Topic(TypedDict):
     """What a question could be about.
 
-    `kind` says what is known of `title`: that it is a heading and a question itself, that a passage says who or what
-    it is, that its passage mentions another title (`mentions`), that it is a heading (of `document`), or that several
-    passages name it. `language` is theirs.
+    `kind` says what `title` is: a heading that is a question, a name that a passage explains (who or what), a title
+    whose passage mentions another title (`mentions`), a heading (of `document`), or a name in several passages.
+    `language` is that of the passages.
     """
 
     title: str
@@ -38,8 +38,8 @@ class Topic(TypedDict):
     language: Language
 
 
-_TEXT_CHARS = 2_000  # of a passage: every title is looked for in each
-_MAX_TOPICS, _ENOUGH = 6, 3  # names are offered where nothing better is
+_TEXT_CHARS = 2_000  # of a passage, as each is searched for every title
+_MAX_TOPICS, _ENOUGH = 6, 3  # with fewer than enough, names are suggested as well
 _MIN_CHARS, _MAX_CHARS, _MAX_WORDS, _MAX_NAME_WORDS = 3, 60, 7, 4
 _MIN_QUESTION_WORDS, _MAX_QUESTION_CHARS = 4, 120
 _LANGUAGES: dict[str, Language] = {"german": "de", "chinese": "zh"}
@@ -84,7 +84,7 @@ _USUAL = word_set(
 
 
 def suggest_topics(passages: Iterable[Passage]) -> list[Topic]:
-    """Return what could be asked, of files and kinds in turn: questions, links, definitions, headings, else names."""
+    """Suggest topics, taking files and kinds in turn, and names if others are few."""
     texts = (passage for passage in passages if CONTENTS not in passage.metadata)
     in_order = [replace(passage, text=passage.text[:_TEXT_CHARS]) for passage in texts]
     stride = max(1, len(in_order) // _MAX_TOPICS)  # from all over the corpus
@@ -106,7 +106,7 @@ def suggest_topics(passages: Iterable[Passage]) -> list[Topic]:
 
 
 def _file(passage: Passage) -> str:
-    """Return the file of a passage; rows of passage files, which are documents of their own, are of one."""
+    """Return the file of a passage; "" for rows of passage files, which are documents."""
     return "" if passage.id == passage.document else passage.document.partition("#")[0]
 
 
@@ -114,8 +114,16 @@ def _language(passage: Passage) -> Language:
     return _LANGUAGES.get(dict(passage.metadata).get("language", ""), "en")
 
 
+def _topic(
+    passage: Passage, title: str, kind: Kind, *, mentions: str | None = None, document: str | None = None
+) -> tuple[str, Topic]:
+    """Return a topic in the language of a passage, with the passage's file."""
+    topic = Topic(title=title, mentions=mentions, document=document, kind=kind, language=_language(passage))
+    return _file(passage), topic
+
+
 def _readable(title: str, passage: Passage) -> str:
-    """Return a heading without its number; "" for the name of a file and what heads any document."""
+    """Return a heading without its number; "" for file names and usual headings."""
     title = _NUMBERED.sub("", " ".join(title.split()), 1) if _NUMBERED.match(title) else " ".join(title.split())
     named_by_file = title.casefold() in (passage.document.casefold(), stem(passage.document).casefold())
     usual = title.casefold().replace(" ", "-").rstrip(":") in _USUAL
@@ -125,13 +133,13 @@ def _readable(title: str, passage: Passage) -> str:
 
 
 def _path(passage: Passage) -> tuple[str, str]:
-    """Return the titles of the document and of the last heading above a passage, as far as they are readable."""
+    """Return the readable titles of a passage's document and last heading, else ""."""
     first, _, rest = passage.title.partition(BETWEEN_HEADINGS)
     return _readable(first, passage), _readable(rest.rpartition(BETWEEN_HEADINGS)[2], passage) if rest else ""
 
 
 def _questions(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
-    """Yield headings that are questions and stand for themselves, as in lists of frequent ones, with their files."""
+    """Yield headings that are complete questions, as in an FAQ, with their files."""
     for passage in passages:
         heading = " ".join(passage.title.rpartition(BETWEEN_HEADINGS)[2].split())
         asked = (_NUMBERED.sub("", heading, 1) if _NUMBERED.match(heading) else heading).rpartition(" -- ")[2]
@@ -143,12 +151,11 @@ def _questions(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
             and len(asked) <= _MAX_QUESTION_CHARS
             and asked.count("?") < 2
         ):
-            topic = Topic(title=asked, mentions=None, document=None, kind="question", language=_language(passage))
-            yield _file(passage), topic
+            yield _topic(passage, asked, "question")
 
 
 def _is_name(title: str) -> bool:
-    """Tell whether a title is a name rather than a phrase: short, and each of its long words with a capital."""
+    """Tell whether a title is a name: short, with capitals at all long words."""
     words = title.split()
     return 1 < len(words) <= _MAX_NAME_WORDS and all(
         word[0].isupper() for word in words if len(word) > 3 or len(words) < 3
@@ -156,7 +163,7 @@ def _is_name(title: str) -> bool:
 
 
 def _links(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
-    """Yield titles whose passage mentions another title, the longest of them; only what is written as a name."""
+    """Yield titles that are names, with the longest other title in their passage."""
     by_title: dict[str, Passage] = {}
     for passage in passages:
         for title in filter(None, _path(passage)):
@@ -166,26 +173,21 @@ def _links(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
         own = set(title.casefold().split())
         others = (other for other in by_title if other in passage.text and not own & set(other.casefold().split()))
         if other := max(others, key=len, default=""):
-            topic = Topic(title=title, mentions=other, document=None, kind="link", language=_language(passage))
-            yield _file(passage), topic
+            yield _topic(passage, title, "link", mentions=other)
 
 
 def _definitions(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
-    """Yield names of which a passage says at its beginning who or what they are."""
+    """Yield names that a passage explains at its beginning."""
     for passage in passages:
         language = _language(passage)
         command = _COMMAND.fullmatch(passage.text.strip())
-        if command and command["name"] in passage.title:  # a page of a manual begins so
-            yield (
-                _file(passage),
-                Topic(title=command["name"], mentions=None, document=None, kind="what", language=language),
-            )
+        if command and command["name"] in passage.title:  # the first line of a manual page
+            yield _topic(passage, command["name"], "what")
         match = _DEFINED[language].match(passage.text)
         name = match["name"] if match else ""
         known = name and (name[0].isupper() or language == "zh") and _readable(name, passage)
         if match and known and not any(word in _POINTING for word in name.casefold().split()):
-            kind: Kind = "who" if _PERSON.search(match[0]) else "what"
-            yield _file(passage), Topic(title=name, mentions=None, document=None, kind=kind, language=language)
+            yield _topic(passage, name, "who" if _PERSON.search(match[0]) else "what")
 
 
 def _headings(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
@@ -194,13 +196,11 @@ def _headings(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
         document, heading = _path(passage)
         several = " " in heading or "-" in heading or not heading.isascii()
         if several and heading[-1] not in "?？" and heading not in document and len(passage.text.split()) > 1:
-            of = document if document and document not in heading else None
-            topic = Topic(title=heading, mentions=None, document=of, kind="heading", language=_language(passage))
-            yield _file(passage), topic
+            yield _topic(passage, heading, "heading", document=document if document not in heading else None)
 
 
 def _names(passages: Sequence[Passage]) -> Iterator[Topic]:
-    """Yield names of several words that most passages name, and titles of documents."""
+    """Yield the most frequent names of several words, and titles of documents."""
     counts: Counter[str] = Counter()
     languages: dict[str, Language] = {}
     for passage in passages:

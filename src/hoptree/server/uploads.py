@@ -1,4 +1,4 @@
-"""Uploaded files on their way to disk: which names are valid, and archives unpacked within bounds."""
+"""Store uploaded files: check their names, and unpack archives within limits."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _TYPES_REMEDY = f"{KNOWN_KINDS} A .zip may hold several."
 
 
 def check_file_name(name: str) -> None:
-    """Refuse a name that may lead anywhere but below the folder it is put into."""
+    """Refuse a name that may lead outside the folder of uploads, or is not portable."""
     if fault := next(_faults(name), None):
         raise Refusal(400, "BadFileName", *fault)
 
 
 def is_packer_artifact(name: str) -> bool:
-    """Tell whether nobody put a file into an archive on purpose: it is hidden, or a twin that macOS adds."""
+    """Tell whether a file in an archive is hidden, or metadata that macOS adds."""
     parts = name.split("/")
     hidden = parts[0] == "__MACOSX" or any(part.startswith(".") for part in parts)
     return hidden and not _leads_elsewhere(name)
@@ -50,7 +50,7 @@ def printable_name(name: str) -> str:
 
 
 def _faults(name: str) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a name, and what to do about it."""
+    """Yield the faults of a name, each with a remedy."""
     shown, parts = f"The file name '{printable_name(name)}'", name.split("/")
     if not name:
         yield "A file has no name.", "Give it one."
@@ -73,7 +73,7 @@ def _faults(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_visible(name: str, place: int) -> bool:
-    """Tell whether a character is seen, or joins two that are, as in emoji."""
+    """Tell whether a character is visible, or joins two that are, as in emoji."""
     if name[place] in _JOINERS:
         around = name[place - 1 : place] + name[place + 1 : place + 2]
         return len(around) == 2 and all(char > "\x7f" and unicodedata.category(char)[0] in "LMS" for char in around)
@@ -81,7 +81,7 @@ def _is_visible(name: str, place: int) -> bool:
 
 
 class Names(dict[str, None]):
-    """The names of files that lie together, in their order, and the folders that they lie in."""
+    """The names of files of one corpus, in order, and the folders they are in."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         super().__init__()
@@ -94,14 +94,14 @@ class Names(dict[str, None]):
         self._folders.update(_folders(name))
 
     def check_beside(self, name: str) -> None:
-        """Refuse a file that would have to be a folder as well, beside these."""
+        """Refuse a name that clashes with these: a file of one is a folder of the other."""
         if name in self._folders or any(folder in self for folder in _folders(name)):
             cause = f"'{printable_name(name)}' is a file and a folder at once."
             raise Refusal(400, "BadFileName", cause, "Rename one of them.")
 
 
 def _folders(name: str) -> Iterator[str]:
-    """Return the folders that a file lies in, each with its parents."""
+    """Return the folders that a file is in, by their full names."""
     return (name[:place] for place, character in enumerate(name) if character == "/")
 
 
@@ -109,7 +109,7 @@ _BLOCK_BYTES = 2**18
 _GZIP = b"\x1f\x8b"
 _UNIX = 3
 _STREAMED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Compression that `zipfile` unpacks block by block; others take any amount of memory."""
+"""Compression that `zipfile` unpacks in blocks; others may take any amount of memory."""
 _ZIP_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
@@ -122,10 +122,9 @@ _ZIP_ERRORS = (
     RuntimeError,
     ValueError,
 )
-"""What `zipfile` raises for files that are damaged, or no archives."""
-_MAX_ENTRY_BYTES = 1_024  # of a file in the directory of a .zip, with the folders it lies in
-_MAX_EXTRA_MEMBERS = 10_000
-"""Members that .gz files may have beyond one each; tools that write several make them of some 64 KB."""
+"""What `zipfile` raises for files that are damaged, or not archives."""
+_MAX_ENTRY_BYTES = 1_024  # of a file, and the folders it is in, in the directory of a .zip
+_MAX_EXTRA_MEMBERS = 10_000  # of .gz files, beyond one each; tools that write several use about 64 KB each
 _MAX_LEFT_OUT = 100
 _ZIP_REMEDY = "Pack it with deflate, or upload the files themselves."
 _GZIP_REMEDY = "Pack it again, or upload it as it was."
@@ -137,7 +136,7 @@ def too_many_files(limit: int) -> Refusal:
 
 
 class UploadFolder:
-    """The folder of one upload, filled by one thread; another one may give it up."""
+    """The folder of one upload, filled by one thread; another thread may cancel it."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._folder = folder
@@ -147,15 +146,15 @@ class UploadFolder:
         self._given_up = threading.Event()
         self.names = Names()
         self.left_out: list[str] = []
-        """What was not taken, up to a bound: of an unknown kind, or in an archive hidden, a link, or oddly named."""
-        self._fault: Refusal | None = None  # of the first that is a link or oddly named
+        """Some files that were not stored: of unknown kind, or in an archive hidden, a link, or badly named."""
+        self._fault: Refusal | None = None  # of the first link or bad name in an archive
 
     def give_up(self) -> None:
-        """End it at the next block: nobody waits for it any more."""
+        """Cancel the upload at its next block."""
         self._given_up.set()
 
     def add(self, name: str, content: BinaryIO) -> None:
-        """Store a file; a .zip is unpacked."""
+        """Store a file, or the files in a .zip."""
         check_file_name(name)
         if name.lower().endswith(".zip"):
             self._unpack(content)
@@ -197,7 +196,7 @@ class UploadFolder:
             self.left_out.append(printable_name(end))
 
     def check_filled(self) -> None:
-        """Refuse an upload of which nothing was taken."""
+        """Refuse an upload of which nothing was stored."""
         if self.names:
             return
         if self._fault:
@@ -211,7 +210,7 @@ class UploadFolder:
     def _store(self, name: str, blocks: Iterable[bytes]) -> None:
         self._check_wanted()
         shown = f"'{printable_name(name)}'"
-        if not suffix_of(name):  # one picture among the documents is no reason to refuse these
+        if not suffix_of(name):  # one picture among documents should not make the upload fail
             self._leave_out(name)
             return
         if len(self.names) >= self._limits.files:
@@ -229,20 +228,20 @@ class UploadFolder:
         self.names.add(name)
 
     def _check_gzip(self, path: Path) -> None:
-        """Count what is inside of a .gz file without keeping it: readers unpack by its first bytes."""
+        """Count the unpacked bytes of a file in gzip format, under any name."""
         with path.open("rb") as file:
             if file.read(2) != _GZIP:
                 return
             file.seek(0)
             member = zlib.decompressobj(wbits=31)
-            with suppress(zlib.error):  # what is damaged is passed over when it is read
+            with suppress(zlib.error):  # the reader reports damage
                 for block in _blocks(file):
                     left = block
                     while left:
                         self._count(len(member.decompress(left, _BLOCK_BYTES)))
                         left = member.unconsumed_tail
                         if member.eof:
-                            self._members += 1  # bounded, as they cost time even where nothing is in them
+                            self._members += 1  # bounded, as even empty members take time
                             if self._members > self._limits.files + _MAX_EXTRA_MEMBERS:
                                 cause = f"A .gz file has more than {_MAX_EXTRA_MEMBERS:,} pieces."
                                 raise Refusal(413, "TooMany", cause, _GZIP_REMEDY)
@@ -261,10 +260,9 @@ class UploadFolder:
 
 
 class _BoundedFile:
-    """A file that gives at most `max_bytes` at once.
+    """A file that refuses to read more than `max_bytes` at once.
 
-    The directory of a .zip is read in one piece before its entries are counted, and the count that an archive states
-    may be wrong.
+    `zipfile` reads the directory of a .zip in one piece, and the number of entries that an archive states may be wrong.
     """
 
     def __init__(self, file: BinaryIO, max_bytes: int, refusal: Refusal) -> None:
@@ -290,7 +288,7 @@ def _check_no_link(entry: zipfile.ZipInfo) -> None:
 
 
 def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
-    """Yield the content of a file in an archive; only errors of the archive itself are translated."""
+    """Yield the content of a file in an archive; translate errors of the archive."""
     try:
         with archive.open(entry) as member:
             yield from _blocks(member)

@@ -1,4 +1,4 @@
-"""What clients see of a question, and JSON responses."""
+"""Views of results and events for clients, and JSON responses."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _PLAIN_TYPES = (bool, int, float, type(None))
 
 
 def is_free_text(option: Option) -> bool:
-    """Tell whether an option takes any text, which may name a file, a model or an address."""
+    """Tell whether an option takes any text, which may name a file or an address."""
     parts = typing.get_args(option.type) if typing.get_origin(option.type) in (typing.Union, types.UnionType) else ()
     return not option.choices and any(part not in _PLAIN_TYPES for part in parts or (option.type,))
 
 
 def options_view(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options without free texts: those may name files and addresses."""
+    """Return options without free texts, which may name files and addresses."""
     try:
         known = {option.name: option for option in find_method(method).options}
     except ConfigError:  # of a run with a method that is not installed here
@@ -46,7 +46,7 @@ def options_view(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def result_view(result: Result, model: str) -> AskReply:
-    """Return the object that `hoptree ask --json` prints; the model by its public name, messages without paths."""
+    """Return the object of `hoptree ask --json`, with public names and without paths."""
     ids = [passage.id for passage in (*result.evidence, *result.cited, *result.consulted)]
     view = result.as_dict() | {
         "model": model,
@@ -64,7 +64,7 @@ def passage_view(passage: Passage) -> PassageReply:
 
 
 def tree_view(events: Sequence[Event]) -> TreeEvent:
-    """Return the tree as it is now, with the state of every node, and what was spent so far."""
+    """Return the current tree with the states of its nodes, and the usage so far."""
     result = read_result(events)
     tree = [_node_view(node) for node in result.tree]
     view = TreeEvent(question=result.question, tree=tree, usage=result.usage.as_dict(), state="running")
@@ -78,7 +78,10 @@ def _node_view(node: TreeNode) -> Node:
 
 
 def event_view(event: Event, model: str, ids: Collection[str]) -> dict[str, Any]:
-    """Return a trace event without what only an administrator may see; `ids` are of passages the client has seen."""
+    """Return a trace event without internal details.
+
+    `ids` are those of passages that the client has seen, which stay in messages.
+    """
     view = event.as_dict()
     if isinstance(event, Started):
         sources = {name: redact(str(view[name])) for name in ("corpus", "graph") if view.get(name)}
@@ -91,7 +94,7 @@ def event_view(event: Event, model: str, ids: Collection[str]) -> dict[str, Any]
 
 
 def to_json(value: Any) -> bytes:
-    """Encode a value as JSON in UTF-8; lone surrogates, as models write them, are escaped."""
+    """Encode a value as JSON in UTF-8; escape lone surrogates, which models may write."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         return text.encode()

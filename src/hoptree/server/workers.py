@@ -1,7 +1,7 @@
-"""Processes that answer questions, so that a server is not bound to one core.
+"""Worker processes that answer questions, so that a server can use several cores.
 
-The server keeps everything that requests share: keys, limits, budgets, jobs, the journal. A worker gets a question as a
-JSON line and sends back the events of its trace, from which the server reads the result. See `answering_worker.py`.
+The server keeps what requests share: keys, limits, budgets, jobs, the journal. A worker gets a question as a JSON line
+and sends back trace events, from which the server reads the result. See `answering_worker.py`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from hoptree.server.keys import CallSize, HeldCalls
 from hoptree.server.settings import Settings
 
 _LOG = logging.getLogger("hoptree.server")
-_CLOSE_TIMEOUT_S = 3.0  # time that a worker has to close what it opened
-_CANCEL_TIMEOUT_S = 1.0  # time that a worker has to report what a cancelled question has cost
-_HANG_TIMEOUT_S = 10.0  # time beyond that of a question after which a worker that has not ended it is taken to hang
-_MAX_DOUBLINGS = 5  # failures in a row after which the pause before another try grows no more
+_CLOSE_TIMEOUT_S = 3.0  # for a worker to close what it opened
+_CANCEL_TIMEOUT_S = 1.0  # for a worker to report the cost of a cancelled question
+_HANG_TIMEOUT_S = 10.0  # beyond the time of a question, before its worker is killed
+_MAX_DOUBLINGS = 5  # of the pause before another start
 _RETRY_AFTER_S = 2
-_MAX_LINE_BYTES = 2**26
+MAX_LINE_BYTES = 2**26  # of a message, in both directions
 
 
 def error_to_dict(error: HoptreeError) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def error_to_dict(error: HoptreeError) -> dict[str, Any]:
 
 
 def error_from_dict(data: dict[str, Any]) -> HoptreeError:
-    """Make the error again; if its class is not known here, as the next base class that is."""
+    """Restore an error; an unknown class becomes the next known base class."""
     known = {kind.__name__: kind for kind in _error_classes(HoptreeError)}
     kind = next(known[name] for name in data["kinds"] if name in known)
     error = kind.__new__(kind)
@@ -56,7 +56,7 @@ def _error_classes(kind: type[HoptreeError]) -> Iterator[type[HoptreeError]]:
 
 
 def module_command(module: str) -> tuple[str, ...]:
-    """Return the command that runs a module; -P: nothing is imported from the folder it runs in."""
+    """Return the command that runs a module; -P ignores files of its working folder."""
     return sys.executable, "-P", "-m", module
 
 
@@ -66,16 +66,19 @@ def exit_text(code: int) -> str:
 
 
 class WorkerEnded(Refusal):
-    """A process has ended, and the questions that it had with it."""
+    """A worker process ended before it had answered."""
 
     def __init__(self) -> None:
-        remedy = "Ask again; if it happens again, tell whoever runs the server."
+        remedy = "Ask again; if it happens again, tell the server's administrator."
         super().__init__(503, "WorkerEnded", "The process that answered has ended.", remedy, retry_after=_RETRY_AFTER_S)
 
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """A question that a worker has; `failure` resolves to what failed, or None, and `over` when the worker is done."""
+    """A question that a worker answers.
+
+    `failure` resolves to the error of the result, or None; `over` is set once the worker is done.
+    """
 
     listeners: Sequence[Listener]
     failure: asyncio.Future[HoptreeError | None]
@@ -85,7 +88,7 @@ class _Question:
     holding: set[asyncio.Task[None]] = field(default_factory=set)
 
     def receive(self, message: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], None]) -> None:
-        """Take in what the worker sent; also for a cancelled question, as it has cost what it has."""
+        """Handle a message of the worker; also of a cancelled question, to count its cost."""
         events = [parse_event(event) for event in message["events"]]
         self.events += events
         for event in events:
@@ -107,7 +110,7 @@ class _Question:
             self.failure.set_result(error_from_dict(message["failure"]) if message["failure"] else None)
 
     async def _hold(self, message: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], None]) -> None:
-        """Let the worker send a call once the key's budget has room for it."""
+        """Allow the worker's call once the key's budget has room for it."""
         assert self.held is not None
         refused = None
         try:
@@ -117,21 +120,21 @@ class _Question:
         answer({"admit": message["id"], "call": message["hold"], "refused": refused})
 
     def close(self) -> None:
-        """Hold no more calls; those that nothing was heard of have been sent."""
+        """Hold no more calls; charge those without a reply, as they may have been sent."""
         for task in self.holding:
             task.cancel()
         if self.held is not None:
             self.held.close()
 
     def give_up(self) -> None:
-        """End the question with its worker."""
+        """End the question, as its worker has ended."""
         self.over.set()
         if not self.failure.done():
             self.failure.set_exception(WorkerEnded())
 
 
 class Workers:
-    """Worker processes, each of which answers any number of questions at once; one that ends is replaced."""
+    """Worker processes, each with any number of questions; one that ends is replaced."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -142,11 +145,11 @@ class Workers:
         self._keepers: list[asyncio.Task[None]] = []
 
     def __len__(self) -> int:
-        """How many are ready to answer."""
+        """The number of workers that are ready."""
         return len(self._ready)
 
     async def start(self) -> None:
-        """Start all of them, and wait until each is ready, or could not be started."""
+        """Start all workers; return once each is ready, or could not be started."""
         tried = [asyncio.Event() for _ in range(self._settings.workers)]
         loop = asyncio.get_running_loop()
         self._keepers = [loop.create_task(self._keep_worker(event)) for event in tried]
@@ -160,7 +163,10 @@ class Workers:
         live: bool,
         held: HeldCalls | None = None,
     ) -> Result:
-        """Have a question answered; listeners hear events at once if it is `live`, and its calls are `held`."""
+        """Answer a question in a worker.
+
+        If `live`, listeners get events at once, else at the end. Calls are `held` against the budget of a key.
+        """
         identity = json.dumps({**message, "budget": None})
         worker = self._worker_of[identity] = self._choose(identity)
         self._identical[identity] += 1
@@ -178,7 +184,7 @@ class Workers:
         except asyncio.CancelledError:
             worker.send({"cancel": number})
             with suppress(TimeoutError):
-                await asyncio.wait_for(question.over.wait(), _CANCEL_TIMEOUT_S)  # then its cost so far is known
+                await asyncio.wait_for(question.over.wait(), _CANCEL_TIMEOUT_S)  # so that its cost is counted
             raise
         finally:
             question.close()
@@ -188,18 +194,18 @@ class Workers:
         return read_result(question.events, failure)
 
     def forget(self, corpus: str) -> None:
-        """Have all workers close a corpus that is to be removed."""
+        """Tell all workers to close a corpus before it is removed."""
         for worker in self._ready:
             worker.send({"forget": corpus})
 
     async def aclose(self) -> None:
-        """End them all; questions that they still have are given up."""
+        """End all workers, and the questions that they still have."""
         for task in self._keepers:
             task.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
 
     def _choose(self, identity: str) -> _Worker:
-        """Choose the worker that has the identical question, whose calls it shares; else the one with the fewest."""
+        """Choose the worker with an identical question, to share its calls, or the idlest."""
         if not self._ready:
             remedy = "Wait as long as Retry-After says."
             raise Refusal(503, "NoWorker", "No process is there to answer.", remedy, retry_after=_RETRY_AFTER_S)
@@ -207,7 +213,7 @@ class Workers:
         return known if known in self._ready else min(self._ready, key=lambda worker: len(worker.questions))
 
     async def _keep_worker(self, tried: asyncio.Event) -> None:
-        """Keep one worker running as long as the server does; the pause grows with every failed start."""
+        """Restart one worker for ever; the pause grows with each failed start."""
         failures = 0
         while True:
             obituary = "no worker was started"
@@ -216,7 +222,7 @@ class Workers:
                     *module_command("hoptree.server.answering_worker"),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
-                    limit=_MAX_LINE_BYTES,
+                    limit=MAX_LINE_BYTES,
                 )
             except OSError as error:
                 _LOG.error("a worker cannot be started: %s", error.strerror)
@@ -242,7 +248,7 @@ class Workers:
 
 
 class _Worker:
-    """One process, and the questions that it has; `ready` resolves to whether it came to answer any."""
+    """A worker process and its questions; `ready` resolves to whether it has started."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -257,17 +263,17 @@ class _Worker:
 
     @property
     def obituary(self) -> str:
-        """How the process ended, and how many questions ended with it."""
+        """A sentence on how the process ended, with the number of lost questions."""
         how = exit_text(self._process.returncode or 0)
         return f"a worker ended with {how}, and {self._lost} question{'s' * (self._lost != 1)} with it"
 
     def send(self, message: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
-        if not self._process.stdin.is_closing():  # else its end is noticed in a moment
+        if not self._process.stdin.is_closing():  # if it is, `_receive` is about to end
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
 
     async def _receive(self) -> None:
-        """Handle all that it sends; once it has ended, its questions are given up."""
+        """Handle its messages; once it has ended, end its questions."""
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             message = json.loads(line)
@@ -290,7 +296,7 @@ class _Worker:
             self._process.kill()
 
     async def end(self) -> None:
-        """Have it close what it opened, and end."""
+        """Let the process close what it opened, and end."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         done, _ = await asyncio.wait([self.receiving], timeout=_CLOSE_TIMEOUT_S)

@@ -348,12 +348,12 @@ _SEVERAL = lazy_re(r"[,;&/、，；在]|\b(?:and|in|by|und|im|am)\b")
 
 
 def asks_twice(question: str) -> bool:
-    """Tell whether a question asks for two things, each with a word of its own."""
+    """Return whether a question asks for two things, each with a word of its own."""
     return _ASKS_TWICE.match(question) is not None
 
 
 def answers_half(question: str, answer: str) -> bool:
-    """Tell whether a question asks for two things, and its answer is one."""
+    """Return whether a question asks for two things, and its answer is one."""
     return asks_twice(question) and not _SEVERAL.search(answer)
 
 

@@ -45,18 +45,17 @@ _LONE_LETTER = lazy_re(rf"\W*([^\W\d_{UNSPACED}])([+#]*)\W*")
 
 @lru_cache(maxsize=64)
 def _lone_letter(answer: str) -> re.Pattern[str] | None:
-    """Return the pattern of an answer that is one letter: neither an article nor part of a code or a number.
+    """Return the pattern of an answer that is one letter, such as B or C++, else None.
 
-    The page's evidence.js has the same.
+    It matches neither an article nor part of a code or a number. The page's evidence.js has the same.
     """
     match = _LONE_LETTER.fullmatch(answer)
     if match is None:
         return None
-    if match[2]:  # C++ and C# are not C
-        return re.compile(rf"(?<![\w.\-/]){re.escape(match[1] + match[2])}(?![\w+#])", re.IGNORECASE)
-    letter = re.escape(match[1].upper())
-    alone = rf"(?<![\w.\-/]){letter}(?![\w+#]|[-/.]\w|\s?\d|['’]\w)"
-    if letter not in "AI":
+    letter, marks = match[1].upper(), re.escape(match[2])
+    code = "" if marks else r"|[-/.]\w|\s?\d|['’]\w"
+    alone = rf"(?<![\w.\-/]){letter}{marks}(?![\w+#]{code})"
+    if marks or letter not in "AI":
         return re.compile(alone, re.IGNORECASE)
     return re.compile(rf"(?<=[\w,;:]\s){alone}(?!\s+[A-Z])|(?<=[\"“„'‘(\[]){letter}(?=[\"”“'’)\]])")
 
@@ -86,7 +85,11 @@ def _supported(answer: str, question: str, title: str, text: str) -> str:
     held = _held(title, text)
     if names and not any(name.stands_in(held) for name in names):
         return ""
-    return answer if ways[0] in (("yes",), ("no",)) else _spelled(answer, ways, f"{title}. {text}", held)
+    if ways[0] in (("yes",), ("no",)):
+        return answer
+    if lone := _lone_letter(answer):
+        return match[0] if (match := lone.search(f"{title}. {text}")) else ""
+    return _spelled(ways, f"{title}. {text}", held)
 
 
 def has_names(question: str) -> bool:
@@ -241,10 +244,8 @@ def _ways(answer: str) -> tuple[tuple[str, ...], ...]:
     return tuple(dict.fromkeys(tuple(_fold(word) for word in part) for part in (words, *telling)))
 
 
-def _spelled(answer: str, ways: Sequence[tuple[str, ...]], text: str, held: str) -> str:
+def _spelled(ways: Sequence[tuple[str, ...]], text: str, held: str) -> str:
     """Return the first of `ways` that occurs, as the text spells it; or ""."""
-    if lone := _lone_letter(answer) or _lone_letter(" ".join(ways[0])):
-        return match[0] if (match := lone.search(text)) else ""
     ways = [part for part in ways if part and f" {' '.join(part)} " in held]
     if not ways:
         return ""

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from hoptree.core.lazy import lazy_re
@@ -198,21 +199,22 @@ def parse_json(text: str) -> JsonReading:
         return JsonReading(error=str(error) or "it is nested too deeply")
 
 
-def _scan(text: str) -> tuple[str, list[str], bool]:
+@lru_cache(maxsize=4)  # repairs scan the same text
+def _scan(text: str) -> tuple[str, tuple[str, ...], bool]:
     """Return the first complete value, the missing closers, and if a string is open."""
     closers: list[str] = []
     for match in _STRING_OR_BRACKET.finditer(text):
         token = match[0]
         if token[0] == '"':
             if not match[1]:
-                return text, closers, True
+                return text, tuple(closers), True
         elif token in "{[":
             closers.append("}" if token == "{" else "]")
         elif closers and token == closers[-1]:
             closers.pop()
             if not closers:
-                return text[: match.end()], [], False
-    return text, closers, False
+                return text[: match.end()], (), False
+    return text, tuple(closers), False
 
 
 def _end(text: str) -> int:

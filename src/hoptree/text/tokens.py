@@ -210,7 +210,7 @@ def _token_starts(owners: Sequence[int], mark: int) -> list[Span]:
 
 
 class _Kinds(dict[int, str]):
-    """What a character is to words: itself in ASCII, else the character that stands for its kind."""
+    """Maps ASCII to itself, and other characters to one that stands for their kind."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)

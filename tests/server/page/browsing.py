@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from tests.held import PATIENCE
 from tests.server.page import scripts
+from tests.timing import TIMEOUT_S
 
 from hoptree.models.model import Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
@@ -77,7 +77,7 @@ class Watched:
         self.page = page
         self.url = url
         self.errors: list[str] = []
-        page.set_default_timeout(1000 * PATIENCE)
+        page.set_default_timeout(1000 * TIMEOUT_S)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", lambda told: self.errors.append(told.text) if _is_bad(told.type, told.text) else None)
 
@@ -106,7 +106,7 @@ class Watched:
 
     def until(self, condition: str) -> None:
         """Wait for a JavaScript condition; the page's content policy forbids playwright's own way."""
-        ends = time.monotonic() + PATIENCE
+        ends = time.monotonic() + TIMEOUT_S
         while not self.page.evaluate(condition):
             assert time.monotonic() < ends, f"it did not come to that: {condition}"
             time.sleep(_LOOK)

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from urllib.request import ProxyHandler, build_opener
 
-from tests.held import PATIENCE
 from tests.server.page import scripts
+from tests.timing import TIMEOUT_S
 
 __all__ = ["Killable"]
 
@@ -62,7 +62,7 @@ class Killable:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "hoptree", *told], env=environment, stderr=subprocess.DEVNULL, cwd=self._folder
         )
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT_S
         while not self._is_there():
             assert self._process.poll() is None and time.monotonic() < until, "the server did not start"
             time.sleep(0.05)

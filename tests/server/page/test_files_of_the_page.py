@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 import pytest
 from tests.evaluation.paired_scores import flipped
-from tests.held import PATIENCE
+from tests.timing import TIMEOUT_S
 from tests.traced import event
 
 import hoptree
@@ -124,6 +124,14 @@ def test_why_a_method_cannot_be_chosen_is_told_in_all_languages() -> None:
     from hoptree.server.about_routes import NO_CORPUS, NO_GRAPH
 
     assert fitting(NO_GRAPH) and fitting(NO_CORPUS)
+
+
+def test_why_files_are_not_taken_is_told_in_all_languages() -> None:
+    pytest.importorskip("fastapi", reason="needs the extra [server]")
+    from hoptree.server.corpus_routes import NO_RIGHT
+    from hoptree.server.settings import Settings
+
+    assert fitting(NO_RIGHT) and fitting(Settings(models={}).uploads_off)
 
 
 def test_steps_of_the_methods_have_words_in_all_languages() -> None:
@@ -278,7 +286,7 @@ def told_by_the_page(function: str, *values: Any, of: str = "en", script: str = 
         "globalThis.document = { baseURI: 'http://127.0.0.1/' };"
         f"import({module}).then((words) => console.log(JSON.stringify({given}.map((one) => words.{function}(one)))))"
     )
-    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     told: list[Any] = json.loads(done.stdout)
     return told
 

@@ -165,6 +165,7 @@ def test_the_sentence_that_was_used(watched: Watched) -> None:
         ("The lake is 12 km long. It is 1200 m deep.", "12", "The lake is 12 km long."),
         ("ŁÓDŹ is a city. Has died in Łódź in 2000.", "łódź", "Has died in Łódź in 2000."),
         ("It was (as C++ was) new.", "C++", "It was (as C++ was) new."),
+        ("It was written in C, and compiled.", "C++", None),
         ("上海是最大的城市。中国的首都是北京市。", "北京", "中国的首都是北京市。"),
         ("It was old. It was in F#.", "F#", "It was in F#."),
         ("It was in C.", "C#", None),

@@ -77,8 +77,8 @@ def test_limits_and_fixed_options_are_the_servers(watched: Watched) -> None:
     k = page.locator(".options").first.get_by_label("k", exact=True)
     assert k.is_disabled() and k.input_value() == "3"
     told = page.locator(".options").first.inner_text()
-    assert "How many passages a search gives. Fixed by who runs this server." in told
-    assert "strict takes only RAG_REQUIRED for a refusal, as the paper does" in told
+    assert "How many passages a search gives. Fixed by the server's administrator." in told
+    assert "With strict, only RAG_REQUIRED is a refusal, as in the paper" in told
     with page.expect_request("**/v1/ask") as asked:
         page.click("form.ask button.main")
     assert "options" not in (asked.value.post_data_json or {})

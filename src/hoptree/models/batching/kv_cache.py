@@ -231,7 +231,7 @@ _FULL = re.compile(r"out of memory|not enough memory|t allocate memory|ALLOC_FAI
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether a device ran out of memory; only CUDA has an exception for it."""
+    """Return whether a device ran out of memory; only CUDA has an exception for it."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     if isinstance(error, OSError):

@@ -232,7 +232,7 @@ def check_fit(ledger: Ledger, manifest: Manifest, folder: Path) -> None:
 
 
 def holds_documents(corpus: Path) -> bool:
-    """Tell whether a corpus is a file or folder of documents, and no index."""
+    """Return whether a corpus is a file or folder of documents, and no index."""
     if corpus.is_file():
         from hoptree.corpus.files import suffix_of
 

@@ -60,7 +60,7 @@ class FileState:
     modified_ns: int
 
     def fits(self, size: int, modified_ns: int) -> bool:
-        """Tell whether a file of this size and time counts as unchanged."""
+        """Return whether a file of this size and time counts as unchanged."""
         return (self.size, self.modified_ns) == (size, modified_ns)
 
 
@@ -97,7 +97,7 @@ def open_ledger(path: Path, *, writable: bool) -> sqlite3.Connection:
 
 
 def _may_read(path: Path) -> bool:
-    """Tell whether permissions allow opening a file; SQLite does not say so."""
+    """Return whether permissions allow opening a file; SQLite does not say so."""
     try:
         path.open("rb").close()
     except PermissionError:
@@ -251,7 +251,7 @@ class Ledger(SqliteFile):
         self._db.execute("update files set size = -1 where id = ?", (file,))
 
     def was_broken_off(self, source: str, name: str, modified_ns: int) -> bool:
-        """Tell whether a file could not be read to its end and has not changed since."""
+        """Return whether a file could not be read to its end and has not changed since."""
         state = self.file(source, name, complete=False)
         return state is not None and state.size < 0 and state.modified_ns == modified_ns
 
@@ -275,7 +275,7 @@ class Ledger(SqliteFile):
         return files
 
     def has_below(self, prefix: str) -> bool:
-        """Tell whether a source's prefix, or a folder with files, has this name."""
+        """Return whether a source's prefix, or a folder with files, has this name."""
         inside = "select 1 from files where source = ? and name > ? and name < ?"
         for source in self.sources():
             own = self.prefix_of(source)
@@ -310,7 +310,7 @@ class Ledger(SqliteFile):
         return self._db.execute("select min(number), max(number) from passages group by file order by 1").fetchall()
 
     def _has_also(self) -> bool:
-        """Tell whether there is a table of repeated passages, which older ledgers lack."""
+        """Return whether there is a table of repeated passages, which older ledgers lack."""
         return self._db.execute("select 1 from sqlite_master where name = 'also'").fetchone() is not None
 
     def copy_files(self, other: Ledger) -> None:

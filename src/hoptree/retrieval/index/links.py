@@ -99,7 +99,7 @@ class _Reader:
             self._searcher = index.searcher()
 
     def knows(self, key: int) -> bool:
-        """Tell whether a passage was read, even if it mentions nothing."""
+        """Return whether a passage was read, even if it mentions nothing."""
         with _DAMAGED:
             return bool(self._searcher.doc_freq("key", key))
 
@@ -267,7 +267,7 @@ class NameFinder:
 
 
 def mentions(text: str, name: str) -> bool:
-    """Tell whether a text mentions a name; for many names, a finder is faster."""
+    """Return whether a text mentions a name; for many names, a finder is faster."""
     return (name[1:] in text or "-" in name) and any(True for _ in NameFinder([name])(text))
 
 

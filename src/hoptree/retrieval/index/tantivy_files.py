@@ -159,7 +159,7 @@ def failed_change(folder: Path, error: OSError) -> CorpusError:
 
 
 def _came_from_writing(error: OSError, folder: Path) -> bool:
-    """Tell whether an error came from writing; others name a file outside the folder."""
+    """Return whether writing caused an error; others name a file outside the folder."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
         return True
     named = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
@@ -264,7 +264,7 @@ def encode(text: str) -> bytes:
 
 
 def is_plain(passage: Passage) -> bool:
-    """Tell whether a passage is a whole document with id, title and text only."""
+    """Return whether a passage is a whole document with id, title and text only."""
     return (
         not passage.aliases
         and not passage.metadata

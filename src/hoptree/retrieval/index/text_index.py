@@ -164,7 +164,7 @@ class Texts:
         return fitting
 
     def _titles_tagged(self) -> bool:
-        """Tell whether every passage has its title among its tags; looked up once."""
+        """Return whether every passage has its title among its tags; looked up once."""
         if self._tagged is None:
             tagged = self._only("tags", tag_of(TITLE, ""))
             parts = [(tantivy.Occur.Must, tantivy.Query.all_query()), (tantivy.Occur.MustNot, tagged)]

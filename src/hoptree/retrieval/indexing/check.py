@@ -176,7 +176,7 @@ def estimate_change(out: Path, sources: Sequence[Path] | None = None, *, reread:
 
 
 def is_current(out: Path) -> bool:
-    """Tell whether an index holds its sources' files as they are now."""
+    """Return whether an index holds its sources' files as they are now."""
     with closing(Index(out).ledger()) as ledger:
         for name, source in _named(sources_of(out)).items():
             known = {file_name for _, _, file_name in ledger.files(name)}
@@ -190,7 +190,7 @@ def is_current(out: Path) -> bool:
 
 
 def _is_known(ledger: Ledger, source: str, file: SourceFile) -> bool:
-    """Tell whether a file is unchanged since it was read, or found unreadable."""
+    """Return whether a file is unchanged since it was read, or found unreadable."""
     intact = ledger.file(source, file.name)
     read = intact is not None and intact.fits(file.size, file.modified_ns)
     return read or ledger.was_broken_off(source, file.name, file.modified_ns)

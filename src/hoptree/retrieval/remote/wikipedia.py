@@ -16,7 +16,7 @@ from hoptree.core.errors import CacheError
 from hoptree.core.public_http import HttpCache, path_beside_cache
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, chunk
-from hoptree.corpus.document import Document, HeadingPath, Section, short
+from hoptree.corpus.document import Document, HeadingPath, Section, shorten_title
 from hoptree.retrieval.bm25 import Analysis, Words, bm25
 from hoptree.retrieval.index.tantivy_files import composed, without_asking
 from hoptree.retrieval.remote.wikipedia_api import MAX_QUERY_CHARS, Hit, Page, WikiApi, can_be_title, wiki_url
@@ -45,7 +45,7 @@ def passages_of(page: Page) -> Iterator[Passage]:
 def _sections(text: str) -> Iterator[Section]:
     path = HeadingPath()
     for match in _HEADING.finditer(text):
-        title = path.enter(len(match[1]), short(match[2]))
+        title = path.enter(len(match[1]), shorten_title(match[2]))
         yield Section(match.start(), title, match.end() - match.start())
 
 

@@ -139,7 +139,7 @@ def _number(value: Any) -> int:
 
 
 def can_be_title(name: str) -> bool:
-    """Tell whether a wiki can have a page of this name."""
+    """Return whether a wiki can have a page of this name."""
     bare = name.replace("_", " ").strip()
     return bool(bare) and not _NO_TITLE.search(bare) and len(bare.encode()) <= _MAX_TITLE_BYTES
 

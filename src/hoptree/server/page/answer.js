@@ -1,4 +1,4 @@
-// One answer: asked and watched, or read from a run. The tree stands in the middle, and beside it what a node rests on.
+// One answer, streamed or stored: the tree of sub-questions, and beside it the evidence of a node.
 
 import { Problem, stream } from "./api.js";
 import { announce, button, count, make, problemBox } from "./dom.js";
@@ -14,7 +14,7 @@ import { WritingView } from "./writing.js";
 
 const STEPS_SHOWN = 5;
 const SILENT = 20;
-/** The server's warning of a guess, which the sentence and the support say already. */
+/** The server's warning of a guess, which is not repeated below the sentence. */
 const UNSUPPORTED = "what was read does not hold the answer: it is a guess that documents do not support";
 
 const FIDELITY = { prompted: t("prompted where its paper trained a model") };
@@ -33,9 +33,9 @@ export class AnswerView extends EventTarget {
   #old = false;
   #roomy;
   #moved;
-  #told = "";
+  #drawnInputs = "";
 
-  /** `narrow` keeps the evidence inside the tree, as where two answers stand side by side. */
+  /** `narrow` shows the evidence inside the tree, for two answers side by side. */
   constructor({ question, heading = "", narrow = false, corpus = "", id = "", wantedNode = null, onNode = () => {} }) {
     super();
     this.question = question;
@@ -98,7 +98,7 @@ export class AnswerView extends EventTarget {
     this.#running?.abort();
   }
 
-  /** Ends it, and lets go of the window. */
+  /** Stops the request, and removes listeners of the window. */
   close() {
     this.stop();
     this.#roomy?.removeEventListener("change", this.#moved);
@@ -117,7 +117,7 @@ export class AnswerView extends EventTarget {
     this.#showStatus();
   }
 
-  /** Takes away what an earlier try has left; not before the server says something, or a failure would lose it. */
+  /** Clears an earlier attempt, once the server sends something: a failure keeps it. */
   #clear() {
     this.#old = false;
     this.result = this.#usage = this.#writing = null;
@@ -143,7 +143,7 @@ export class AnswerView extends EventTarget {
     if (name === "tree") this.#grow(data);
     else if (name === "step") this.#step(data);
     else if (name === "progress") this.doing = translated(data.text);
-    else if (name === "passages") this.#found(data.passages);
+    else if (name === "passages") this.#addPassages(data.passages);
     else if (name === "result") this.show(data);
     else if (name === "error") {
       if (data.result) this.show(data.result);
@@ -151,8 +151,8 @@ export class AnswerView extends EventTarget {
     }
   }
 
-  /** Texts come before the nodes that cite them. */
-  #found(passages) {
+  /** Passages come before the nodes that cite them. */
+  #addPassages(passages) {
     this.#keep(passages);
     if (!this.detail.hidden) this.#drawDetail(this.tree.node(this.tree.opened));
   }
@@ -165,7 +165,7 @@ export class AnswerView extends EventTarget {
     this.#openWanted();
   }
 
-  /** A method that makes no tree has nothing but its question to draw: the row would only repeat it. */
+  /** Hides the tree of a method without sub-questions, which would only repeat the question. */
   #hideBareTree() {
     const bare = this.tree.nodes.length === 1 && (this.#writing !== null || this.result !== null) && !this.tree.node(0).answer;
     this.tree.element.hidden = bare;
@@ -206,7 +206,7 @@ export class AnswerView extends EventTarget {
 
   // Showing
 
-  /** A whole result: the last event of a stream, or one of a run. */
+  /** Shows a complete result: the last event of a stream, or one of a run. */
   show(result) {
     this.result = result;
     this.#usage = result.usage;
@@ -245,7 +245,7 @@ export class AnswerView extends EventTarget {
     if (result.error) this.trouble.replaceChildren(problemBox(result.error));
   }
 
-  /** The sentence of an answer; [N] opens what the answer rests on. */
+  /** The sentence of an answer, with [N] as buttons that open the evidence. */
   #cited({ sentence, evidence = [], cited = [] }) {
     return pieces(sentence).map((part) => {
       const passage = typeof part === "number" ? [...evidence, ...cited][part - 1] : null;
@@ -257,27 +257,27 @@ export class AnswerView extends EventTarget {
     });
   }
 
-  /** What leads here again: the stored answer, else where this page is. */
+  /** The address to share: that of the stored answer, else of this page. */
   #address() {
     return this.id ? { hash: write(["answer", this.id]), stored: true } : { hash: location.hash, stored: read().path[0] === "runs" };
   }
 
   #notes(result) {
-    const found = (result.warnings ?? []).filter((text) => result.confidence?.level !== "a guess" || text !== UNSUPPORTED).map((text) => make("p", { class: "note warm", text: t("Note: {text}", { text: translated(text) }), dir: "auto" }));
+    const notes = (result.warnings ?? []).filter((text) => result.confidence?.level !== "a guess" || text !== UNSUPPORTED).map((text) => make("p", { class: "note warm", text: t("Note: {text}", { text: translated(text) }), dir: "auto" }));
     if (result.chains?.length) {
-      found.push(make("details", {}, make("summary", { text: result.chains.length === 1 ? t("The chain of reasoning") : t("The chains of reasoning") }),
+      notes.push(make("details", {}, make("summary", { text: result.chains.length === 1 ? t("The chain of reasoning") : t("The chains of reasoning") }),
         result.chains.map((text) => make("p", { class: "chain", text, dir: "auto" }))));
     }
     const graph = graphView(result);
-    if (graph) found.push(make("details", { class: "graph-view" }, make("summary", { text: t("Graph of facts and links") }), graph));
-    return found;
+    if (graph) notes.push(make("details", { class: "graph-view" }, make("summary", { text: t("Graph of facts and links") }), graph));
+    return notes;
   }
 
   #showStatus() {
     const seconds = this.running ? (performance.now() - this.#began) / 1000 : this.#usage?.seconds ?? (performance.now() - this.#began) / 1000;
-    const told = this.#usage ? cost(this.#usage, this.running ? Math.max(seconds, 0) : this.#usage.seconds ?? seconds) : `${decimal(seconds)} s`;
+    const soFar = this.#usage ? cost(this.#usage, this.running ? Math.max(seconds, 0) : this.#usage.seconds ?? seconds) : `${decimal(seconds)} s`;
     if (!this.running) {
-      const parts = [this.ended, this.#usage ? told : ""].filter(Boolean);
+      const parts = [this.ended, this.#usage ? soFar : ""].filter(Boolean);
       this.status.replaceChildren(parts.join(" "));
       return;
     }
@@ -287,7 +287,7 @@ export class AnswerView extends EventTarget {
       this.status.replaceChildren(make("span", { class: "doing", dir: "auto" }), make("span", { class: "so-far" }), button(t("Stop"), () => this.stop()));
     }
     setText(this.status.querySelector(".doing"), doing);
-    setText(this.status.querySelector(".so-far"), told);
+    setText(this.status.querySelector(".so-far"), soFar);
   }
 
   #end(words) {
@@ -303,7 +303,7 @@ export class AnswerView extends EventTarget {
     this.trouble.replaceChildren(problemBox(problem, ...again));
   }
 
-  /** Nodes that were under way are so no more. */
+  /** Marks running nodes as waiting, after the end. */
   #calm() {
     const calm = (node) => ({ ...node, state: node.state === "asking" ? "waiting" : node.state, children: (node.children ?? []).map(calm) });
     const root = this.tree.node(0);
@@ -311,7 +311,7 @@ export class AnswerView extends EventTarget {
   }
 
   #keep(passages) {
-    for (const one of passages ?? []) this.#passages.set(one.id, one);
+    for (const passage of passages ?? []) this.#passages.set(passage.id, passage);
   }
 
   // Evidence
@@ -352,12 +352,12 @@ export class AnswerView extends EventTarget {
 
   #drawDetail(node) {
     if (!node) return;
-    const told = JSON.stringify([{ ...node, children: 0 }, this.#passages.size, this.result !== null, this.#failed]);
-    if (this.#told === told) return;
-    this.#told = told;
+    const inputs = JSON.stringify([{ ...node, children: 0 }, this.#passages.size, this.result !== null, this.#failed]);
+    if (this.#drawnInputs === inputs) return;
+    this.#drawnInputs = inputs;
     const itself = node.id === 0;
     const grounds = this.#grounds(node);
-    const unheld = !node.facts?.length && grounds.some((one) => one.matches(".read") || one.querySelector(".unheld"));
+    const unheld = !node.facts?.length && grounds.some((ground) => ground.matches(".read") || ground.querySelector(".unheld"));
     const own = !this.result ? t("The question itself") : unheld || !this.result.answer ? t("What was read") : t("What the answer rests on");
     this.detail.replaceChildren(
       make("div", { class: "detail-head" },
@@ -393,7 +393,7 @@ export class AnswerView extends EventTarget {
     return grounds;
   }
 
-  /** The ids of what the answer rests on, and of what was only read: a guess and a failed question rest on nothing. */
+  /** The ids of the evidence, and of passages that were only read; guesses and failures have no evidence. */
   get #support() {
     const { evidence = [], cited = [], consulted, tree = [] } = this.result;
     const unsupported = this.#failed || (tree.length > 0 && tree.every((node) => node.source === "fallback"));
@@ -403,7 +403,7 @@ export class AnswerView extends EventTarget {
     return { evidence: rests, read: ids(consulted ?? (unsupported ? evidence : [])).filter((id) => !rests.includes(id)) };
   }
 
-  /** The numbers by which the sentence of the answer cites passages, by their ids. */
+  /** The citation numbers in the sentence of the answer, by passage id. */
   get #numbers() {
     const { answer, sentence, evidence = [], cited = [] } = this.result ?? {};
     const all = [...evidence, ...cited];
@@ -412,10 +412,10 @@ export class AnswerView extends EventTarget {
     return numbers;
   }
 
-  /** What to look for in a passage: the answer of a node that cites it, else that of the question; sentences that were cited. */
+  /** What to mark in a passage: the answer of a node that cites it, else that of the question, and cited sentences. */
   #used(node, id) {
-    const others = this.tree.nodes.filter((one) => one.id !== 0 && one.answer && one.evidence?.includes(id));
-    const citing = node.id !== 0 ? node : others.find((one) => one.answer === this.result?.answer) ?? others[0];
+    const others = this.tree.nodes.filter((other) => other.id !== 0 && other.answer && other.evidence?.includes(id));
+    const citing = node.id !== 0 ? node : others.find((other) => other.answer === this.result?.answer) ?? others[0];
     if (citing) return { answers: [citing.answer], question: citing.resolved || citing.question };
     const read = (this.result?.writing?.facts ?? []).filter((fact) => fact.passage === id);
     return { answers: [this.result?.answer].filter(Boolean), question: this.question, cited: read.map((fact) => fact.sentence) };

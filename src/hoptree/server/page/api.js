@@ -1,4 +1,4 @@
-// The server: requests with a key where one is wanted, events as they come, and whether it is there at all.
+// Requests to the server: with a key if it wants one, streams, uploads, and the state of the connection.
 
 import { t } from "./texts.js";
 
@@ -6,17 +6,17 @@ const KEY = "hoptree.key";
 const CHECK = { first: 500, most: 5000 };
 
 const PASSING = new Set([408, 429, 500, 502, 503, 504]);
-/** Failures told inside a stream, which have no status of their own. */
+/** Failures inside a stream, which have no status. */
 const PASSING_KINDS = new Set(["Unreachable", "BrokenOff", "EndpointError", "RateLimited", "IndexUnavailable", "InternalError", "Stopped", "TooSlow"]);
 
 let remembers = false;
 
-/** Take note of whether the server remembers what it looked up, for what is said when a connection breaks off. */
+/** Sets whether the server caches replies, which the message about a broken connection mentions. */
 export function remembering(does) {
   remembers = does;
 }
 
-/** A refusal or failure, in words: what happened, and what to do. */
+/** A refusal or failure, with a message and a remedy. */
 export class Problem extends Error {
   constructor({ kind = "Problem", message, remedy = "", status = 0, retryable = null }) {
     super(message);
@@ -26,18 +26,18 @@ export class Problem extends Error {
     this.retryable = retryable;
   }
 
-  /** Whether the same may work when it is tried again: as the server says, else by what kind of failure it is. */
+  /** Whether a retry may work: as the server says, else by status or kind. */
   get mayPass() {
     return this.retryable ?? (this.status ? PASSING.has(this.status) : PASSING_KINDS.has(this.kind));
   }
 }
 
-/** Tells `lost` when the server does not answer, and `back` when it does again. */
+/** Dispatches `lost` when the server does not answer, and `back` when it does again. */
 export const connection = new EventTarget();
 let lost = false;
 let askForKey = async () => null;
 
-/** Who asks the person for a key: called with whether the last one was refused, gives the new one or null. */
+/** Sets the function that asks for a key: it gets whether the last key was refused, and returns one or null. */
 export function onKeyWanted(ask) {
   askForKey = ask;
 }
@@ -75,14 +75,14 @@ function headers(more) {
   return { ...more, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
 }
 
-/** Sends with the key there is, and asks for one where the server wants it, until it fits or the person gives up. */
+/** Sends a request with the key; if the server refuses it, asks for another until the person cancels. */
 async function send(path, { json, signal, ...how }) {
   for (;;) {
     const body = json === undefined ? how.body : JSON.stringify(json);
-    const told = headers(json === undefined ? {} : { "Content-Type": "application/json" });
+    const allHeaders = headers(json === undefined ? {} : { "Content-Type": "application/json" });
     let answer;
     try {
-      answer = await fetch(address(path), { ...how, body, headers: told, signal, cache: "no-store" });
+      answer = await fetch(address(path), { ...how, body, headers: allHeaders, signal, cache: "no-store" });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw unreachable();
@@ -95,7 +95,7 @@ async function send(path, { json, signal, ...how }) {
 
 let asking = null;
 
-/** One question for a key at a time, whatever number of requests want it. */
+/** Asks for a key once, however many requests need it. */
 async function keyGiven() {
   asking ||= askForKey(hasKey()).finally(() => { asking = null; });
   const key = await asking;
@@ -104,34 +104,34 @@ async function keyGiven() {
 }
 
 async function refusal(answer) {
-  const told = (await answer.json().catch(() => null))?.error;
-  return refusalOf(answer.status, told, (name) => answer.headers.get(name));
+  const error = (await answer.json().catch(() => null))?.error;
+  return refusalOf(answer.status, error, (name) => answer.headers.get(name));
 }
 
-function refusalOf(status, told, header) {
+function refusalOf(status, error, header) {
   const wait = header("Retry-After");
-  const retryable = header("x-should-retry") === "false" ? false : told?.retryable;
-  const message = told?.message || (status === 401 ? t("This server wants a key.") : t("The server refused this ({status}).", { status }));
-  const remedy = told?.remedy || (wait ? t("Try again in {n} s.", { n: wait }) : status >= 500 ? t("See what the server's log says.") : "");
-  return new Problem({ kind: told?.class, message, remedy, status, retryable });
+  const retryable = header("x-should-retry") === "false" ? false : error?.retryable;
+  const message = error?.message || (status === 401 ? t("This server wants a key.") : t("The server refused this ({status}).", { status }));
+  const remedy = error?.remedy || (wait ? t("Try again in {n} s.", { n: wait }) : status >= 500 ? t("See what the server's log says.") : "");
+  return new Problem({ kind: error?.class, message, remedy, status, retryable });
 }
 
-/** A file in a tab of its own: by its address, or with the key, which a tab does not send, by what was fetched. */
+/** Opens a file in a new tab; with a key, which a tab does not send, the file is fetched first. */
 export async function openFile(path) {
   if (!hasKey()) return void window.open(address(path), "_blank", "noopener");
   const [file, page] = path.split(/(?=#[^#]*$)/);
-  const made = URL.createObjectURL(await (await send(file, {})).blob());
-  window.open(`${made}${page ?? ""}`, "_blank", "noopener");
-  setTimeout(() => URL.revokeObjectURL(made), 60_000);
+  const url = URL.createObjectURL(await (await send(file, {})).blob());
+  window.open(`${url}${page ?? ""}`, "_blank", "noopener");
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-/** JSON of an address; null where there is none. */
+/** Returns the JSON of an address, or null for an empty reply. */
 export async function call(path, how = {}) {
   const answer = await send(path, how);
   return answer.status === 204 ? null : answer.json();
 }
 
-/** The events of a stream, as {name, data}, with the id of its answer first; one that breaks off before `result` or `error` is a Problem. */
+/** Yields the id of the answer, then the events of a stream, as {name, data}; throws a Problem if the stream breaks off. */
 export async function* stream(path, json, signal, heard = () => {}) {
   const answer = await send(path, { method: "POST", json, signal });
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -179,7 +179,7 @@ function readEvent(block) {
   return data.length ? { name, data: JSON.parse(data.join("\n")) } : null;
 }
 
-/** Sends files, telling how much is gone; fetch cannot tell that. */
+/** Sends files and reports progress, which fetch cannot do. */
 export function upload(path, form, progress) {
   return new Promise((done, failed) => {
     const request = new XMLHttpRequest();
@@ -188,10 +188,10 @@ export function upload(path, form, progress) {
     request.upload.addEventListener("progress", (event) => progress(event.loaded, event.lengthComputable ? event.total : 0));
     request.addEventListener("error", () => failed(unreachable()));
     request.addEventListener("load", async () => {
-      const told = readJson(request.responseText);
-      if (request.status < 300) done(told);
+      const reply = readJson(request.responseText);
+      if (request.status < 300) done(reply);
       else if (request.status === 401 && (await keyGiven())) upload(path, form, progress).then(done, failed);
-      else failed(refusalOf(request.status, told?.error, (name) => request.getResponseHeader(name)));
+      else failed(refusalOf(request.status, reply?.error, (name) => request.getResponseHeader(name)));
     });
     request.send(form);
   });

@@ -1,4 +1,4 @@
-// Asking: the question, who shall answer it, and the answers, one or two side by side.
+// The page for questions: the form, and one answer or two side by side.
 
 import { AnswerView } from "./answer.js";
 import { call, connection, remembering } from "./api.js";
@@ -10,21 +10,21 @@ import { digits, language, t } from "./texts.js";
 import { folded } from "./words.js";
 
 const KEPT = 12;
-/** Characters of a question, where the server does not say. */
+/** The longest question in characters, if the server does not say. */
 const LONGEST = 8000;
 const COUNTED_FROM = 0.9;
-/** Questions before a follow-up that are sent with it. */
+/** Earlier questions that are sent with a follow-up. */
 const TURNS = 6;
 const PAST_SHOWN = 8;
 const NO_QUESTION = t("Write a question first.");
-/** Of the sample's own questions, for who comes without one. */
+/** Example questions about the sample. */
 export const EXAMPLES = [
   "In which city did the director of the film The Hourglass Sanatorium die?",
   "Which lighthouse is taller, the Lighthouse of Genoa or the Île Vierge Lighthouse?",
   "Which film has the director who was born later, Black Girl or Touki Bouki?",
 ];
 
-/** A question about what a corpus says, in the language of its passage: in another one it would find less. */
+/** A question about a topic in the language of its passages, as another language would find less. */
 function asked({ title, mentions, document, kind, language }) {
   const values = { topic: title, other: mentions ?? "", document: document ?? "" };
   if (kind === "question") return title;
@@ -92,7 +92,7 @@ export class AskPage {
     connection.addEventListener("back", () => { if (!this.#offer && this.element.isConnected) this.show(this.query); });
   }
 
-  /** The corpora changed: the form is made anew when it is next shown. */
+  /** Rebuilds the form when it is next shown, as the corpora changed. */
   forget() {
     this.#offer = null;
   }
@@ -116,12 +116,12 @@ export class AskPage {
     if (!this.question.value && this.element.isConnected && matchMedia("(hover: hover)").matches) this.question.focus();
   }
 
-  /** Whether an address that is new here names what was not there when the form was made: it may have come since. */
+  /** Whether a new address names something that the form does not have, but the server may have by now. */
   #lacks(query) {
     const asked = new URLSearchParams(query);
     asked.delete("node");
     const named = [["method", "methods"], ["model", "models"], ["corpus", "corpora"]];
-    return asked.toString() !== this.#shown && named.some(([kind, list]) => query.get(kind) && !this.#offer[list].some((one) => (one.name ?? one) === query.get(kind)));
+    return asked.toString() !== this.#shown && named.some(([kind, list]) => query.get(kind) && !this.#offer[list].some((entry) => (entry.name ?? entry) === query.get(kind)));
   }
 
   async #load() {
@@ -158,11 +158,11 @@ export class AskPage {
     return true;
   }
 
-  /** A method is not compared with itself unless somebody chooses that. */
+  /** Chooses another second method, so that none is compared with itself by default. */
   #differ() {
     const [mine, other] = [this.contender, this.other];
     if (other.method.value === mine.method.value && other.model.value === mine.model.value) {
-      const another = this.#offer.methods.find((one) => one.name !== mine.method.value && one.available !== false);
+      const another = this.#offer.methods.find((method) => method.name !== mine.method.value && method.available !== false);
       if (another) other.method.value = another.name;
       other.method.dispatchEvent(new Event("change"));
     }
@@ -181,7 +181,7 @@ export class AskPage {
     keepChoices({ query: query.toString() });
   }
 
-  /** Questions about the chosen documents: the sample's own, or made of what the corpus is about. */
+  /** Suggests questions about the chosen corpus: fixed ones for the sample, else from its topics. */
   async #offerExamples() {
     const corpus = this.where.corpus.value;
     this.examples.replaceChildren();
@@ -196,14 +196,14 @@ export class AskPage {
     if (items.length) this.examples.replaceChildren(make("p", { class: "label", text: corpus === "sample" ? t("Questions about the sample") : t("Questions about {corpus}", { corpus }) }), make("ul", {}, items));
   }
 
-  /** What was asked in this browser, the latest first. */
+  /** Lists earlier questions of this browser, newest first. */
   #showPast(shown) {
     const asked = shown ? history() : [];
     this.past.hidden = !asked.length;
     if (!asked.length) return;
     const date = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
-    const entry = (one) => make("li", {}, link(one.hash, one.question, { dir: "auto" }),
-      make("p", { class: "note", dir: "auto" }, make("strong", { text: one.answer ?? "" }), ` · ${Number.isFinite(one.at) ? date.format(one.at) : ""}`));
+    const entry = (past) => make("li", {}, link(past.hash, past.question, { dir: "auto" }),
+      make("p", { class: "note", dir: "auto" }, make("strong", { text: past.answer ?? "" }), ` · ${Number.isFinite(past.at) ? date.format(past.at) : ""}`));
     const rest = asked.slice(PAST_SHOWN);
     this.past.replaceChildren(make("p", { class: "label", text: t("Asked before, in this browser") }), make("ul", {}, asked.slice(0, PAST_SHOWN).map(entry)),
       rest.length ? make("details", {}, make("summary", { text: t("{n} more", { n: digits(rest.length) }) }), make("ul", {}, rest.map(entry))) : "",
@@ -215,15 +215,15 @@ export class AskPage {
       }, { class: "quiet" }));
   }
 
-  /** Fills the form as an address says; where that names no method, with what this browser remembers. */
+  /** Fills the form from an address, and from remembered choices if it names no method. */
   #fill(address) {
     const query = address.has("method") ? address : new URLSearchParams({ ...Object.fromEntries(new URLSearchParams(choices().query)), ...Object.fromEntries(address) });
     this.question.value = query.get("q") ?? "";
     const gone = this.contender.read(query);
     if (query.get("vs")) gone.push(...this.other.read(query));
     if (query.has("q") || query.has("corpus")) gone.push(...this.where.read(query));
-    const told = gone.filter(([, name]) => [...address.values()].includes(name));
-    this.gone.replaceChildren(...told.map(([kind, name, instead]) => make("p", { class: "warm", dir: "auto",
+    const named = gone.filter(([, name]) => [...address.values()].includes(name));
+    this.gone.replaceChildren(...named.map(([kind, name, instead]) => make("p", { class: "warm", dir: "auto",
       text: `${t("This address names the {kind} “{name}”, which this server does not have.", { kind: t(kind), name })} ${instead ? t("“{name}” is chosen instead.", { name: instead }) : t("None is chosen instead.")}` })));
     this.compare.checked = Boolean(query.get("vs"));
     this.#tellChosen();
@@ -235,7 +235,7 @@ export class AskPage {
     this.form.classList.toggle("two", this.compare.checked);
   }
 
-  /** What an address says: the answers if they are still here, else the form filled, for the person to press the button. */
+  /** Restores the answers of an address, or fills the form without sending it. */
   #restore(asked, key, query) {
     this.#shown = key;
     this.goesOn.checked = asked.has("turn"); // a question out of an address stands for itself
@@ -282,7 +282,7 @@ export class AskPage {
     for (const view of this.#answers.get(key) ?? []) view.close();
     const contenders = this.compare.checked ? [this.contender, this.other] : [this.contender];
     const history = this.goesOn.checked && this.#turns.length ? { history: this.#turns.slice(-TURNS) } : {};
-    const views = contenders.map((one) => this.#ask(question, { question, ...history, ...one.request, ...this.where.request }, contenders.length > 1 ? one.name : "", contenders.length > 1));
+    const views = contenders.map((contender) => this.#ask(question, { question, ...history, ...contender.request, ...this.where.request }, contenders.length > 1 ? contender.name : "", contenders.length > 1));
     this.#keep(key, views);
     this.wanted = null;
     this.#shown = key;
@@ -326,7 +326,7 @@ export class AskPage {
     if (view.result?.answer) document.title = `${view.result.answer} – Hoptree`;
   }
 
-  /** Of two answers, whether they are the same. */
+  /** Says whether two answers are the same. */
   #judge(views) {
     const results = views.map((view) => view.result);
     this.verdict.hidden = views.length < 2 || results.some((result) => !result);
@@ -352,7 +352,7 @@ export class AskPage {
     }
   }
 
-  /** The question's box is as high as what stands in it, up to a bound; near the longest question it counts. */
+  /** Fits the height of the box to the question, and counts its characters near the limit. */
   #fit() {
     this.question.style.height = "auto";
     this.question.style.height = `${this.question.scrollHeight}px`;

@@ -1,7 +1,7 @@
-// Corpora: what there is to look things up in, new ones out of files, documents added and removed.
+// The page of corpora: list, upload, search, and add or remove documents.
 
 import { call, connection, upload } from "./api.js";
-import { announce, button, count, field, link, make, problemBox } from "./dom.js";
+import { announce, button, count, field, link, make, openDialog, pager, problemBox } from "./dom.js";
 import { passages as drawn } from "./evidence.js";
 import { write } from "./route.js";
 import { digits, t, translated } from "./texts.js";
@@ -33,7 +33,7 @@ export class CorporaPage {
     }
     if (this.path !== path) return;
     if (!name) this.#showAll(corpora);
-    else this.#showOne(corpora.find((one) => one.name === name), name, Number(query.get("offset")) || 0);
+    else this.#showOne(corpora.find((corpus) => corpus.name === name), name, Number(query.get("offset")) || 0);
   }
 
   #showAll(corpora) {
@@ -45,17 +45,17 @@ export class CorporaPage {
   }
 
   #drawList(list, corpora) {
-    const rows = corpora.map((one) => make("li", { class: "entry" },
-      make("div", { class: "entry-head" }, link(write(["corpora", one.name]), one.name, { class: "title" }),
-        make("span", { class: "note", text: sizes(one) })),
-      one.job ? this.#follow(make("div", { class: "job" }), one.job, (told) => { if (!told.passed_over?.length) this.#reload(list); }) : null));
+    const rows = corpora.map((corpus) => make("li", { class: "entry" },
+      make("div", { class: "entry-head" }, link(write(["corpora", corpus.name]), corpus.name, { class: "title" }),
+        make("span", { class: "note", text: sizes(corpus) })),
+      corpus.job ? this.#follow(make("div", { class: "job" }), corpus.job, (job) => { if (!job.passed_over?.length) this.#reload(list); }) : null));
     list.replaceChildren(corpora.length ? make("ul", { class: "entries" }, rows) : make("p", { class: "note", text: t("There are none yet.") }));
   }
 
-  /** The list anew; what stands in the form below it, and what became of its files, stays. */
+  /** Updates the list, and leaves the form below it as it is. */
   async #reload(list) {
-    const told = await call("v1/corpora").catch(() => null);
-    if (told && list.isConnected) this.#drawList(list, told.corpora);
+    const reply = await call("v1/corpora").catch(() => null);
+    if (reply && list.isConnected) this.#drawList(list, reply.corpora);
   }
 
   #noUploads() {
@@ -64,28 +64,28 @@ export class CorporaPage {
 
   #newForm(corpora, changed) {
     const name = make("input", { type: "text", autocomplete: "off", placeholder: t("Reports 2026") });
-    const taken = corpora.map((one) => one.name);
+    const taken = corpora.map((corpus) => corpus.name);
     const hint = make("small", { class: "note", role: "status" });
     const form = this.#filesForm(t("Make a corpus"), t("Make it"), async (data, box) => {
-      const made = corpusName(name.value || stem(data.get("files")?.name ?? ""), taken);
-      data.append("name", made);
+      const chosen = corpusName(name.value || stem(data.get("files")?.name ?? ""), taken);
+      data.append("name", chosen);
       await this.#send("v1/corpora", data, box, () => {
-        taken.push(made);
-        box.append(make("p", {}, `${t("Done.")} `, link(write(["ask"], { corpus: made }), t("Ask it something")), ` ${t("or")} `,
-          link(write(["corpora", made]), t("look at it")), "."));
-        announce(t("{name} is ready.", { name: made }));
+        taken.push(chosen);
+        box.append(make("p", {}, `${t("Done.")} `, link(write(["ask"], { corpus: chosen }), t("Ask it something")), ` ${t("or")} `,
+          link(write(["corpora", chosen]), t("look at it")), "."));
+        announce(t("{name} is ready.", { name: chosen }));
         changed();
       });
     });
     name.addEventListener("input", () => {
-      const made = corpusName(name.value, taken);
-      hint.textContent = name.value && made !== name.value ? t("It will be called {name}.", { name: made }) : "";
+      const chosen = corpusName(name.value, taken);
+      hint.textContent = name.value && chosen !== name.value ? t("It will be called {name}.", { name: chosen }) : "";
     });
     form.querySelector("h2").after(field(t("Name"), name, t("Any; left empty, that of the first file.")), hint);
     return form;
   }
 
-  /** Files by choice or by drop, and a box below for what becomes of them. */
+  /** A form for files, chosen or dropped, with a box for their progress. */
   #filesForm(title, action, submit) {
     const files = make("input", { type: "file", multiple: true, required: true });
     const box = make("div", { class: "job" });
@@ -129,26 +129,26 @@ export class CorporaPage {
     const words = make("p", { class: "note", text: t("Sending …") });
     box.replaceChildren(bar, words);
     try {
-      const told = await upload(path, data, (sent, total) => {
+      const reply = await upload(path, data, (sent, total) => {
         if (total) bar.value = sent / total;
         words.textContent = total ? t("Sent {size} of {total}", { size: units(sent), total: units(total) }) : t("Sent {size}", { size: units(sent) });
       });
-      this.#follow(box, told.job, done);
+      this.#follow(box, reply.job, done);
     } catch (problem) {
       box.replaceChildren(problemBox({ message: problem.message, remedy: problem.remedy || SEND_AGAIN }));
     }
   }
 
-  /** Draws how far a job is until it has ended. A server that is away is waited for. */
+  /** Shows the progress of a job until it ends, and waits while the server is away. */
   #follow(box, job, done) {
     const bar = make("progress", { "aria-label": t("Indexed") });
     const words = make("p", { class: "note", text: t("Indexing …") });
     box.replaceChildren(bar, words);
     const id = typeof job === "object" ? job.id : job;
     const look = async () => {
-      let told;
+      let latest;
       try {
-        told = await call(`v1/jobs/${encodeURIComponent(id)}`);
+        latest = await call(`v1/jobs/${encodeURIComponent(id)}`);
       } catch (problem) {
         if (problem.status) {
           box.replaceChildren(problemBox(problem));
@@ -157,27 +157,27 @@ export class CorporaPage {
         connection.addEventListener("back", look, { once: true });
         return;
       }
-      if (told.total) {
-        bar.max = told.total;
-        bar.value = told.done ?? 0;
+      if (latest.total) {
+        bar.max = latest.total;
+        bar.value = latest.done ?? 0;
       }
-      words.textContent = [translated(told.message) || t("Indexing …"), told.total ? howFar(told) : ""].filter(Boolean).join(" · ");
-      if (told.state === "running") setTimeout(look, POLL);
-      else this.#ended(box, told, done);
+      words.textContent = [translated(latest.message) || t("Indexing …"), latest.total ? howFar(latest) : ""].filter(Boolean).join(" · ");
+      if (latest.state === "running") setTimeout(look, POLL);
+      else this.#ended(box, latest, done);
     };
     look();
     return box;
   }
 
-  #ended(box, told, done) {
-    if (told.state === "done") {
-      box.replaceChildren(make("p", { class: "good", role: "status", text: translated(told.message) || t("Done.") }), ...passedOver(told.passed_over ?? []));
+  #ended(box, job, done) {
+    if (job.state === "done") {
+      box.replaceChildren(make("p", { class: "good", role: "status", text: translated(job.message) || t("Done.") }), ...passedOver(job.passed_over ?? []));
       this.onChange();
-      if (box.isConnected) done(told);
+      if (box.isConnected) done(job);
       return;
     }
-    const message = told.error?.message || (told.state === "stopped" ? t("It was stopped before it was done.") : told.message || t("It failed."));
-    box.replaceChildren(problemBox({ message, remedy: told.error?.remedy || SEND_AGAIN }));
+    const message = job.error?.message || (job.state === "stopped" ? t("It was stopped before it was done.") : job.message || t("It failed."));
+    box.replaceChildren(problemBox({ message, remedy: job.error?.remedy || SEND_AGAIN }));
   }
 
   async #showOne(corpus, name, offset) {
@@ -187,11 +187,11 @@ export class CorporaPage {
       return;
     }
     const job = make("div", { class: "job" });
-    if (corpus.job) this.#follow(job, corpus.job, (told) => { if (!told.passed_over?.length) this.show(this.query, this.path); });
+    if (corpus.job) this.#follow(job, corpus.job, (ended) => { if (!ended.passed_over?.length) this.show(this.query, this.path); });
     const documents = make("div");
     const size = make("p", { class: "note", text: about(corpus) });
     const changed = async () => {
-      const now = (await call("v1/corpora").catch(() => null))?.corpora.find((one) => one.name === name);
+      const now = (await call("v1/corpora").catch(() => null))?.corpora.find((other) => other.name === name);
       if (now) size.textContent = about(now);
       await this.#drawDocuments(documents, name, offset);
     };
@@ -214,47 +214,44 @@ export class CorporaPage {
 
   #searchForm(name) {
     const words = make("input", { type: "search", required: true, placeholder: t("Words to look for") });
-    const found = make("div", { class: "found" });
-    const form = make("form", { class: "search" }, make("div", { class: "line" }, field(t("Search it"), words), make("button", { type: "submit" }, t("Search"))), found);
+    const results = make("div", { class: "found" });
+    const form = make("form", { class: "search" }, make("div", { class: "line" }, field(t("Search it"), words), make("button", { type: "submit" }, t("Search"))), results);
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       try {
         const { passages } = await call("v1/search", { method: "POST", json: { query: words.value, corpus: name, k: FOUND } });
-        found.replaceChildren(...(passages.length ? drawn(passages.map((one) => [one, { words: words.value }]), name) : [make("p", { class: "note", text: t("Nothing was found.") })]));
+        results.replaceChildren(...(passages.length ? drawn(passages.map((passage) => [passage, { words: words.value }]), name) : [make("p", { class: "note", text: t("Nothing was found.") })]));
       } catch (problem) {
-        found.replaceChildren(problemBox(problem));
+        results.replaceChildren(problemBox(problem));
       }
     });
     return form;
   }
 
   async #drawDocuments(box, name, offset) {
-    let told;
+    let page;
     try {
-      told = await call(`v1/corpora/${encodeURIComponent(name)}/documents?offset=${offset}&limit=${PAGE}`);
+      page = await call(`v1/corpora/${encodeURIComponent(name)}/documents?offset=${offset}&limit=${PAGE}`);
     } catch (problem) {
       box.replaceChildren(make("h2", { text: t("Documents") }), problemBox(problem));
       return;
     }
-    const rows = told.documents.map((one) => make("li", { class: "entry-head" },
-      make("span", {}, make("span", { text: one.name || one.id, dir: "auto" }), typeof one.bytes === "number" ? make("span", { class: "note", text: ` · ${units(one.bytes)}` }) : null,
-        typeof one.passages === "number" ? make("span", { class: one.passages ? "note" : "note warm", text: one.passages ? ` · ${count(one.passages, "passage")}` : ` · ${t("no passage: it is not searched")}` }) : null),
-      button(t("Remove …"), (event) => this.#removeDocument(name, one, event.target.closest("li")), { class: "quiet", "aria-label": t("Remove {name}", { name: one.name || one.id }) })));
-    const more = [];
-    if (offset) more.push(link(write(["corpora", name], { offset: Math.max(0, offset - PAGE) || "" }), t("before")));
-    if (offset + PAGE < (told.total ?? 0)) more.push(link(write(["corpora", name], { offset: offset + PAGE }), t("further")));
+    const rows = page.documents.map((file) => make("li", { class: "entry-head" },
+      make("span", {}, make("span", { text: file.name || file.id, dir: "auto" }), typeof file.bytes === "number" ? make("span", { class: "note", text: ` · ${units(file.bytes)}` }) : null,
+        typeof file.passages === "number" ? make("span", { class: file.passages ? "note" : "note warm", text: file.passages ? ` · ${count(file.passages, "passage")}` : ` · ${t("no passage: it is not searched")}` }) : null),
+      button(t("Remove …"), (event) => this.#removeDocument(name, file, event.target.closest("li")), { class: "quiet", "aria-label": t("Remove {name}", { name: file.name || file.id }) })));
     box.replaceChildren(make("h2", { text: t("Documents") }),
       rows.length ? make("ul", { class: "entries small" }, rows) : make("p", { class: "note", text: t("It holds none.") }),
-      more.length ? make("p", { class: "pages" }, more) : "");
+      pager(offset, page.total, PAGE, (at) => write(["corpora", name], { offset: at })) ?? "");
   }
 
-  #removeDocument(name, one, row) {
-    confirm(t("Remove “{name}”?", { name: one.name || one.id }), t("It is taken out of {name} and can no longer be found. Your own copy of it is not touched.", { name }), async () => {
-      const told = await call(`v1/corpora/${encodeURIComponent(name)}/documents/${encodeURIComponent(one.id)}`, { method: "DELETE" });
-      if (!told?.job) return this.#refresh();
+  #removeDocument(name, file, row) {
+    confirm(t("Remove “{name}”?", { name: file.name || file.id }), t("It is taken out of {name} and can no longer be found. Your own copy of it is not touched.", { name }), async () => {
+      const reply = await call(`v1/corpora/${encodeURIComponent(name)}/documents/${encodeURIComponent(file.id)}`, { method: "DELETE" });
+      if (!reply?.job) return this.#refresh();
       const box = make("div", { class: "job" });
       row.replaceChildren(box);
-      this.#follow(box, told.job, () => this.#refresh());
+      this.#follow(box, reply.job, () => this.#refresh());
     });
   }
 
@@ -268,27 +265,27 @@ export class CorporaPage {
   }
 }
 
-function sizes(one) {
+function sizes(corpus) {
   const parts = [];
-  if (typeof one.documents === "number") parts.push(count(one.documents, "document"));
-  if (typeof one.passages === "number") parts.push(count(one.passages, "passage"));
+  if (typeof corpus.documents === "number") parts.push(count(corpus.documents, "document"));
+  if (typeof corpus.passages === "number") parts.push(count(corpus.passages, "passage"));
   return parts.join(", ") || t("size unknown");
 }
 
-const ways = (one) => (one.retrievers ?? []).filter((name) => name !== "auto");
-const about = (one) => [sizes(one), ways(one).length ? t("searched by {ways}", { ways: ways(one).join(", ") }) : ""].filter(Boolean).join(" · ");
+const ways = (corpus) => (corpus.retrievers ?? []).filter((name) => name !== "auto");
+const about = (corpus) => [sizes(corpus), ways(corpus).length ? t("searched by {ways}", { ways: ways(corpus).join(", ") }) : ""].filter(Boolean).join(" · ");
 
-/** A cause without the name of the file before it, which stands there already. */
+/** A cause without the file name at its beginning, which is shown already. */
 const unnamed = (cause, file) => (cause.startsWith(`${file} `) ? cause.slice(file.length + 1) : cause);
 
-/** The files that were not read, or not wholly, each with the cause and what to do. */
+/** The files that were not read in full, each with cause and remedy. */
 function passedOver(files) {
   if (!files.length) return [];
-  const rows = files.map((one) => make("li", { dir: "auto" }, make("strong", { text: one.file }), ` ${[unnamed(translated(one.cause ?? ""), one.file), translated(one.remedy)].filter(Boolean).join(" ")}`));
+  const rows = files.map((file) => make("li", { dir: "auto" }, make("strong", { text: file.file }), ` ${[unnamed(translated(file.cause ?? ""), file.file), translated(file.remedy)].filter(Boolean).join(" ")}`));
   return [make("div", { class: "passed-over warm" }, make("p", { text: files.length === 1 ? t("1 file has a problem:") : t("{n} files have a problem:", { n: digits(files.length) }) }), make("ul", {}, rows))];
 }
 
-/** Bytes as people read them. */
+/** A number of bytes with a unit. */
 export function units(bytes) {
   const [size, unit] = bytes < 1e3 ? [bytes, "B"] : bytes < 1e6 ? [bytes / 1e3, "kB"] : bytes < 1e9 ? [bytes / 1e6, "MB"] : [bytes / 1e9, "GB"];
   return `${size < 10 && unit !== "B" ? digits(Number(size.toFixed(1))) : digits(Math.round(size))} ${unit}`;
@@ -298,7 +295,7 @@ const howFar = ({ done, total, unit }) => (unit === "bytes" ? t("{done} of {tota
 
 const stem = (name) => name.replace(/\.[^.]*$/, "");
 
-/** A name that the server takes, of any that a person writes: small letters, digits, - and _. */
+/** Makes a valid new corpus name from any text: small letters, digits, - and _. */
 export function corpusName(text, taken) {
   const plain = text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/ß/g, "ss").replace(/[^a-z0-9_]+/g, "-").replace(/^[-_]+|[-_]+$/g, "").slice(0, 50) || "corpus";
   for (let number = 1; ; number += 1) {
@@ -307,7 +304,7 @@ export function corpusName(text, taken) {
   }
 }
 
-/** A file's name without what no server should have to store: unseen characters, dots and spaces at its ends, too much. */
+/** Makes a valid file name: no invisible characters, no dots or spaces at its ends, and not too long. */
 export function fileName(name) {
   const clean = name.replace(/[\p{C}\\/]/gu, "").replace(/^[.\s]+|\s+$/g, "").trim();
   const at = clean.lastIndexOf(".");
@@ -317,7 +314,7 @@ export function fileName(name) {
   return short + suffix || "file";
 }
 
-/** Asks before something is lost; what fails is told in the same place. */
+/** Asks for confirmation, and shows failures of the action in the same dialog. */
 function confirm(title, text, act) {
   const trouble = make("div");
   const yes = button(t("Remove"), async () => {
@@ -332,8 +329,6 @@ function confirm(title, text, act) {
   }, { class: "danger" });
   const no = button(t("Keep it"), () => dialog.close());
   const dialog = make("dialog", { "aria-label": title }, make("h2", { text: title, dir: "auto" }), make("p", { text }), trouble, make("p", { class: "actions" }, no, yes));
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
+  openDialog(dialog);
   no.focus();
 }

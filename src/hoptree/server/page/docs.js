@@ -12,24 +12,24 @@ const main = document.getElementById("main");
 const anchor = (...parts) => parts.join("-").replace(/[^A-Za-z0-9]+/g, "-");
 const last = (reference) => reference.split("/").at(-1);
 
-/** A schema as one would say it: a type, a list of them, or the name of an object. */
-function told(schema) {
+/** The type of a schema in words, with links to objects. */
+function typeOf(schema) {
   if (!schema || !Object.keys(schema).length) return [t("anything")];
   if (schema.$ref) return [link(`#schema-${last(schema.$ref)}`, last(schema.$ref))];
   const either = schema.anyOf ?? schema.oneOf ?? schema.allOf;
-  if (either) return either.flatMap((one, at) => [at ? ` ${t("or")} ` : "", ...told(one)]);
+  if (either) return either.flatMap((option, at) => [at ? ` ${t("or")} ` : "", ...typeOf(option)]);
   if (schema.const !== undefined) return [JSON.stringify(schema.const)];
-  if (schema.enum) return [schema.enum.map((one) => JSON.stringify(one)).join(" | ")];
-  if (schema.type === "array") return [`${t("list of")} `, ...told(schema.items)];
-  if (schema.type === "object" && schema.additionalProperties) return [`${t("object of")} `, ...told(schema.additionalProperties)];
+  if (schema.enum) return [schema.enum.map((value) => JSON.stringify(value)).join(" | ")];
+  if (schema.type === "array") return [`${t("list of")} `, ...typeOf(schema.items)];
+  if (schema.type === "object" && schema.additionalProperties) return [`${t("object of")} `, ...typeOf(schema.additionalProperties)];
   return [schema.format === "binary" || schema.contentMediaType ? t("file") : schema.type ?? "object"];
 }
 
 function bounds(schema) {
   const names = { minimum: t("at least {n}"), maximum: t("at most {n}"), maxLength: t("at most {n} characters"), minItems: t("at least {n} of them"), pattern: t("like {n}") };
-  const found = Object.entries(names).filter(([name]) => schema?.[name] !== undefined).map(([name, words]) => words.replace("{n}", () => schema[name]));
-  if (schema?.default !== undefined && schema.default !== null) found.push(t("default {value}", { value: JSON.stringify(schema.default) }));
-  return found.join(", ");
+  const limits = Object.entries(names).filter(([name]) => schema?.[name] !== undefined).map(([name, words]) => words.replace("{n}", () => schema[name]));
+  if (schema?.default !== undefined && schema.default !== null) limits.push(t("default {value}", { value: JSON.stringify(schema.default) }));
+  return limits.join(", ");
 }
 
 function table(caption, heads, rows) {
@@ -40,34 +40,34 @@ function table(caption, heads, rows) {
 
 const named = (name, words) => [make("code", { text: name }), words ? make("span", { class: "warm", text: ` ${words}` }) : ""];
 
-/** What the document says of something, and what it may be. */
+/** A description with the limits of its schema. */
 const explained = (about, schema) => [translated(about), bounds(schema)].filter(Boolean).join(" ");
 
 function properties(caption, schema, marks = [t("needed"), ""]) {
-  const rows = Object.entries(schema.properties ?? {}).map(([name, one]) => [named(name, schema.required?.includes(name) ? marks[0] : marks[1]), told(one), explained(one.description, one)]);
-  return rows.length ? table(caption, [t("Field"), t("Type"), ""], rows) : make("p", { class: "note" }, caption, ": ", ...told(schema));
+  const rows = Object.entries(schema.properties ?? {}).map(([name, property]) => [named(name, schema.required?.includes(name) ? marks[0] : marks[1]), typeOf(property), explained(property.description, property)]);
+  return rows.length ? table(caption, [t("Field"), t("Type"), ""], rows) : make("p", { class: "note" }, caption, ": ", ...typeOf(schema));
 }
 
 function resolve(api, schema) {
   return schema?.$ref ? api.components.schemas[last(schema.$ref)] ?? {} : schema ?? {};
 }
 
-/** A command that asks this server, as a beginning. */
+/** A curl command for an operation of this server. */
 function example(method, path, body, api) {
   const address = new URL(".", document.baseURI).href + path.slice(1);
   const [kind, content] = Object.entries(body?.content ?? {})[0] ?? [];
   const schema = resolve(api, content?.schema);
   const needed = (schema.required ?? []).map((name) => [name, schema.properties[name]]);
   if (kind === "multipart/form-data") return `curl -X ${method} '${address}' ${needed.map(([name]) => (name === "files" ? "-F files=@FILE" : `-F ${name}=NAME`)).join(" ")}`;
-  const sent = kind ? ` -H 'Content-Type: application/json' -d '${JSON.stringify(Object.fromEntries(needed.map(([name, one]) => [name, one.type === "array" || one.$ref ? [] : "…"])))}'` : "";
+  const sent = kind ? ` -H 'Content-Type: application/json' -d '${JSON.stringify(Object.fromEntries(needed.map(([name, property]) => [name, property.type === "array" || property.$ref ? [] : "…"])))}'` : "";
   return `curl${method === "GET" ? "" : ` -X ${method}`} '${address}'${sent}`;
 }
 
 function operation(api, path, method, about) {
   const body = about.requestBody;
-  const parameters = (about.parameters ?? []).map((one) => [named(one.name, one.required && t("needed")), one.in, told(one.schema), explained(one.description, one.schema)]);
-  const replies = Object.entries(about.responses ?? {}).map(([status, one]) => [status, translated(one.description ?? ""),
-    Object.entries(one.content ?? {}).flatMap(([kind, content], at) => [at ? ", " : "", ...(content.schema ? told(content.schema) : [kind])])]);
+  const parameters = (about.parameters ?? []).map((parameter) => [named(parameter.name, parameter.required && t("needed")), parameter.in, typeOf(parameter.schema), explained(parameter.description, parameter.schema)]);
+  const replies = Object.entries(about.responses ?? {}).map(([status, reply]) => [status, translated(reply.description ?? ""),
+    Object.entries(reply.content ?? {}).flatMap(([kind, content], at) => [at ? ", " : "", ...(content.schema ? typeOf(content.schema) : [kind])])]);
   const good = replies.filter(([status]) => status < 400);
   const bad = replies.filter(([status]) => status >= 400);
   return make("section", { class: "operation", id: anchor(method, path) },
@@ -89,7 +89,7 @@ function draw(api) {
     }
   }
   const parts = [...groups].filter(([, list]) => list.length);
-  const schemas = Object.entries(api.components?.schemas ?? {}).sort(([one], [other]) => one.localeCompare(other));
+  const schemas = Object.entries(api.components?.schemas ?? {}).sort(([name], [other]) => name.localeCompare(other));
   main.replaceChildren(
     make("h1", { text: t("{title} {version}: the API", { title: api.info.title, version: api.info.version }) }), make("p", { class: "note", text: translated(api.info.summary ?? "") }),
     make("p", { class: "note" }, t("Drawn from openapi.json of this server."), " Authorization: Bearer KEY. ", translated(api.components?.securitySchemes?.key?.description ?? "")),

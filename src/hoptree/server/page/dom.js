@@ -1,5 +1,5 @@
-// Elements out of plain values. Whatever comes from a corpus, a model or the server is only ever a text node: nothing
-// here parses markup, and a link leads nowhere but to another part of this page.
+// Elements from plain values. Texts of a corpus, a model or the server are only ever text nodes: nothing here parses
+// markup, and links stay on this page.
 
 import { digits, t, translated } from "./texts.js";
 
@@ -28,7 +28,7 @@ export const link = (hash, text, properties = {}) => make("a", { href: hash, ...
 let numbers = 0;
 export const fresh = (prefix) => `${prefix}-${++numbers}`;
 
-/** A label above its control. */
+/** A control with a label and a hint. */
 export function field(label, control, hint = "") {
   control.id ||= fresh("field");
   const about = hint ? make("small", { id: fresh("hint"), text: hint }) : null;
@@ -43,17 +43,32 @@ export function choice(pairs, chosen, properties = {}) {
   return select;
 }
 
-/** Tells a screen reader, without moving the focus. */
+/** Announces a text to screen readers, without moving the focus. */
 export function announce(text) {
   document.getElementById("announcement").textContent = text;
 }
 
-/** A number of things, in the reader's language: the texts have "{n} call" and "{n} calls". */
+/** A number with its noun in the reader's language; the texts have "{n} call" and "{n} calls". */
 export const count = (number, thing, many = `${thing}s`) => t(`{n} ${number === 1 ? thing : many}`, { n: digits(number) });
 
 export const spaced = (text) => String(text ?? "").replace(/\s+/g, " ").trim();
 
-/** What went wrong, why, and what to do about it. */
+/** Links to the pages before and after `offset` of a list; null if it has one page. */
+export function pager(offset, total, size, address) {
+  const links = [];
+  if (offset) links.push(link(address(Math.max(0, offset - size) || ""), t("before")));
+  if (offset + size < (total ?? 0)) links.push(link(address(offset + size), t("further")));
+  return links.length ? make("p", { class: "pages" }, links) : null;
+}
+
+/** Shows a dialog, and removes it when it is closed. */
+export function openDialog(dialog) {
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+/** A box with the message and remedy of a problem, and buttons. */
 export function problemBox(problem, ...actions) {
   return make("div", { class: "problem", role: "alert" },
     make("p", {}, make("strong", { text: translated(problem.message) })),

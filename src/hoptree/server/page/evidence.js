@@ -1,4 +1,4 @@
-// Passages with the sentence that was used marked: the one the answer stands in.
+// Passages, with the sentence that holds the answer marked.
 
 import { button, make, spaced } from "./dom.js";
 import { openSource } from "./source.js";
@@ -6,52 +6,53 @@ import { t } from "./texts.js";
 
 const splitter = Intl.Segmenter ? new Intl.Segmenter("en", { granularity: "sentence" }) : null;
 const SHORT = /(?:^|[\s(])(?:\p{Lu}|St|Dr|Mr|Mrs|Ms|Prof|Jr|Sr|vs|No|Mt|Lt|Gen|Col|Capt|c|ca|approx|(?:[Aa]m|[Ii]m|[Dd](?:er|ie|as|en|em|es)|[Vv]om|[Zz]u[mr]|[Bb]is)\s\d{1,3})\.\s*$/u;
-/** Letters of scripts that put no spaces between words, each of which counts as one; hoptree.text.tokens has the same. */
+/** Letters of scripts without spaces, each of which is a word; hoptree.text.tokens has the same. */
 const UNSPACED = "[\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u9fff\\uf900-\\ufaff\\u{20000}-\\u{3ffff}]";
 const SPACED = `(?:(?!${UNSPACED})[\\p{L}\\p{N}])`;
 const LETTERS = new RegExp(`${UNSPACED}|${SPACED}+`, "gu");
 const isUnspaced = (word) => Boolean(word) && new RegExp(`^${UNSPACED}`, "u").test(word);
 const UNTOLD = new Set(["yes", "no", "true", "false"]);
 
-/** Sentences with the spaces behind them, so that they join to the text again. */
+/** Splits a text into sentences with their trailing spaces. */
 export function sentences(text) {
   if (!splitter) return text.match(/[^.!?]*[.!?]*\s*/g)?.filter(Boolean) ?? [text];
-  const found = [];
+  const parts = [];
   for (const { segment } of splitter.segment(text)) {
-    const last = found.length - 1;
-    if (last >= 0 && SHORT.test(found[last])) found[last] += segment;
-    else found.push(segment);
+    const last = parts.length - 1;
+    if (last >= 0 && SHORT.test(parts[last])) parts[last] += segment;
+    else parts.push(segment);
   }
-  return found;
+  return parts;
 }
 
 const wordsOf = (text) => text.toLowerCase().match(LETTERS) ?? [];
 
-/** An answer of one letter: neither an article nor part of a code or a number. hoptree.text.grounding has the same. */
-function loneLetter(letter, marks = "") {
-  if (marks) return new RegExp(`(?<![\\p{L}\\p{N}_.\\-/])${letter}${marks.replaceAll("+", "\\+")}(?![\\p{L}\\p{N}_+#])`, "iu"); // C++ and C# are not C
-  const alone = `(?<![\\p{L}\\p{N}_.\\-/])${letter}(?![\\p{L}\\p{N}_+#]|[-/.][\\p{L}\\p{N}_]|\\s?\\p{N}|['’][\\p{L}\\p{N}_])`;
-  if (!"AI".includes(letter)) return new RegExp(alone, "iu");
+/** A pattern for an answer of one letter, such as B or C++, not an article or part of a code; hoptree.text.grounding has the same. */
+function loneLetter(letter, marks) {
+  const code = marks ? "" : "|[-/.][\\p{L}\\p{N}_]|\\s?\\p{N}|['’][\\p{L}\\p{N}_]";
+  const alone = `(?<![\\p{L}\\p{N}_.\\-/])${letter}${marks.replaceAll("+", "\\+")}(?![\\p{L}\\p{N}_+#]${code})`;
+  if (marks || !"AI".includes(letter)) return new RegExp(alone, "iu");
   return new RegExp(`(?<=[\\p{L}\\p{N}_,;:]\\s)${alone}(?!\\s+[A-Z])|(?<=["“„'‘([])${letter}(?=["”“'’)\\]])`, "u");
 }
 
-/** The place of an answer in a text, as whole words, whatever its capitals; null where it does not stand in it. */
+/** Start and end of an answer in a text, as whole words in any case; null if it is not there. */
 export function placeOf(text, answer) {
   const words = String(answer ?? "").match(LETTERS);
   if (!words || (words.length === 1 && UNTOLD.has(words[0].toLowerCase()))) return null;
   if (words.length === 1 && /^\p{L}$/u.test(words[0]) && !isUnspaced(words[0])) {
-    const lone = loneLetter(words[0].toUpperCase(), /[\p{L}]([+#]*)/u.exec(answer)[1]).exec(text);
+    const marks = /\p{L}([+#]*)/u.exec(answer)[1];
+    const lone = loneLetter(words[0].toUpperCase(), marks).exec(text);
     return lone ? [lone.index, lone.index + lone[0].length] : null;
   }
   const form = words.map((word, at) => `${at ? `[^\\p{L}\\p{N}]${isUnspaced(word) || isUnspaced(words[at - 1]) ? "*" : "+"}` : ""}${word}`).join("");
   const [before, behind] = [isUnspaced(words[0]) ? "" : `(?<!${SPACED})`, isUnspaced(words.at(-1)) ? "" : `(?!${SPACED})`];
-  const found = new RegExp(`${before}${form}${behind}`, "iu").exec(text);
-  return found ? [found.index, found.index + found[0].length] : null;
+  const match = new RegExp(`${before}${form}${behind}`, "iu").exec(text);
+  return match ? [match.index, match.index + match[0].length] : null;
 }
 
-/** Which sentence was used: one that was cited, else of those that hold an answer the one nearest to the question. */
+/** The index of a cited sentence, else of one with an answer and most words of the question, or -1. */
 export function usedSentence(parts, { answers = [], question = "", cited = [] }) {
-  const quoted = parts.findIndex((part) => cited.some((one) => one && spaced(part) && spaced(one).includes(spaced(part))));
+  const quoted = parts.findIndex((part) => cited.some((sentence) => sentence && spaced(part) && spaced(sentence).includes(spaced(part))));
   if (quoted >= 0) return quoted;
   const asked = new Set(wordsOf(question));
   let best = -1;
@@ -64,30 +65,30 @@ export function usedSentence(parts, { answers = [], question = "", cited = [] })
   return best;
 }
 
-/** Passages, each with what was used of it: cited ones by number, then those with such a sentence, the others folded. */
+/** Draws passages: cited ones by number, then those with a used sentence, and others folded. */
 export function passages(pairs, corpus = "") {
-  const read = pairs.map(([one, used]) => {
-    const parts = sentences(one.text ?? "");
-    return { one, used, parts, place: usedSentence(parts, used) };
+  const read = pairs.map(([hit, used]) => {
+    const parts = sentences(hit.text ?? "");
+    return { hit, used, parts, place: usedSentence(parts, used) };
   });
-  const some = read.some(({ place }) => place >= 0);
+  const anyUsed = read.some(({ place }) => place >= 0);
   const numbered = read.filter(({ used }) => used.number).sort((a, b) => a.used.number - b.used.number);
   const others = read.filter(({ used }) => !used.number);
   return [...numbered, ...others.filter(({ place }) => place >= 0), ...others.filter(({ place }) => place < 0)]
-    .map((each) => passage(each, !each.used.number && (some || numbered.length > 0) && each.place < 0, corpus));
+    .map((each) => passage(each, !each.used.number && (anyUsed || numbered.length > 0) && each.place < 0, corpus));
 }
 
-function passage({ one, used, parts, place }, folded, corpus) {
-  const name = [used.number ? make("span", { class: "cited-as", text: `[${used.number}]` }) : null, make("span", { text: one.title || one.id }), one.title ? make("code", { text: one.id }) : null];
-  const source = corpus ? button(t("In its source"), () => openSource(corpus, one), { class: "quiet to-source" }) : null;
+function passage({ hit, used, parts, place }, folded, corpus) {
+  const name = [used.number ? make("span", { class: "cited-as", text: `[${used.number}]` }) : null, make("span", { text: hit.title || hit.id }), hit.title ? make("code", { text: hit.id }) : null];
+  const source = corpus ? button(t("In its source"), () => openSource(corpus, hit), { class: "quiet to-source" }) : null;
   const box = folded ? make("details", { class: "passage" }, make("summary", { dir: "auto" }, name[1]))
     : make("article", { class: "passage" }, make("h4", { dir: "auto" }, name, source));
-  if (one.text === undefined) {
+  if (hit.text === undefined) {
     box.append(make("p", { class: "note", text: t("Its text comes with the answer.") }));
     return box;
   }
   const body = make("p", { class: "quoted", dir: "auto" });
-  if (used.words) body.append(...withWords(one.text, used.words));
+  if (used.words) body.append(...withWords(hit.text, used.words));
   else for (const [at, part] of parts.entries()) {
     if (at !== place) body.append(part);
     else body.append(marked(part.trimEnd(), used.answers ?? []), part.slice(part.trimEnd().length));
@@ -100,22 +101,22 @@ function passage({ one, used, parts, place }, folded, corpus) {
   return box;
 }
 
-/** A text with the words of a search marked, also where they stand in another form of them: bee, bees. */
+/** A text with the words of a search marked, also in other forms: bee, bees. */
 function withWords(text, query) {
   const stems = new Set(wordsOf(query).filter((word) => !isUnspaced(word) && (word.length > 2 || /[^a-z]/.test(word))).map(stem));
-  const found = [];
+  const pieces = [];
   let at = 0;
   for (const { 0: word, index } of text.matchAll(LETTERS)) {
     if (index < at) continue;
     const end = isUnspaced(word) ? sharedEnd(text, index, query) : stems.has(stem(word.toLowerCase())) ? index + word.length : index;
     if (end === index) continue;
-    found.push(text.slice(at, index), make("mark", { text: text.slice(index, end) }));
+    pieces.push(text.slice(at, index), make("mark", { text: text.slice(index, end) }));
     at = end;
   }
-  return [...found, text.slice(at)];
+  return [...pieces, text.slice(at)];
 }
 
-/** Where the letters end that a text has in a row with a query: two or more, unless the query is one. */
+/** The end of letters that a text shares with a query: at least two, unless the query is one. */
 function sharedEnd(text, start, query) {
   let end = start;
   while (end < text.length && query.includes(text.slice(start, end + 1))) end += 1;

@@ -1,4 +1,4 @@
-// An answer taken elsewhere: copied, saved as Markdown, JSON or a drawing, or sent to others as an address.
+// Export an answer: copy it, save it as Markdown, JSON or SVG, or share its address.
 
 import { announce, button, link, make } from "./dom.js";
 import { t } from "./texts.js";
@@ -10,11 +10,11 @@ const INDENT = 26;
 const WIDTH = 960;
 const LETTER = 7.2;
 
-/** The buttons below an answer; `address` gives what is shared, and whether it holds the answer itself. */
+/** The buttons below an answer; `address` returns the hash to share, and whether the answer is stored there. */
 export function tools(result, options, address) {
   const name = fileName(result.question);
-  const told = make("p", { class: "note shared", role: "status", hidden: true });
-  const say = (...parts) => { told.replaceChildren(...parts); told.hidden = false; };
+  const status = make("p", { class: "note shared", role: "status", hidden: true });
+  const say = (...parts) => { status.replaceChildren(...parts); status.hidden = false; };
   const copy = async (text, words, ...more) => {
     await toClipboard(text);
     say(words, ...more);
@@ -30,7 +30,7 @@ export function tools(result, options, address) {
       location.protocol === "file:" ? null : button(t("Share link"), share, { class: "quiet" }),
       button("Markdown", () => save(`${name}.md`, "text/markdown", markdown(result, options)), { class: "quiet", title: t("Save the answer as Markdown") }),
       button("JSON", () => save(`${name}.json`, "application/json", JSON.stringify(result, null, 2)), { class: "quiet", title: t("Save the answer as JSON") }),
-      button("SVG", () => save(`${name}.svg`, "image/svg+xml", drawing(result, options)), { class: "quiet", title: t("Save the tree as a drawing") })), told);
+      button("SVG", () => save(`${name}.svg`, "image/svg+xml", drawing(result, options)), { class: "quiet", title: t("Save the tree as a drawing") })), status);
 }
 
 const fileName = (question) => question.normalize("NFKD").replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 60).toLowerCase() || "answer";
@@ -38,7 +38,7 @@ const fileName = (question) => question.normalize("NFKD").replace(/[^\p{L}\p{N}]
 async function toClipboard(text) {
   try {
     await navigator.clipboard.writeText(text);
-  } catch { // where the address is no secure one, or it is not allowed
+  } catch { // not a secure context, or not allowed
     const box = make("textarea", { value: text, class: "unseen", readonly: true });
     document.body.append(box);
     box.select();
@@ -57,13 +57,13 @@ function save(name, type, text) {
 
 const sources = ({ evidence = [], cited = [] }) => [...evidence, ...cited];
 
-/** The answer as text: the sentence, and what its numbers stand for. */
+/** The answer as text: the sentence, and the passages of its numbers. */
 export function plain(result) {
-  const named = sources(result).map((one, at) => `[${at + 1}] ${one.title || one.id} (${one.id})`);
+  const named = sources(result).map((passage, at) => `[${at + 1}] ${passage.title || passage.id} (${passage.id})`);
   return [result.question, result.sentence || result.answer || t("No answer."), ...named].join("\n");
 }
 
-/** Marks that mean something in Markdown or HTML stand for themselves. */
+/** Escapes the special characters of Markdown and HTML. */
 const escaped = (text) => String(text ?? "").replace(/[\\`*_{}[\]()#+!|<>&~]/g, "\\$&").replace(/\s+/g, " ").trim();
 
 export function markdown(result, options = {}) {
@@ -73,7 +73,7 @@ export function markdown(result, options = {}) {
   if (result.tree?.length) lines.push(`## ${t("Sub-questions")}`, "", ...result.tree.flatMap((node) => listed(node, 0, options)), "");
   if (sources(result).length) {
     lines.push(`## ${t("Evidence")}`, "");
-    for (const [at, one] of sources(result).entries()) lines.push(`${at + 1}. **${escaped(one.title || one.id)}** (${escaped(one.id)})`, `   > ${escaped(one.text)}`, "");
+    for (const [at, passage] of sources(result).entries()) lines.push(`${at + 1}. **${escaped(passage.title || passage.id)}** (${escaped(passage.id)})`, `   > ${escaped(passage.text)}`, "");
   }
   return `${lines.join("\n")}\n`;
 }
@@ -90,10 +90,10 @@ export function shape(tag, attributes, text) {
   return element;
 }
 
-/** A text cut to what fits into a width. */
+/** A text cut to a width. */
 export const fitted = (text, width, letter = LETTER) => (text.length * letter <= width ? text : `${text.slice(0, Math.max(1, Math.floor(width / letter) - 1))}…`);
 
-/** The tree as a drawing that stands for itself: a line for each question, its answer below it. */
+/** The tree as an SVG file: a line for each question, with its answer below. */
 function drawing(result, options) {
   const image = shape("svg", { xmlns: SVG, "font-family": "Georgia, serif", "font-size": "14" });
   const root = { question: result.question, answer: result.answer, id: 0, children: result.tree?.[0]?.id === 0 ? [...(result.tree[0].children ?? []), ...result.tree.slice(1)] : result.tree ?? [] };

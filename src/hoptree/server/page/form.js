@@ -1,4 +1,4 @@
-// Who answers, and how: a form made of what the server says there is.
+// The form for method, model, options and limits, made from what the server offers.
 
 import { choice, field, make } from "./dom.js";
 import { METHOD_ROWS } from "./method_texts.js";
@@ -6,16 +6,16 @@ import { digits, learn, t, translated } from "./texts.js";
 
 learn(METHOD_ROWS);
 const NO_GRAPH = t("This server has no graph for it: under “Options and limits”, set evidence to text.");
-const FIXED = t("Fixed by who runs this server.");
+const FIXED = t("Fixed by the server's administrator.");
 const BUDGET = [["calls", t("Calls"), 1], ["tokens", t("Tokens"), 1], ["seconds", t("Seconds"), "any"], ["cost", t("Cost"), "any"]];
 
-/** The method, the model and the method's options: one who answers. `place` is "" for the first, "2" for the second. */
+/** A method with a model and options; `place` is "" for the first contender, "2" for the second. */
 export class Contender {
   constructor(offer, place = "") {
     this.offer = offer;
     this.place = place;
-    this.method = choice(offer.methods.map((one) => [one.name, one.name]), offer.default?.method ?? offer.methods[0]?.name);
-    for (const [place, one] of offer.methods.entries()) if (!works(one)) bar(this.method.options[place], translated(one.why));
+    this.method = choice(offer.methods.map((method) => [method.name, method.name]), offer.default?.method ?? offer.methods[0]?.name);
+    for (const [place, method] of offer.methods.entries()) if (!works(method)) bar(this.method.options[place], translated(method.why));
     this.model = choice(offer.models.map((name) => [name, name]), offer.default?.model ?? offer.models[0]);
     this.about = make("p", { class: "note about" });
     this.options = make("div", { class: "options" });
@@ -25,12 +25,12 @@ export class Contender {
   }
 
   get chosen() {
-    return this.offer.methods.find((one) => one.name === this.method.value);
+    return this.offer.methods.find((method) => method.name === this.method.value);
   }
 
-  /** The options that a form can offer: a free text names a file or a model, which only who runs the server may set. */
+  /** The options in the form; free texts may name files or models, and only the server's settings can set them. */
   get #offered() {
-    return (this.chosen?.options ?? []).filter((one) => isSwitch(one) || isNumber(one) || choices(one).length);
+    return (this.chosen?.options ?? []).filter((option) => isSwitch(option) || isNumber(option) || choices(option).length);
   }
 
   #drawOptions(values = {}) {
@@ -43,12 +43,12 @@ export class Contender {
       fields.length ? make("div", { class: "grid" }, fields) : make("p", { class: "note", text: t("It has none.") }));
   }
 
-  /** What was set other than it is by itself. */
+  /** The options that differ from their defaults. */
   get set() {
     const values = {};
-    for (const option of this.#offered.filter((one) => !one.fixed)) {
-      const told = read(option, this.controls.get(option.name));
-      if (told !== undefined) values[option.name] = told;
+    for (const option of this.#offered.filter((option) => !option.fixed)) {
+      const value = read(option, this.controls.get(option.name));
+      if (value !== undefined) values[option.name] = value;
     }
     return values;
   }
@@ -59,7 +59,7 @@ export class Contender {
     for (const [name, value] of Object.entries(this.set)) query.set(`o${this.place}.${name}`, value);
   }
 
-  /** Fills the form as an address says; gives what it names that is not here, as [kind, name, what stands instead]. */
+  /** Fills the form from an address; returns unknown names, as [kind, name, what is chosen instead]. */
   read(query) {
     const gone = [];
     for (const [kind, select] of [["method", this.method], ["model", this.model]]) {
@@ -85,10 +85,10 @@ const isSwitch = (option) => option.type === "on|off";
 const isNumber = (option) => /^(int|float)\b/.test(option.type);
 const choices = (option) => option.choices?.length ? option.choices.map(String) : [];
 
-/** Methods without a graph here that can do with documents are left to choose: the option stands below. */
-const works = (method) => method.available !== false || method.options?.some((one) => one.name === "evidence" && !one.fixed && choices(one).includes("text"));
+/** Whether a method can be chosen: one that lacks a graph may have an option to do without. */
+const works = (method) => method.available !== false || method.options?.some((option) => option.name === "evidence" && !option.fixed && choices(option).includes("text"));
 
-/** Takes a choice away, and says why. */
+/** Disables a choice, with the reason. */
 function bar(option, why) {
   option.disabled = true;
   option.title = why ?? "";
@@ -96,16 +96,16 @@ function bar(option, why) {
 }
 
 function choose(select, value) {
-  const found = [...select.options].some((option) => option.value === value);
-  if (found) select.value = value;
-  return found;
+  const exists = [...select.options].some((option) => option.value === value);
+  if (exists) select.value = value;
+  return exists;
 }
 
-/** An option that the server sets for every question has its value as the default: another one would be refused. */
+/** The control of an option, disabled if the server fixes its value. */
 function control(option, value) {
-  const made = enabled(option, option.fixed ? String(option.default) : value);
-  made.disabled = Boolean(option.fixed);
-  return made;
+  const element = enabled(option, option.fixed ? String(option.default) : value);
+  element.disabled = Boolean(option.fixed);
+  return element;
 }
 
 function enabled(option, value) {
@@ -114,7 +114,7 @@ function enabled(option, value) {
     const on = value === undefined ? option.default === true : value === "true" || value === "on";
     return choice([["true", t("on")], ["false", t("off")]], String(on));
   }
-  if (choices(option).length) return choice(choices(option).map((one) => [one, one === plain ? `${one} (${t("default")})` : one]), value ?? plain);
+  if (choices(option).length) return choice(choices(option).map((name) => [name, name === plain ? `${name} (${t("default")})` : name]), value ?? plain);
   return make("input", { type: "number", step: option.type.startsWith("int") ? "1" : "any", value: value ?? "", placeholder: plain || t("not set") });
 }
 
@@ -126,11 +126,11 @@ function read(option, element) {
   return isNumber(option) ? Number(value) : value;
 }
 
-/** Where to look, and how much it may cost: the same for both who answer. */
+/** Sources and budget, which both contenders share. */
 export class Shared {
   constructor(offer) {
     this.offer = offer;
-    const names = (list) => (list ?? []).map((one) => (typeof one === "string" ? one : one.name));
+    const names = (list) => (list ?? []).map((item) => (typeof item === "string" ? item : item.name));
     const select = (list, chosen, none) => choice([...(none ? [["", none]] : []), ...names(list).map((name) => [name, name])], chosen ?? "");
     this.corpus = select(offer.corpora, offer.default?.corpus ?? names(offer.corpora)[0], names(offer.corpora).length ? "" : t("none"));
     this.graph = select(offer.graphs, "", t("none"));
@@ -149,15 +149,15 @@ export class Shared {
     this.corpus.addEventListener("change", () => this.#barRetrievers());
   }
 
-  /** What the corpora can be searched by: it comes later than the form. */
+  /** Sets the retrievers of corpora, which arrive after the form is drawn. */
   tell(corpora) {
-    this.searched = new Map(corpora.map((one) => [one.name, one.retrievers]));
+    this.searched = new Map(corpora.map((corpus) => [corpus.name, corpus.retrievers]));
     this.#barRetrievers();
   }
 
   #barRetrievers() {
     const able = this.searched?.get(this.corpus.value);
-    for (const option of [...this.retriever.options].filter((one) => one.value)) {
+    for (const option of [...this.retriever.options].filter((option) => option.value)) {
       option.disabled = false;
       option.title = "";
       option.textContent = option.value;
@@ -174,7 +174,7 @@ export class Shared {
     for (const [name, input] of this.limits) if (input.value) query.set(`b.${name}`, input.value);
   }
 
-  /** As that of `Contender`. */
+  /** As in `Contender`. */
   read(query) {
     const gone = [];
     for (const [name, select] of this.#selects()) {
@@ -188,11 +188,11 @@ export class Shared {
   }
 
   get request() {
-    const found = Object.fromEntries(this.#selects().filter(([, select]) => select.value).map(([name, select]) => [name, select.value]));
+    const names = Object.fromEntries(this.#selects().filter(([, select]) => select.value).map(([name, select]) => [name, select.value]));
     const budget = Object.fromEntries([...this.limits].filter(([, input]) => input.value).map(([name, input]) => [name, Number(input.value)]));
-    return { ...found, ...(Object.keys(budget).length ? { budget } : {}) };
+    return { ...names, ...(Object.keys(budget).length ? { budget } : {}) };
   }
 }
 
-/** What holds where nothing is written. */
+/** The placeholder of a limit. */
 const limit = (most) => (typeof most === "number" ? digits(most) : t("not set"));

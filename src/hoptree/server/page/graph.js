@@ -11,7 +11,7 @@ const [WIDTH, DOWN] = [680, 66];
 const [NARROWEST, WIDEST, GAP] = [130, 240, 12];
 const [ABOVE, LINE, LINES] = [11, 13, 2];
 
-/** What a result says of names: {nodes: [{label, kind}], edges: [{from, to, label, kind}]}, at most so many nodes. */
+/** The graph of a result: {nodes: Map of {label, kind}, edges: [{from, to, label, kind}]}, with at most MOST nodes. */
 export function graphOf(result) {
   const nodes = new Map();
   const edges = new Map();
@@ -39,29 +39,29 @@ export function graphOf(result) {
   const triples = [...all.flatMap((node) => node.facts ?? []), ...learnt(result.writing)];
   for (const [subject, relation, object] of triples) join(place(subject, "name"), place(object, "name"), relation, "fact");
   const passages = [...(result.evidence ?? []), ...(result.cited ?? [])];
-  const titles = new Map(passages.map((one) => [one.id, one.title || one.id]));
+  const titles = new Map(passages.map((passage) => [passage.id, passage.title || passage.id]));
   for (const title of titles.values()) place(title, "passage");
   for (const node of all) {
     if (!node.answer) continue;
     const own = place(node.answer, "name");
     for (const id of node.evidence ?? []) if (titles.has(id)) join(place(titles.get(id), "passage"), own, node.resolved || node.question, "holds");
   }
-  for (const one of passages) {
+  for (const passage of passages) {
     for (const other of passages) {
-      if (one !== other && other.title && placeOf(one.text ?? "", other.title)) join(place(titles.get(one.id), "passage"), place(other.title, "passage"), t("mentions"), "link");
+      if (passage !== other && other.title && placeOf(passage.text ?? "", other.title)) join(place(titles.get(passage.id), "passage"), place(other.title, "passage"), t("mentions"), "link");
     }
-    if (answer !== null && placeOf(one.text ?? "", result.answer)) join(place(titles.get(one.id), "passage"), answer, "", "holds");
+    if (answer !== null && placeOf(passage.text ?? "", result.answer)) join(place(titles.get(passage.id), "passage"), answer, "", "holds");
   }
   return { nodes, edges: [...edges.values()] };
 }
 
-/** The facts that a text written with doubts learnt from passages. */
+/** The facts that a method with doubts learnt from passages. */
 function learnt(writing) {
-  const read = (writing?.parts ?? []).flatMap((part) => part.facts ?? []).filter((one) => one.outcome === "added" || one.outcome === "surer");
-  return [...(writing?.facts ?? []), ...read].map((one) => one.fact);
+  const read = (writing?.parts ?? []).flatMap((part) => part.facts ?? []).filter((fact) => fact.outcome === "added" || fact.outcome === "surer");
+  return [...(writing?.facts ?? []), ...read].map((entry) => entry.fact);
 }
 
-/** Places for all nodes: each group that hangs together below the other; x is the column, by the steps from its middle. */
+/** Positions of nodes: connected components one below the other, in columns by distance from their central node. */
 function laidOut(nodes, edges) {
   const near = new Map([...nodes.keys()].map((key) => [key, []]));
   for (const { from, to } of edges) {
@@ -69,7 +69,7 @@ function laidOut(nodes, edges) {
     near.get(to).push(from);
   }
   const points = new Map();
-  const order = [...nodes.keys()].sort((one, other) => (nodes.get(other).kind === "answer") - (nodes.get(one).kind === "answer") || near.get(other).length - near.get(one).length);
+  const order = [...nodes.keys()].sort((key, other) => (nodes.get(other).kind === "answer") - (nodes.get(key).kind === "answer") || near.get(other).length - near.get(key).length);
   let top = 0;
   for (const start of order) {
     if (points.has(start) || !near.get(start).length) continue;
@@ -85,13 +85,13 @@ function laidOut(nodes, edges) {
   return points;
 }
 
-/** A name cut to a width; of a passage's title, the part behind its page is kept. */
+/** A name cut to a width; of a passage's title, the last part is kept. */
 function named(label, room) {
   const last = label.split(" › ").at(-1);
   return fitted(last !== label && fitted(label, room) !== label ? `… › ${last}` : label, room);
 }
 
-/** The drawing; null where there is nothing to draw a line between. */
+/** The drawing of a result's graph; null if it has no edges. */
 export function graphView(result) {
   const { nodes, edges } = graphOf(result);
   if (!edges.length) return null;
@@ -107,8 +107,8 @@ export function graphView(result) {
   const written = new Map();
   const labels = [];
   for (const { from, to, label, kind } of edges) {
-    // What a line says stands above the outer of its nodes, whose name stands below it, so that neither is written over.
-    const [inner, outer] = [points.get(from), points.get(to)].sort((one, other) => one.x - other.x || one.y - other.y);
+    // The label of an edge stands above its outer node, whose name stands below it, so that they do not overlap.
+    const [inner, outer] = [points.get(from), points.get(to)].sort((point, other) => point.x - other.x || point.y - other.y);
     const line = shape("line", { x1: inner.x, y1: inner.y, x2: outer.x, y2: outer.y, class: `edge ${kind}` });
     image.append(line);
     if (!label) continue;

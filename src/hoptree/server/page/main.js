@@ -1,9 +1,9 @@
-// The page's frame: which view the address asks for, the key, and whether the server is there.
+// The frame of the page: choice of the view, dialog for the key, and banner of the connection.
 
 import { connection, call, forgetKey, hasKey, onKeyWanted } from "./api.js";
 import { AskPage } from "./ask.js";
 import { CorporaPage } from "./corpora.js";
-import { button, fresh, make } from "./dom.js";
+import { button, fresh, make, openDialog } from "./dom.js";
 import { read } from "./route.js";
 import { RunsPage } from "./runs.js";
 import { StoredPage } from "./stored.js";
@@ -19,7 +19,7 @@ const pages = {
   answer: new StoredPage(),
 };
 
-// The texts that stand in the page itself.
+// Translate the texts in the HTML.
 document.documentElement.lang = language;
 for (const element of document.querySelectorAll("[data-text]")) element.textContent = t(element.textContent);
 
@@ -52,7 +52,7 @@ document.addEventListener("keydown", (event) => {
   setTimeout(() => ask.focus());
 });
 
-// Whether the server is there
+// Connection
 
 connection.addEventListener("lost", () => {
   banner.className = "banner lost";
@@ -66,7 +66,7 @@ connection.addEventListener("back", () => {
   setTimeout(() => { if (banner.classList.contains("back")) banner.hidden = true; }, 6000);
 });
 
-// The key
+// Key
 
 const forget = document.getElementById("forget-key");
 forget.addEventListener("click", () => {
@@ -79,21 +79,19 @@ onKeyWanted((refused) => new Promise((done) => {
   const form = make("form", { method: "dialog" },
     make("h2", { text: t("This server wants a key") }),
     refused ? make("p", { class: "problem", role: "alert", text: t("It refused the key it was given.") }) : null,
-    make("p", { class: "note", text: t("Who runs the server gives it out. It is kept until this tab is closed, and sent to this server only.") }),
+    make("p", { class: "note", text: t("The server's administrator gives it out. It is kept until this tab is closed, and sent to this server only.") }),
     make("label", { for: input.id, text: t("Key") }), input,
     make("p", { class: "actions" }, make("button", { type: "submit", class: "main", value: "ok" }, t("Use it")),
       button(t("Not now"), () => dialog.close(""))));
   const dialog = make("dialog", { class: "key" }, form);
   dialog.addEventListener("close", () => {
     const given = dialog.returnValue === "ok" ? input.value.trim() : "";
-    dialog.remove();
     if (given) forget.hidden = false;
     done(given || null);
   });
-  document.body.append(dialog);
-  dialog.showModal();
+  openDialog(dialog);
 }));
 
 forget.hidden = !hasKey();
-call("health").then((told) => { document.getElementById("version").textContent = `Hoptree ${told.version ?? ""}`; }).catch(() => {});
+call("health").then((health) => { document.getElementById("version").textContent = `Hoptree ${health.version ?? ""}`; }).catch(() => {});
 show();

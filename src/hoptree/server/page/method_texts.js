@@ -1,4 +1,4 @@
-// What methods and their options do, one row each: English, German, Chinese. The names of options stay as they are.
+// Descriptions of methods and options, one row each: English, German, Chinese. Names of options are not translated.
 
 export const METHOD_ROWS = [
   // Methods.

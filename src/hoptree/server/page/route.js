@@ -1,4 +1,4 @@
-// What stands behind # in the address: a path and what was asked for, so that every view can be linked to.
+// The hash of the address: a path and a query, so that every view has a link.
 
 export function read(hash = location.hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
@@ -8,11 +8,11 @@ export function read(hash = location.hash) {
 export function write(path, query = {}) {
   const pairs = query instanceof URLSearchParams ? [...query] : Object.entries(query);
   const kept = new URLSearchParams(pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined));
-  const told = kept.toString();
-  return `#/${path.map(encodeURIComponent).join("/")}${told ? `?${told}` : ""}`;
+  const text = kept.toString();
+  return `#/${path.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
 }
 
-/** Another value in the address without a step in the history: which node is open, say. */
+/** Changes a value in the address, such as the open node, without a new entry in the history. */
 export function note(name, value) {
   const { path, query } = read();
   if (value === "" || value === null) query.delete(name);

@@ -1,9 +1,8 @@
-// Evaluation runs: which there are, how a run did by type of question, every question with its tree, and two runs held
-// against each other.
+// The page of evaluation runs: list, scores by type of question, questions with their trees, and comparison of two runs.
 
 import { AnswerView } from "./answer.js";
 import { call, connection } from "./api.js";
-import { button, choice, count, field, link, make, problemBox } from "./dom.js";
+import { button, choice, count, field, link, make, pager, problemBox } from "./dom.js";
 import { note, write } from "./route.js";
 import { decimal, digits, language, t, translated } from "./texts.js";
 
@@ -31,10 +30,10 @@ export class RunsPage {
     const [first, , third] = path;
     try {
       const parts = first === "compare" ? (query.has("id") ? await this.#both(query) : await this.#compared(query))
-        : third ? await this.#question(first, third, query) : first ? await this.#one(first, query) : await this.#all();
+        : third ? await this.#question(first, third, query) : first ? await this.#run(first, query) : await this.#all();
       if (turn !== this.#turn) return;
       for (const view of this.#views.splice(0)) view.close();
-      this.#views = made.splice(0);
+      this.#views = newViews.splice(0);
       this.body.replaceChildren(...parts.filter(Boolean));
     } catch (problem) {
       if (!problem.message) throw problem;
@@ -74,36 +73,36 @@ export class RunsPage {
 
   // One run
 
-  async #one(id, query) {
+  async #run(id, query) {
     const filter = { type: query.get("type") ?? "", verdict: query.get("verdict") ?? "", offset: Number(query.get("offset")) || 0 };
     const asked = new URLSearchParams({ limit: PAGE, offset: filter.offset });
     for (const name of ["type", "verdict"]) if (filter[name]) asked.set(name, filter[name]);
     const at = `v1/runs/${encodeURIComponent(id)}`;
     const [run, page] = await Promise.all([call(at), call(`${at}/questions?${asked}`)]);
     document.title = `${nameOf(run)} – ${t("Runs")} – Hoptree`;
-    const types = Object.entries(run.by_type ?? {}).map(([name, one]) => ({ type: name, questions: one.questions, ...means(one.metrics) }));
+    const types = Object.entries(run.by_type ?? {}).map(([name, group]) => ({ type: name, questions: group.questions, ...means(group.metrics) }));
     Object.assign(run, means(run.metrics));
     const go = (more) => { location.hash = write(["runs", id], { type: filter.type, verdict: filter.verdict, ...more }); };
-    const type = choice([["", t("all")], ...types.map((one) => [one.type, one.type || t("none given")])], filter.type);
+    const type = choice([["", t("all")], ...types.map((group) => [group.type, group.type || t("none given")])], filter.type);
     const verdict = choice(VERDICTS, filter.verdict);
     type.addEventListener("change", () => go({ type: type.value, offset: "" }));
     verdict.addEventListener("change", () => go({ verdict: verdict.value, offset: "" }));
     return [crumbs(), make("h1", { text: nameOf(run) }), make("p", { class: "note", text: about(run) }),
-      types.length ? table(t("By type of question"), [t("Type"), t("Questions"), "F1", "EM"], types.map((one) => [one.type || t("none given"), one.questions, percent(one.f1), percent(one.em)]), 0) : null,
+      types.length ? table(t("By type of question"), [t("Type"), t("Questions"), "F1", "EM"], types.map((group) => [group.type || t("none given"), group.questions, percent(group.f1), percent(group.em)]), 0) : null,
       make("div", { class: "filters" }, field(t("Type"), type), field(t("Answer"), verdict),
         make("p", { class: "note", role: "status", text: count(page.total ?? page.questions.length, "question") })),
       make("ul", { class: "entries" }, page.questions.map((row) => questionEntry(row, write(["runs", id, "questions", row.id])))),
-      pages(filter.offset, page.total, (offset) => write(["runs", id], { type: filter.type, verdict: filter.verdict, offset }))];
+      pager(filter.offset, page.total, PAGE, (offset) => write(["runs", id], { type: filter.type, verdict: filter.verdict, offset }))];
   }
 
   // One question of a run
 
   async #question(id, question, query) {
     const at = `v1/runs/${encodeURIComponent(id)}`;
-    const [run, told] = await Promise.all([call(at), call(`${at}/questions/${encodeURIComponent(question)}`)]);
-    document.title = `${told.question} – Hoptree`;
-    const view = shown(told, { wantedNode: query.has("node") ? Number(query.get("node")) : null, onNode: (node) => note("node", node) });
-    return [crumbs([write(["runs", id]), nameOf(run)]), make("h1", { class: "as-question", text: told.question, dir: "auto" }), scores(told), ...view];
+    const [run, row] = await Promise.all([call(at), call(`${at}/questions/${encodeURIComponent(question)}`)]);
+    document.title = `${row.question} – Hoptree`;
+    const view = shown(row, { wantedNode: query.has("node") ? Number(query.get("node")) : null, onNode: (node) => note("node", node) });
+    return [crumbs([write(["runs", id]), nameOf(run)]), make("h1", { class: "as-question", text: row.question, dir: "auto" }), scores(row), ...view];
   }
 
   // Two runs
@@ -111,9 +110,9 @@ export class RunsPage {
   async #compared(query) {
     const [a, b] = [query.get("a") ?? "", query.get("b") ?? ""];
     const offset = Number(query.get("offset")) || 0;
-    const told = await call(`v1/compare?${new URLSearchParams({ a, b })}`);
-    const { em = {}, f1 = {} } = told.metrics ?? {};
-    const rows = told.differ.slice(offset, offset + PAGE).map((row) => make("li", { class: "entry" },
+    const comparison = await call(`v1/compare?${new URLSearchParams({ a, b })}`);
+    const { em = {}, f1 = {} } = comparison.metrics ?? {};
+    const rows = comparison.differ.slice(offset, offset + PAGE).map((row) => make("li", { class: "entry" },
       link(write(["runs", "compare"], { a, b, id: row.id }), row.question, { class: "title", dir: "auto" }),
       make("dl", { class: "sides" },
         make("dt", { text: "A" }), make("dd", { dir: "auto" }, sign(row.a), row.a?.answer || t("no answer")),
@@ -121,12 +120,12 @@ export class RunsPage {
         make("dt", { text: t("Accepted") }), make("dd", { text: gold(row), dir: "auto" }))));
     const side = (letter, run, mean) => [letter, link(write(["runs", run.id]), nameOf(run)), run.method ?? "", run.model ?? "", f1.questions ?? "", percent(f1[mean]), percent(em[mean])];
     return [crumbs(), make("h1", { text: t("Two runs") }),
-      table(t("The questions that both have"), ["", t("Run"), t("Method"), t("Model"), t("Questions"), "F1", "EM"], [side("A", told.a, "mean_a"), side("B", told.b, "mean_b")], 3),
+      table(t("The questions that both have"), ["", t("Run"), t("Method"), t("Model"), t("Questions"), "F1", "EM"], [side("A", comparison.a, "mean_a"), side("B", comparison.b, "mean_b")], 3),
       make("p", { class: "verdict-line", text: inWords(f1) }),
       f1.power_note ? make("p", { class: "note", text: translated(f1.power_note) }) : null,
-      make("h2", { text: t("Where they differ: {questions}", { questions: count(told.differ.length, "question") }) }),
+      make("h2", { text: t("Where they differ: {questions}", { questions: count(comparison.differ.length, "question") }) }),
       rows.length ? make("ul", { class: "entries" }, rows) : make("p", { class: "note", text: t("Nowhere.") }),
-      pages(offset, told.differ.length, (at) => write(["runs", "compare"], { a, b, offset: at }))];
+      pager(offset, comparison.differ.length, PAGE, (at) => write(["runs", "compare"], { a, b, offset: at }))];
   }
 
   /** One question in both runs, their trees side by side. */
@@ -135,20 +134,20 @@ export class RunsPage {
     const at = (run) => `v1/runs/${encodeURIComponent(run)}`;
     const [first, second, ...runs] = await Promise.all([...[a, b].map((run) => call(`${at(run)}/questions/${encodeURIComponent(id)}`)), ...[a, b].map((run) => call(at(run)))]);
     document.title = `${first.question} – Hoptree`;
-    const pane = (told, run) => make("div", { class: "pane-box" }, make("h2", { class: "pane-head", text: nameOf(run) }), scores(told), shown(told, { narrow: true }));
+    const pane = (row, run) => make("div", { class: "pane-box" }, make("h2", { class: "pane-head", text: nameOf(run) }), scores(row), shown(row, { narrow: true }));
     return [crumbs([write(["runs", "compare"], { a, b }), t("Two runs")]), make("h1", { class: "as-question", text: first.question, dir: "auto" }),
       make("div", { class: "panes two" }, pane(first, runs[0]), pane(second, runs[1]))];
   }
 }
 
-/** The answers drawn for the view that is shown next. */
-const made = [];
+/** The answers drawn for the view that is about to be shown. */
+const newViews = [];
 
-function shown(told, how) {
-  if (!told.result) return [make("p", { class: "note", text: t("The run has no trace of this question, so its tree cannot be drawn.") })];
-  const view = new AnswerView({ question: told.question, ...how });
-  view.show(told.result);
-  made.push(view);
+function shown(row, how) {
+  if (!row.result) return [make("p", { class: "note", text: t("The run has no trace of this question, so its tree cannot be drawn.") })];
+  const view = new AnswerView({ question: row.question, ...how });
+  view.show(row.result);
+  newViews.push(view);
   return [view.element];
 }
 
@@ -160,7 +159,7 @@ const means = (metrics) => ({ f1: metrics?.f1?.mean, em: metrics?.em?.mean });
 
 const GOLDS = 3;
 
-/** The answers that count as right, the first few of them; none where the right thing is to give no answer. */
+/** The first few accepted answers, or "no answer" for a question that has none. */
 function gold(row) {
   const all = (Array.isArray(row.gold) ? row.gold : [row.gold]).filter(Boolean);
   return all.slice(0, GOLDS).join(` ${t("or")} `) + (all.length > GOLDS ? " …" : "") || t("no answer");
@@ -177,15 +176,15 @@ function questionEntry(row, hash) {
       make("span", { class: "note", text: `${t("accepted: {answers}", { answers: gold(row) })} · F1 ${percent(row.f1)}${row.type ? ` · ${row.type}` : ""}` })));
 }
 
-function scores(told) {
-  return make("p", { class: "outcome-line", dir: "auto" }, sign(told), make("span", { class: "note", text: `${t("accepted: {answers}", { answers: gold(told) })} · F1 ${percent(told.f1)}${told.type ? ` · ${told.type}` : ""}` }));
+function scores(row) {
+  return make("p", { class: "outcome-line", dir: "auto" }, sign(row), make("span", { class: "note", text: `${t("accepted: {answers}", { answers: gold(row) })} · F1 ${percent(row.f1)}${row.type ? ` · ${row.type}` : ""}` }));
 }
 
 function about(run) {
   return [run.method, run.model, run.dataset, run.questions ? count(run.questions, "question") : "", `F1 ${percent(run.f1)}`, `EM ${percent(run.em)}`].filter(Boolean).join(" · ");
 }
 
-/** A difference as one would say it: how large, how sure, and whether it may be luck. */
+/** A difference in words: its size, interval and p-value. */
 export function inWords(difference) {
   if (typeof difference.difference !== "number") return "";
   const points = 100 * difference.difference;
@@ -204,11 +203,4 @@ function table(caption, heads, rows, texts) {
   return make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption }, make("table", {}, make("caption", { text: caption }),
     make("thead", {}, make("tr", {}, heads.map((head, place) => make("th", { scope: "col", class: kind(place) }, head || make("span", { class: "unseen", text: t("Choose") }))))),
     make("tbody", {}, rows.map((row) => make("tr", {}, row.map((cell, place) => make("td", { class: kind(place) }, typeof cell === "number" ? digits(cell) : cell)))))));
-}
-
-function pages(offset, total, address) {
-  const links = [];
-  if (offset) links.push(link(address(Math.max(0, offset - PAGE) || ""), t("before")));
-  if (offset + PAGE < (total ?? 0)) links.push(link(address(offset + PAGE), t("further")));
-  return links.length ? make("p", { class: "pages" }, links) : null;
 }

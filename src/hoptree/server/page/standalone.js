@@ -1,4 +1,4 @@
-// Answers in a file of their own, as `hoptree show --html` writes it: the same view as the page's, without a server.
+// The file that `hoptree show --html` writes: the views of answers, without a server.
 
 import { AnswerView } from "./answer.js";
 import { make } from "./dom.js";
@@ -9,18 +9,18 @@ const main = document.getElementById("main");
 const shown = JSON.parse(document.getElementById("data").textContent);
 
 function view({ result }) {
-  const made = new AnswerView({ question: result.question });
-  made.show(result);
-  return made.element;
+  const answer = new AnswerView({ question: result.question });
+  answer.show(result);
+  return answer.element;
 }
 
-for (const one of shown) {
-  const heading = one.heading ? make("p", { class: "note", text: one.heading, dir: "auto" }) : "";
+for (const entry of shown) {
+  const heading = entry.heading ? make("p", { class: "note", text: entry.heading, dir: "auto" }) : "";
   if (shown.length <= AT_ONCE) {
-    main.append(make("h1", { class: "as-question", text: one.result.question, dir: "auto" }), heading, view(one));
+    main.append(make("h1", { class: "as-question", text: entry.result.question, dir: "auto" }), heading, view(entry));
     continue;
   }
-  const box = make("details", { class: "entry" }, make("summary", { dir: "auto" }, one.result.question, " ", make("strong", { text: one.result.answer || t("no answer") })), heading);
-  box.addEventListener("toggle", () => box.append(view(one)), { once: true });
+  const box = make("details", { class: "entry" }, make("summary", { dir: "auto" }, entry.result.question, " ", make("strong", { text: entry.result.answer || t("no answer") })), heading);
+  box.addEventListener("toggle", () => box.append(view(entry)), { once: true });
   main.append(box);
 }

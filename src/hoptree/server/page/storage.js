@@ -1,4 +1,4 @@
-// What this browser remembers of the person who uses it: choices, and the questions that were asked.
+// What this browser remembers: choices in the form, and earlier questions.
 
 const CHOICES = "hoptree.choices";
 const HISTORY = "hoptree.history";
@@ -8,7 +8,7 @@ const MOST = 50;
 function read(name, otherwise, storage = "localStorage") {
   try {
     return JSON.parse(globalThis[storage].getItem(name)) ?? otherwise;
-  } catch { // no storage here, or not of our making
+  } catch { // no storage, or not our data
     return otherwise;
   }
 }
@@ -16,25 +16,25 @@ function read(name, otherwise, storage = "localStorage") {
 function write(name, value, storage = "localStorage") {
   try {
     globalThis[storage].setItem(name, JSON.stringify(value));
-  } catch { // full or forbidden: the page works without
+  } catch { // full or forbidden: the page works without it
   }
 }
 
-/** The choices under "Advanced", as an address has them, and whether they are shown. */
+/** The choices under "Advanced" as a query, and whether they are shown. */
 export const choices = () => {
   const kept = read(CHOICES, {});
   return { open: kept?.open === true, query: typeof kept?.query === "string" ? kept.query : "" };
 };
 export const keepChoices = (changed) => write(CHOICES, { ...choices(), ...changed });
 
-/** Questions that were asked, the latest first, as {question, answer, hash, at}. */
+/** Earlier questions, newest first, as {question, answer, hash, at}. */
 export function history() {
   const kept = read(HISTORY, []);
-  return (Array.isArray(kept) ? kept : []).filter((one) => typeof one?.question === "string" && String(one.hash).startsWith("#/"));
+  return (Array.isArray(kept) ? kept : []).filter((entry) => typeof entry?.question === "string" && String(entry.hash).startsWith("#/"));
 }
 
 export function remember(entry) {
-  write(HISTORY, [entry, ...history().filter((one) => one.question !== entry.question)].slice(0, MOST));
+  write(HISTORY, [entry, ...history().filter((other) => other.question !== entry.question)].slice(0, MOST));
 }
 
 export function forgetHistory() {
@@ -42,10 +42,10 @@ export function forgetHistory() {
   keepTurns([]);
 }
 
-/** The conversation of this tab, which outlasts loading the page again, as {question, answer}. */
+/** The conversation of this tab, which survives a reload, as {question, answer}. */
 export function turns() {
   const kept = read(TURNS, [], "sessionStorage");
-  return (Array.isArray(kept) ? kept : []).filter((one) => typeof one?.question === "string" && typeof one.answer === "string");
+  return (Array.isArray(kept) ? kept : []).filter((turn) => typeof turn?.question === "string" && typeof turn.answer === "string");
 }
 
 export const keepTurns = (list) => write(TURNS, list.slice(-MOST), "sessionStorage");

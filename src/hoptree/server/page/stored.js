@@ -1,4 +1,4 @@
-// An answer that was given before, by the address that was shared: shown as it was, without asking anything.
+// A stored answer, shown by its shared address without asking again.
 
 import { AnswerView } from "./answer.js";
 import { call } from "./api.js";

@@ -3,7 +3,7 @@
 import { SERVER_ROWS } from "./server_texts.js";
 import { LANGUAGES, ROWS } from "./translations.js";
 
-/** The first language of the browser that there are texts in, else English. */
+/** The browser's first language with texts, else English. */
 export const language = (globalThis.navigator?.languages ?? []).map((tag) => tag.slice(0, 2).toLowerCase()).find((tag) => LANGUAGES.includes(tag)) ?? LANGUAGES[0];
 
 const column = LANGUAGES.indexOf(language);
@@ -15,12 +15,12 @@ function filled(text, values) {
   return text.replace(PLACE, (place, name) => (Object.hasOwn(values, name) ? String(values[name]) : place));
 }
 
-/** A text in the reader's language, or another one, by the English one; {name} stands for a value. */
+/** Translates an English text into the reader's language, or `of`; {name} stands for a value. */
 export function t(text, values = {}, of = language) {
   return filled(words[LANGUAGES.indexOf(of)]?.get(text) ?? text, values);
 }
 
-/** What the server writes where a value stands: {n} and {m} are numbers, all others any words. */
+/** A pattern for an English text: {n} and {m} are numbers, other names any words. */
 function pattern(english) {
   const parts = english.split(PLACE).map((part, at) => {
     if (at % 2 === 0) return part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
@@ -32,18 +32,18 @@ function pattern(english) {
 const fixed = new Map(SERVER_ROWS.filter(([english]) => !english.includes("{")).map((row) => [row[0], row[column]]));
 const varied = column ? SERVER_ROWS.filter(([english]) => english.includes("{")).map((row) => [pattern(row[0]), row[column]]) : [];
 
-/** Further texts of the server, of a page that shows them. */
+/** Adds texts of the server that only some pages show. */
 export function learn(rows) {
   for (const row of rows) fixed.set(row[0], row[column]);
 }
 
-/** A value of the server as the reader's language writes it: thousands, and the parts of seconds; 1.2 may be a node. */
+/** Localises a number in a text of the server, but not 1.2, which may be a node, unless it is seconds. */
 function written(name, value) {
   if (/^\d{1,3}(,\d{3})+$/.test(value)) return digits(Number(value.replaceAll(",", "")));
   return name === "seconds" && /^\d+\.\d$/.test(value) ? decimal(Number(value)) : value;
 }
 
-/** What the server said, in the reader's language where there are words for it. */
+/** Translates a text of the server, if there is a row for it. */
 export function translated(text) {
   if (!column || typeof text !== "string" || !text) return text;
   if (fixed.has(text)) return fixed.get(text);
@@ -55,8 +55,8 @@ export function translated(text) {
   return mark ? text.split(mark).map(translated).join(language === "zh" ? (mark === "; " ? "；" : "，") : mark) : text;
 }
 
-/** A number as the reader's language writes it. */
+/** A number in the reader's language. */
 export const digits = (number) => number.toLocaleString(language);
 
-/** A number with so many places behind the point, or the comma. */
+/** A number with a fixed number of decimal places, in the reader's language. */
 export const decimal = (number, places = 1) => number.toLocaleString(language, { minimumFractionDigits: places, maximumFractionDigits: places });

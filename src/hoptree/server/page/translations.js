@@ -1,4 +1,4 @@
-// The texts of the interface, one row each: English, German, Chinese. What comes from the server stays as it is.
+// The texts of the interface, one row each: English, German, Chinese; server_texts.js has those of the server.
 
 export const LANGUAGES = ["en", "de", "zh"];
 
@@ -62,7 +62,7 @@ export const ROWS = [
   ["file", "Datei", "文件"],
   ["Files", "Dateien", "文件"],
   ["Files cannot be uploaded here. {why}", "Hier können keine Dateien hochgeladen werden. {why}", "此处不能上传文件。{why}"],
-  ["Fixed by who runs this server.", "Vom Betreiber dieses Servers festgelegt.", "由服务器管理员固定。"],
+  ["Fixed by the server's administrator.", "Vom Betreiber dieses Servers festgelegt.", "由服务器管理员固定。"],
   ["Fold all", "Alle einklappen", "全部折叠"],
   ["Forget the key", "Schlüssel vergessen", "忘记密钥"],
   ["Forget these", "Diese vergessen", "清除这些记录"],
@@ -224,7 +224,7 @@ export const ROWS = [
   ["What was read", "Was gelesen wurde", "读过的内容"],
   ["Where they differ: {questions}", "Wo sie abweichen: {questions}", "有差异的：{questions}"],
   ["Who is {topic}?", "Wer ist {topic}?", "{topic}是谁？"],
-  ["Who runs the server gives it out. It is kept until this tab is closed, and sent to this server only.", "Wer den Server betreibt, gibt ihn aus. Er bleibt, bis dieser Tab geschlossen wird, und geht nur an diesen Server.", "由服务器管理员发放。保存到此标签页关闭为止，且只发送给此服务器。"],
+  ["The server's administrator gives it out. It is kept until this tab is closed, and sent to this server only.", "Wer den Server betreibt, gibt ihn aus. Er bleibt, bis dieser Tab geschlossen wird, und geht nur an diesen Server.", "由服务器管理员发放。保存到此标签页关闭为止，且只发送给此服务器。"],
   ["Why", "Warum", "原因"],
   ["Why this one: {why}", "Warum diese: {why}", "为何选它：{why}"],
   ["Words to look for", "Gesuchte Wörter", "要查找的词"],

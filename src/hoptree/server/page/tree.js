@@ -1,12 +1,12 @@
-// The tree of sub-questions. A snapshot changes only the rows whose nodes changed, found by their numbers, so that a
-// tree of hundreds of nodes can grow under the reader's eyes without losing place, focus or what was folded.
+// The tree of sub-questions. A snapshot redraws only rows whose nodes changed, by their ids, so that a large tree can
+// grow without losing scroll position, focus or folding.
 
 import { fresh, make } from "./dom.js";
 import { digits, t } from "./texts.js";
 import { origin, shade, stateOf, verdict } from "./words.js";
 
 const FOLD_FROM = 40;
-/** Numbers that a node has for what is rebuilt below it. */
+/** Ids that a node reserves for nodes rebuilt below it. */
 const ROOM = 100;
 const OPEN_LEVELS = 2;
 const REFERENCE = /(#query\d+)/;
@@ -20,7 +20,7 @@ export class TreeView {
   #opened = null;
   #typed = { text: "", at: 0 };
 
-  /** `onOpen` is told the node whose evidence shall be shown, or null, and the element of its place in the tree. */
+  /** `onOpen` gets the node whose evidence to show, or null, and its element in the tree. */
   constructor({ label, onOpen }) {
     this.onOpen = onOpen;
     this.list = make("ul", { role: "tree", class: "tree", "aria-label": label });
@@ -49,7 +49,7 @@ export class TreeView {
     return [...this.#items.values()].map((item) => item.node);
   }
 
-  /** Draws what changed since the last snapshot. The question itself is the root, as number 0. */
+  /** Draws what changed since the last snapshot; the question itself is the root, number 0. */
   update(question, nodes, { options = {}, root = {} } = {}) {
     const itself = nodes[0]?.id === 0 ? nodes[0] : { children: nodes };
     const top = { ...itself, ...root, id: 0, question, resolved: question, isRoot: true, children: itself.children ?? [] };
@@ -118,11 +118,11 @@ export class TreeView {
           below ? make("span", { class: "below", text: t("{n} below", { n: digits(below) }) }) : null)));
   }
 
-  /** The number that is shown: 101 and 102 are what was rebuilt below 1, and so 1.1 and 1.2. */
+  /** The number to show: 101 and 102 were rebuilt below 1, and are 1.1 and 1.2. */
   #number(item) {
     const above = Math.floor(item.id / ROOM);
     if (above && item.id > this.#total)
-      for (let one = item.parent; one; one = one.parent) if (one.id === above) return `${this.#number(one)}.${item.id % ROOM}`;
+      for (let ancestor = item.parent; ancestor; ancestor = ancestor.parent) if (ancestor.id === above) return `${this.#number(ancestor)}.${item.id % ROOM}`;
     return `${item.id}`;
   }
 
@@ -139,8 +139,8 @@ export class TreeView {
   }
 
   #holdsReader(item) {
-    for (let one = this.#current; one; one = one.parent) if (one.parent === item) return true;
-    for (let one = this.#opened; one; one = one.parent) if (one.parent === item) return true;
+    for (let ancestor = this.#current; ancestor; ancestor = ancestor.parent) if (ancestor.parent === item) return true;
+    for (let ancestor = this.#opened; ancestor; ancestor = ancestor.parent) if (ancestor.parent === item) return true;
     return false;
   }
 
@@ -148,10 +148,10 @@ export class TreeView {
     for (const item of this.#items.values()) {
       const folded = this.#isFolded(item);
       if (item.group.hidden !== folded) item.group.hidden = folded;
-      const told = item.node.children?.length ? String(!folded) : null;
-      if (item.row.getAttribute("aria-expanded") === told) continue;
-      if (told === null) item.row.removeAttribute("aria-expanded");
-      else item.row.setAttribute("aria-expanded", told);
+      const expanded = item.node.children?.length ? String(!folded) : null;
+      if (item.row.getAttribute("aria-expanded") === expanded) continue;
+      if (expanded === null) item.row.removeAttribute("aria-expanded");
+      else item.row.setAttribute("aria-expanded", expanded);
     }
   }
 
@@ -173,7 +173,7 @@ export class TreeView {
   }
 
   #isBelow(item, above) {
-    for (let one = item?.parent; one; one = one.parent) if (one === above) return true;
+    for (let ancestor = item?.parent; ancestor; ancestor = ancestor.parent) if (ancestor === above) return true;
     return false;
   }
 
@@ -187,14 +187,14 @@ export class TreeView {
     if (focus) item.row.focus();
   }
 
-  /** Shows the evidence of a node, unfolding what it stands under; null closes it. */
+  /** Shows the evidence of a node and unfolds its ancestors; null closes it. */
   open(id, { focus = false } = {}) {
     const item = id === null ? null : this.#items.get(id);
     if (id !== null && !item) return;
     this.#opened?.row.setAttribute("aria-selected", "false");
     this.#opened = item ?? null;
     if (item) {
-      for (let one = item.parent; one; one = one.parent) if (this.#isFolded(one)) one.chosen = false;
+      for (let ancestor = item.parent; ancestor; ancestor = ancestor.parent) if (this.#isFolded(ancestor)) ancestor.chosen = false;
       item.row.setAttribute("aria-selected", "true");
       this.#select(item, focus);
       this.#refold();
@@ -237,7 +237,7 @@ export class TreeView {
       End: () => this.#select(shown.at(-1), true),
       ArrowRight: () => (folded ? this.fold(item, false) : item.node.children?.length ? this.#select(shown[at + 1], true) : null),
       ArrowLeft: () => (item.node.children?.length && !folded && item.parent ? this.fold(item, true) : this.#select(item.parent, true)),
-      "*": () => { for (const one of item.parent?.node.children ?? []) this.fold(this.#items.get(one.id), false); },
+      "*": () => { for (const sibling of item.parent?.node.children ?? []) this.fold(this.#items.get(sibling.id), false); },
       Enter: () => this.#toggle(item),
       " ": () => this.#toggle(item),
       Escape: () => this.open(null),
@@ -248,7 +248,7 @@ export class TreeView {
     event.preventDefault();
   }
 
-  /** Goes to the next row that begins with what is typed, by number or by words. */
+  /** Selects the next row whose number or text begins with what is typed. */
   #find(letter, shown, at, when) {
     const text = when - this.#typed.at < 700 ? this.#typed.text + letter : letter;
     this.#typed = { text, at: when };
@@ -260,13 +260,13 @@ export class TreeView {
 
 const size = (node) => 1 + (node.children ?? []).reduce((sum, child) => sum + size(child), 0);
 
-/** "#query2" as what it is: the answer of another node, not there yet. */
+/** Shows "#query2" as a reference to the answer of another node. */
 export function withReferences(text) {
   return String(text).split(REFERENCE).map((part) =>
     (REFERENCE.test(part) ? make("span", { class: "reference", text: t("answer {n}", { n: part.slice(6) }) }) : part));
 }
 
-/** What became of a node: what was struck out, the answer that stands, and where it comes from. */
+/** The outcome of a node: refuted answers, the answer, and its source. */
 export function outcomeOf(node, options) {
   const state = stateOf(node);
   if (state === "stopped") {

@@ -1,4 +1,4 @@
-// The words for what became of a node, the same as in the terminal.
+// Words for outcomes of nodes, the same as in the terminal.
 
 import { count } from "./dom.js";
 import { decimal, digits, t, translated } from "./texts.js";
@@ -18,14 +18,14 @@ const VERDICTS = {
   unknown: "not verified",
 };
 
-/** Where an answer comes from: what it cites tells, else what it says of itself and where was looked. */
+/** The source of an answer: by what it cites, else by its own source and the option `evidence`. */
 export function origin(node, options = {}) {
   if (node.source !== "external") return t(SOURCES[node.source] ?? node.source ?? "");
   if (node.facts?.length) return node.evidence?.length ? t("from documents and the graph") : t("from the graph");
   return t(node.evidence?.length ? SOURCES.external : LOOKED_IN[options.evidence] ?? SOURCES.external);
 }
 
-/** The colour of an origin: graph where only facts are cited. */
+/** The style of a source: "graph" if only facts are cited. */
 export function shade(node) {
   if (node.source === "external" && node.facts?.length && !node.evidence?.length) return "graph";
   return Object.hasOwn(SOURCES, node.source) ? node.source : "other";
@@ -37,13 +37,13 @@ export function verdict(node) {
   return t(VERDICTS[node.verdict] ?? node.verdict ?? "");
 }
 
-/** What the model said of its own knowledge, unless the answer comes from there. */
+/** What the model said about its own knowledge, unless the answer comes from it. */
 export function knowing(node) {
   if (node.know === undefined || node.know === null || node.source === "internal") return "";
   return node.know ? t("The model says that it knows.") : t("The model says that it does not know.");
 }
 
-/** Whether a node is waiting, under way, done or ended; told by the server, else by what there is. */
+/** The state of a node, from the server or else from its fields. */
 export function stateOf(node) {
   return node.state || (node.answer || node.source || node.verdict ? "answered" : "waiting");
 }
@@ -61,23 +61,23 @@ export function cost(usage, seconds = usage?.seconds ?? 0) {
   return parts.join(" · ");
 }
 
-/** A sentence as texts and the numbers of the passages it cites; argv[1] is none. hoptree.engine.explain has the same. */
+/** Splits a sentence into texts and citation numbers; argv[1] is no citation. hoptree.engine.explain has the same. */
 export const pieces = (sentence) => sentence.split(/((?<!\S)(?:\[\d+\])+)/).flatMap((part, at) => (at % 2 ? part.match(/\d+/g).map(Number) : [part]));
 
-/** The answer of a result in words, where there is none. */
+/** What to show in place of an answer. */
 export function noAnswer(result) {
   if (result.error) return t("None: the run failed.");
   if (result.stopped_by) return t("None yet: the run was stopped ({why}).", { why: translated(result.stopped_by) });
   return translated(result.sentence) || t("None: no answer was found.");
 }
 
-/** The reasons for a guess that its sentence gives. */
+/** The reasons for a guess that its sentence already gives. */
 const IN_SENTENCE = ["nothing that was read says so", "the model answered from its own knowledge, and nothing that was read says so"];
 
-/** Whether the sentence of an answer says that it is a guess, and why. */
+/** Whether the sentence of an answer says why it is a guess. */
 export const guesses = (result) => Boolean(result.sentence && result.answer) && IN_SENTENCE.includes(result.confidence?.reason);
 
-/** How well an answer is supported, with the reason; "" where its sentence says that. */
+/** How well an answer is supported, and why; "" if its sentence says so. */
 export function support(result) {
   const { level, reason } = result.confidence ?? {};
   return level && !guesses(result) ? t("{level}: {reason}.", { level: capital(t(level)), reason: translated(reason) }) : "";
@@ -85,6 +85,6 @@ export function support(result) {
 
 export const capital = (words) => words[0].toUpperCase() + words.slice(1);
 
-/** Two answers are the same whatever their capitals, articles and marks. */
+/** An answer for comparison: without case, articles and punctuation. */
 export const folded = (answer) =>
   String(answer ?? "").normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/\b(the|a|an)\b/g, " ").replace(/[^\p{L}\p{N}]+/gu, " ").trim();

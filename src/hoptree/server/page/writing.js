@@ -1,9 +1,9 @@
-// A text that was written with doubts: its words shaded by them, and what was done about each sentence in doubt.
+// A text with the model's doubts: words shaded by uncertainty, and what was done about each sentence in doubt.
 
 import { count, make } from "./dom.js";
 import { translated } from "./texts.js";
 
-/** Where a word's doubt, in nats, becomes a little, some, much and very much; hoptree.runtime.said has the same. */
+/** The least doubt, in nats, of each shade; hoptree.engine.sentence_view has the same. */
 export const LEVELS = [0.25, 0.75, 1.5, 2.5];
 const NAMES = ["sure", "a little unsure", "unsure", "very unsure", "most unsure"];
 const MEASURES = {
@@ -24,12 +24,12 @@ const known = (value) => value !== null && value !== undefined;
 const two = (value) => (known(value) ? value.toFixed(2) : "unknown");
 const text = (words) => make("span", { text: words, dir: "auto" });
 
-/** In nats: the entropy, or how surprising a word was; null where nothing tells. */
+/** The doubt about a word in nats: its entropy, else −ln of its probability; null if neither is known. */
 export const doubt = (word) => (known(word.entropy) ? word.entropy : known(word.probability) ? -Math.log(Math.max(word.probability, 1e-9)) : null);
 
 export const level = (word) => (doubt(word) === null ? 0 : LEVELS.filter((least) => doubt(word) >= least).length);
 
-/** Draws a writing, and again only the sentences that changed. */
+/** Draws a text, and later only the sentences that changed. */
 export class WritingView {
   #drawn = {};
 
@@ -64,9 +64,9 @@ export class WritingView {
   }
 
   #changed(place, draw, value) {
-    const told = JSON.stringify(value);
-    if (this.#drawn[place] === told) return;
-    this.#drawn[place] = told;
+    const state = JSON.stringify(value);
+    if (this.#drawn[place] === state) return;
+    this.#drawn[place] = state;
     draw();
   }
 }
@@ -102,7 +102,7 @@ function table(rows) {
   return make("dl", { class: "doubt" }, rows.flatMap(([name, ...values]) => [make("dt", { text: translated(name) }), make("dd", {}, ...values)]));
 }
 
-/** A sentence with its words shaded. Places are counted in characters, which are not always one unit of a string. */
+/** A sentence with its words shaded; offsets count characters, not UTF-16 units. */
 function shaded(said, isStruck) {
   const letters = Array.from(said.text);
   const line = make("p", { class: isStruck ? "said struck" : "said", dir: "auto" });
@@ -119,24 +119,24 @@ function shaded(said, isStruck) {
 }
 
 function numbers(word) {
-  const told = [["entropy", word.entropy], ["attention share", word.attention], ["score", word.score], ["probability", word.probability]];
-  const parts = told.filter(([, value]) => known(value)).map(([name, value]) => `${name} ${two(value)}`);
+  const measures = [["entropy", word.entropy], ["attention share", word.attention], ["score", word.score], ["probability", word.probability]];
+  const parts = measures.filter(([, value]) => known(value)).map(([name, value]) => `${name} ${two(value)}`);
   if (known(word.entropy) && !word.content) parts.push("carries no content: does not count");
   return parts.join(", ");
 }
 
-/** What was measured against its threshold: "S 3.00 > θ 1.65". */
+/** A measure compared with its threshold: "S 3.00 > θ 1.65". */
 export function compared(said) {
   if (!known(said.measured)) return said.measure === "spread" && said.triggered ? "no sample said anything" : "";
-  const told = `${SIGNS[said.measure] ?? said.measure} ${two(said.measured)}`;
-  if (!known(said.theta)) return told;
+  const value = `${SIGNS[said.measure] ?? said.measure} ${two(said.measured)}`;
+  if (!known(said.theta)) return value;
   const below = said.measure === "probability";
-  return `${told} ${said.triggered ? (below ? "<" : ">") : below ? "≥" : "≤"} θ ${two(said.theta)}`;
+  return `${value} ${said.triggered ? (below ? "<" : ">") : below ? "≥" : "≤"} θ ${two(said.theta)}`;
 }
 
 const replaced = (part) => Boolean(part.again);
 
-/** What became of a sentence, where that needs saying. */
+/** The outcome of a sentence, or "" if it simply stays. */
 function outcome(part) {
   if (part.kept === false) return `left out: ${whyLost(part)}`;
   if (!part.said.triggered || replaced(part)) return "";
@@ -177,26 +177,26 @@ function summary(part) {
 
 function rows(part) {
   const hits = part.said.words.filter((word) => word.hit);
-  const told = hits.slice(0, HITS).map((word) => (numbers(word) ? `${word.text} (${numbers(word)})` : word.text)).join("; ");
+  const words = hits.slice(0, HITS).map((word) => (numbers(word) ? `${word.text} (${numbers(word)})` : word.text)).join("; ");
   const more = hits.length > HITS ? ` and ${hits.length - HITS} more` : "";
-  const found = [["In doubt", text([compared(part.said), told].filter(Boolean).join(": ") + more)]];
-  if (part.said.samples.length) found.push(["Samples", make("ul", {}, part.said.samples.map((one) => make("li", { text: one })))]);
-  if (part.skipped) found.push(["Memory", translated("It has that already, so nothing was searched for."), fact(part.skipped)]);
-  if (part.names.length) found.push(["Names", names(part)]);
-  for (const query of part.queries) found.push(asked(query, "Asked"));
-  if (part.left_out.length) found.push(["Left out", text(translated(`its least probable words: ${part.left_out.join(", ")}`))]);
-  if (part.tried.length) found.push(["Tried with", text(part.tried.map(([name, left]) => `${name}: U ${two(left)}`).join(", "))]);
-  if (part.facts.length) found.push(["Read", ...part.facts.map((one) => fact(one, translated(OUTCOMES[one.outcome] ?? "not taken, no passage states it")))]);
-  if (part.again && compared(part.again)) found.push(["Again", text(compared(part.again))]);
-  return found;
+  const rows = [["In doubt", text([compared(part.said), words].filter(Boolean).join(": ") + more)]];
+  if (part.said.samples.length) rows.push(["Samples", make("ul", {}, part.said.samples.map((sample) => make("li", { text: sample })))]);
+  if (part.skipped) rows.push(["Memory", translated("It has that already, so nothing was searched for."), fact(part.skipped)]);
+  if (part.names.length) rows.push(["Names", names(part)]);
+  for (const query of part.queries) rows.push(asked(query, "Asked"));
+  if (part.left_out.length) rows.push(["Left out", text(translated(`its least probable words: ${part.left_out.join(", ")}`))]);
+  if (part.tried.length) rows.push(["Tried with", text(part.tried.map(([name, left]) => `${name}: U ${two(left)}`).join(", "))]);
+  if (part.facts.length) rows.push(["Read", ...part.facts.map((read) => fact(read, translated(OUTCOMES[read.outcome] ?? "not taken, no passage states it")))]);
+  if (part.again && compared(part.again)) rows.push(["Again", text(compared(part.again))]);
+  return rows;
 }
 
 function names(part) {
   const list = make("ul", { class: "names" });
-  for (const one of part.names) {
-    const sure = known(one.confidence) ? ` ${two(one.confidence)}` : "";
-    const name = make(one.dropped_by ? "del" : "strong", { text: one.name, title: one.kind });
-    list.append(make("li", {}, name, one.dropped_by ? `${sure} ${translated(`dropped by ${one.dropped_by}`)}` : `${sure} ${translated("kept")}`));
+  for (const candidate of part.names) {
+    const sure = known(candidate.confidence) ? ` ${two(candidate.confidence)}` : "";
+    const name = make(candidate.dropped_by ? "del" : "strong", { text: candidate.name, title: candidate.kind });
+    list.append(make("li", {}, name, candidate.dropped_by ? `${sure} ${translated(`dropped by ${candidate.dropped_by}`)}` : `${sure} ${translated("kept")}`));
   }
   return list;
 }
@@ -205,35 +205,35 @@ function asked(query, label) {
   const why = query.repeated ? ` (${translated("asked before")})` : "";
   const line = make("div", {}, query.query ? make("q", { text: query.query }) : translated("nothing: there is no word to search with"), why);
   if (!known(query.search)) return [label, line];
-  const found = query.passages.map(([id, title]) => title || id).join(", ");
-  return [label, line, make("div", { class: "note", text: translated(found ? `found ${found}` : "found nothing") })];
+  const titles = query.passages.map(([id, title]) => title || id).join(", ");
+  return [label, line, make("div", { class: "note", text: translated(titles ? `found ${titles}` : "found nothing") })];
 }
 
-function fact(one, label = "") {
-  const source = [one.title, one.passage ? `[${one.passage}]` : ""].filter(Boolean).join(" ");
-  const about = [known(one.confidence) ? translated(`confidence ${two(one.confidence)}`) : "", source ? translated(`read in ${source}`) : "", label].filter(Boolean).join(" · ");
-  const box = make("div", { class: "fact" }, text(one.fact.join(" — ")), make("div", { class: "note", text: about }));
-  if (one.sentence && one.passage) box.append(make("div", { class: "note" }, make("q", { text: one.sentence })));
+function fact(entry, label = "") {
+  const source = [entry.title, entry.passage ? `[${entry.passage}]` : ""].filter(Boolean).join(" ");
+  const about = [known(entry.confidence) ? translated(`confidence ${two(entry.confidence)}`) : "", source ? translated(`read in ${source}`) : "", label].filter(Boolean).join(" · ");
+  const box = make("div", { class: "fact" }, text(entry.fact.join(" — ")), make("div", { class: "note", text: about }));
+  if (entry.sentence && entry.passage) box.append(make("div", { class: "note" }, make("q", { text: entry.sentence })));
   return box;
 }
 
 function ending(writing) {
-  const found = [];
-  const said = (words) => found.push(make("p", { class: "note", text: translated(words) }));
-  if (writing.stopped) said(`The end: ${ENDS[writing.stopped] ?? writing.stopped}${writing.asked_for_answer ? "; then it was asked for the answer" : ""}.`);
-  for (const [way, answer, left] of writing.answers ?? []) said(`Answer from ${way}: ${answer || "none"} (U ${two(left)}${way === writing.taken ? ", taken" : ""})`);
-  if (writing.missing?.length) said(`The model does not tell ${writing.missing.join(", ")} itself.`);
-  if (writing.facts?.length) found.push(make("details", {}, make("summary", { text: translated(`Memory at the end: ${count(writing.facts.length, "fact")}`) }), memory(writing)));
-  return found;
+  const parts = [];
+  const say = (words) => parts.push(make("p", { class: "note", text: translated(words) }));
+  if (writing.stopped) say(`The end: ${ENDS[writing.stopped] ?? writing.stopped}${writing.asked_for_answer ? "; then it was asked for the answer" : ""}.`);
+  for (const [way, answer, left] of writing.answers ?? []) say(`Answer from ${way}: ${answer || "none"} (U ${two(left)}${way === writing.taken ? ", taken" : ""})`);
+  if (writing.missing?.length) say(`The model does not tell ${writing.missing.join(", ")} itself.`);
+  if (writing.facts?.length) parts.push(make("details", {}, make("summary", { text: translated(`Memory at the end: ${count(writing.facts.length, "fact")}`) }), memory(writing)));
+  return parts;
 }
 
 function memory(writing) {
-  const spared = (one) => writing.parts.filter((part) => part.skipped && JSON.stringify(part.skipped.fact) === JSON.stringify(one.fact)).map((part) => part.turn);
-  const items = writing.facts.map((one) => {
-    const turns = spared(one);
-    return make("li", {}, fact(one, translated(`read at ${one.turn}${turns.length ? `, spared the search at ${turns.join(", ")}` : ""}`)));
+  const spared = (entry) => writing.parts.filter((part) => part.skipped && JSON.stringify(part.skipped.fact) === JSON.stringify(entry.fact)).map((part) => part.turn);
+  const items = writing.facts.map((entry) => {
+    const turns = spared(entry);
+    return make("li", {}, fact(entry, translated(`read at ${entry.turn}${turns.length ? `, spared the search at ${turns.join(", ")}` : ""}`)));
   });
-  const sides = (group) => group.map((one) => `${one.slice(0, -1).join(" — ")} [${one.at(-1)}]`).join(" ↔ ");
+  const sides = (group) => group.map((side) => `${side.slice(0, -1).join(" — ")} [${side.at(-1)}]`).join(" ↔ ");
   const conflicts = (writing.conflicts ?? []).map((group) => make("li", { class: "warm", text: translated(`Sources differ: ${sides(group)}`) }));
   return make("ul", {}, items, conflicts);
 }
