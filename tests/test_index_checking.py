@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tests.small_indexes import hoptree, rows, write_rows
+from tests.small_indexes import hoptree, replace_file, rows, write_rows
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
@@ -61,12 +61,6 @@ def test_an_unreadable_file_is_reported_in_the_foreground_and_background(
 
 def summed_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix not in (".json", ".lock"))
-
-
-def put(path: Path, content: bytes) -> None:
-    """Replace a file, as a memory-mapped one must not be cut."""
-    path.unlink()
-    path.write_bytes(content)
 
 
 def checked(out: Path) -> tuple[int, int | None, int | None]:
@@ -139,15 +133,15 @@ def test_one_byte_anywhere_in_a_file_is_found(out: Path) -> None:
         intact = path.read_bytes()
         content = len(intact) - 8 - int.from_bytes(intact[-8:-4], "little")
         for place in {0, content // 3, content // 2, len(intact) - 12}:
-            put(path, intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
+            replace_file(path, intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
             with pytest.raises(CorpusError, match="damaged") as failure:
                 check_all(Index(out))
             assert "hoptree index" in failure.value.remedy
         for cut in (b"", intact[:4], intact[: len(intact) // 2]):
-            put(path, cut)
+            replace_file(path, cut)
             with pytest.raises(CorpusError):
                 check_all(Index(out))
-        put(path, intact)
+        replace_file(path, intact)
     assert checked(out) == (30, 30, None)
 
 
@@ -294,7 +288,7 @@ def test_damage_in_a_big_index_ends_the_next_search(out: Path, monkeypatch: pyte
     monkeypatch.setattr(folder, "Thread", Later)
     path = next(path for path in summed_files(Index(out).generation / "text") if path.suffix == ".fieldnorm")
     intact = path.read_bytes()
-    put(path, intact[:3] + bytes([intact[3] ^ 1]) + intact[4:])
+    replace_file(path, intact[:3] + bytes([intact[3] ^ 1]) + intact[4:])
     index = Index(out)
     index.texts.search("passage", 3)
     begun[-1]()
@@ -307,7 +301,7 @@ def test_a_change_does_not_copy_damage(out: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(folder, "_CHECKED_AT_ONCE_BYTES", 0)
     path = next(path for path in summed_files(Index(out).generation / "text") if path.suffix == ".fieldnorm")
     intact = path.read_bytes()
-    put(path, intact[:3] + bytes([intact[3] ^ 1]) + intact[4:])
+    replace_file(path, intact[:3] + bytes([intact[3] ^ 1]) + intact[4:])
     with pytest.raises(CorpusError, match="fieldnorm is not what was written"):
         remove_from_index(out, ids=["p1"])
 
@@ -337,7 +331,7 @@ def test_the_check_reads_every_file(out: Path, tmp_path: Path) -> None:
     assert json.loads(hoptree(tmp_path, "index", "info", "--out", "idx", "--json").stdout)["passages"] == 30
     path = next(path for path in summed_files(Index(out).generation / "text") if path.suffix == ".idx")
     intact = path.read_bytes()
-    put(path, intact[:20] + b"\xff" + intact[21:])
+    replace_file(path, intact[:20] + b"\xff" + intact[21:])
     for command in ("info", "check"):
         done = hoptree(tmp_path, "index", command, "--out", "idx")
         assert done.returncode == 2 and done.stdout == ""

@@ -73,12 +73,16 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 @cache
-def readers_version() -> str:
-    """Return a version that changes with the readers, or if the PDF library is added."""
+def _sources_digest() -> str:
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
-    return f"{digest.hexdigest()}{'+pdf' * (importlib.util.find_spec('pypdfium2') is not None)}"
+    return digest.hexdigest()
+
+
+def readers_version() -> str:
+    """Return a version that changes with the readers, or if the PDF library is added."""
+    return f"{_sources_digest()}{'+pdf' * (importlib.util.find_spec('pypdfium2') is not None)}"
 
 
 def read_passages(source: Path, *, problems: Problems | None = None) -> Iterator[Passage]:
