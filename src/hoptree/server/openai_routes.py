@@ -139,7 +139,7 @@ class _Chat:
     prepared: PreparedQuestion
     warnings: list[str]  # about its request
     form: AnswerFormat | None  # None for a sentence
-    passages_url: str  # the prefix of a passage's URL; none can be opened for remote corpora
+    passages_url: str  # the prefix of a passage's URL, which cannot be opened for remote corpora
 
     def content(self, result: Result) -> str:
         """Return a sentence, or the JSON that the client asked for."""

@@ -213,7 +213,7 @@ class Workers:
         return known if known in self._ready else min(self._ready, key=lambda worker: len(worker.questions))
 
     async def _keep_worker(self, tried: asyncio.Event) -> None:
-        """Restart one worker for ever; the pause grows with each failed start."""
+        """Keep one worker running; the pause grows with each failed start."""
         failures = 0
         while True:
             obituary = "no worker was started"
