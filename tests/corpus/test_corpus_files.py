@@ -176,6 +176,7 @@ def test_a_source_without_documents_is_a_corpus_error(tmp_path: Path, make: obje
     [
         *(("a.md", ".md"), ("a.jsonl.MD.GZ", ".md"), ("a.pdf.gz", ".pdf"), ("a.json.bak", ""), ("a.PY", ".py")),
         *(("a.gz", ".txt"), ("LICENSE", ".txt"), ("README.Debian", ".txt"), ("boot.log.1", ".txt"), ("a.png", "")),
+        *(("x509.5ssl.gz", ".txt"), ("Carp.3pm", ".txt"), ("a.7z", ""), ("a.3gp", "")),
     ],
 )
 def test_the_suffix_says_the_kind_of_a_file(name: str, suffix: str) -> None:

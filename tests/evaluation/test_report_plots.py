@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 from hypothesis import given
@@ -32,6 +33,12 @@ def test_a_plot_in_which_all_are_best_names_none_beside_its_legend() -> None:
     drawn = dots("p", "F1 against tokens", "tokens", "F1", [dot("one", 1, 10), dot("two", 2, 20)])
     assert ">one</text>" not in drawn and '<polyline class="best"' in drawn
     assert '<polyline class="best"' not in dots("p", "F1 against tokens", "tokens", "F1", [dot("one", 1, 10)])
+
+
+def test_the_name_of_a_perfect_run_is_within_the_picture() -> None:
+    drawn = dots("p", "F1 against tokens", "tokens", "F1", [dot("one", 900, 100), dot("two", 950, 60)])
+    label = re.search(r'y="([-\d.]+)"[^>]*>one</text>', drawn)
+    assert label and float(label[1]) >= 12, "letters stand above their place"
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 100)), min_size=1, max_size=30))

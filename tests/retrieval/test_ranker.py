@@ -127,6 +127,19 @@ def test_sentences_are_scored_by_what_they_say_and_whom_they_name(folder: Path, 
     assert retriever.sentence_scores(QUESTION, [Passage("none", "", "")]) == [[]]
 
 
+def test_a_chinese_question_is_not_ranked_by_features_of_words(tmp_path: Path, written: Callable[[Any], Path]) -> None:
+    pages = [
+        Passage("temple", "寺庙", "灵隐寺位于杭州，由印度僧人慧理创建。慧理来自西印度。"),
+        Passage("group", "创建", "创建一个新组。"),
+    ]
+    index_passages(pages, tmp_path / "idx")
+    retriever = Ranked(Index(tmp_path / "idx"), read_ranker(written(weights(least_new=-1.0, any_left=1.0))))
+    found = asyncio.run(retriever.search("灵隐寺由谁创建？", k=2))
+    assert [passage.id for passage in found] == ["temple", "group"]
+    assert "ranked" not in dict(found[0].stages)
+    assert retriever.sentence_scores("灵隐寺由谁创建？", pages) == [[0.0, 0.0], [0.0]], "none is cut"
+
+
 def test_a_list_of_contents_ranks_behind_text(tmp_path: Path, written: Callable[[Any], Path]) -> None:
     text = "Copper glazes are green in an oven with air, and red in one without."
     marked = Passage("list", "Copper glazes", "Copper glazes Tin glazes", metadata=(CONTENTS,))

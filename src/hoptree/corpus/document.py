@@ -11,7 +11,8 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from hoptree.core.errors import CorpusError
-from hoptree.text.tokens import is_unspaced
+from hoptree.core.lazy import lazy_re
+from hoptree.text.tokens import UNSPACED, is_unspaced
 
 BETWEEN_HEADINGS = " › "
 MAX_DOCUMENT_BYTES = 128 * 2**20  # of a file; also the most characters of a text
@@ -149,6 +150,28 @@ class Problems:
 def shorten_title(title: str) -> str:
     """Return a title or heading on one line, cut to a length that can be shown."""
     return " ".join(title[: _MAX_TITLE_CHARS * 4].split())[:_MAX_TITLE_CHARS]
+
+
+_UNSPACED = f"{UNSPACED}\u3001\u3002\uff01-\uff5e"  # with their punctuation marks
+_LINE_BREAK = lazy_re(rf"(?<=[{_UNSPACED}])[^\S\n]{{0,99}}\n[^\S\n]{{0,99}}(?=[{_UNSPACED}])")
+_WRAPPED_COLUMNS = range(60, 101)
+"""Columns of a line of a plain text that may go on in the next one; a letter of these scripts takes two."""
+
+
+def join_lines(paragraph: str) -> str:
+    """Join the lines of a paragraph where a script has no spaces between words."""
+    return _LINE_BREAK.sub("", paragraph) if "\n" in paragraph and not paragraph.isascii() else paragraph
+
+
+def join_wrapped(text: str) -> str:
+    """Join full lines of a plain text in such a script, unless they end a sentence."""
+
+    def joined(line_break: re.Match[str]) -> str:
+        line = text[text.rfind("\n", 0, line_break.start()) + 1 : line_break.start()]
+        is_full = len(line) < _WRAPPED_COLUMNS.stop and len(line) + sum(map(is_unspaced, line)) in _WRAPPED_COLUMNS
+        return "" if is_full and line[-1] not in "。！？" else line_break[0]
+
+    return text if text.isascii() else _LINE_BREAK.sub(joined, text)
 
 
 _HEADING_WORD = re.compile(r"[^\W\d_][^\W_]+")

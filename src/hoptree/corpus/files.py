@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from hoptree.core.errors import CorpusError
-from hoptree.corpus.document import MAX_DOCUMENT_BYTES, Document, Problems
+from hoptree.corpus.document import MAX_DOCUMENT_BYTES, Document, Problems, join_wrapped
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -47,6 +47,11 @@ _TEXT_NAME = re.compile(
     r"(?:readme|changelog|changes|news|copying|copyright|licen[cs]e|authors|todo|install|faq)\b", re.I
 )
 
+_MAN_SECTION = re.compile(
+    r"\.[1-9](?:am|const|edit|form|gcc|head|menu|ncurses|p|perl|pm|posix|readline|ssl|t|tcl|tk|type|x)"
+)
+"""A section of the manual with the name of its package, such as .3pm and .5ssl; others, such as .7z, are no text."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
@@ -61,15 +66,15 @@ class SourceFile:
 def suffix_of(name: str) -> str:
     """Return the suffix that says how to read a file, or "".
 
-    A name without a suffix, or with a number as its suffix, is read as text.
+    A name without a suffix, or with a number or a section of the manual as its suffix, is read as text.
     """
     base, suffix = os.path.splitext(name.lower().removesuffix(".gz"))  # noqa: PTH122 - a name, not a path
     if suffix == ".txt" and base.endswith((".rst", ".md")):  # as Sphinx names the sources of pages
         return os.path.splitext(base)[1]  # noqa: PTH122
     if suffix in SUFFIXES:
         return suffix
-    is_text = suffix.strip(".0123456789") == "" or _TEXT_NAME.match(base.rpartition("/")[2])
-    return ".txt" if is_text else ""
+    is_text = suffix.strip(".0123456789") == "" or _MAN_SECTION.fullmatch(suffix)
+    return ".txt" if is_text or _TEXT_NAME.match(base.rpartition("/")[2]) else ""
 
 
 def find_files(
@@ -408,7 +413,7 @@ def text_reader(make: Callable[[str, str], Document]) -> Reader:
 def text_document(text: str, name: str) -> Document:
     """Make a document of a text as it is, titled by the name of its file."""
     base = PurePosixPath(name).name
-    return Document(name, stem(name) if suffix_of(name) == ".txt" else base.removesuffix(".gz"), text)
+    return Document(name, stem(name) if suffix_of(name) == ".txt" else base.removesuffix(".gz"), join_wrapped(text))
 
 
 read_text_file = text_reader(text_document)

@@ -11,7 +11,16 @@ from itertools import islice
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from hoptree.corpus.contents import is_entry
-from hoptree.corpus.document import Document, HeadingPath, Problems, Section, is_informative, shorten_title, table_lines
+from hoptree.corpus.document import (
+    Document,
+    HeadingPath,
+    Problems,
+    Section,
+    is_informative,
+    join_lines,
+    shorten_title,
+    table_lines,
+)
 from hoptree.corpus.files import GUESSES, decode, read_all, stem
 from hoptree.corpus.references import place_name, resolve_link
 from hoptree.text.names import word_set
@@ -293,7 +302,7 @@ class _Page:
         else:
             if text[:1].isspace():
                 self._widen(" ")
-            if words := " ".join(text.split()):
+            if words := " ".join(join_lines(text).split()):
                 self._put(words)
                 if text[-1:].isspace():
                     self._widen(" ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from hoptree.corpus.document import Document, TextBuilder
+from hoptree.corpus.document import Document, TextBuilder, join_lines
 from hoptree.corpus.files import stem, text_document, text_reader
 from hoptree.text.names import word_set
 
@@ -106,7 +106,10 @@ class _ManPage:
                 self._paragraph.append("\n")
             return
         words = " ".join(words.split()) if self._filled else words.rstrip()
-        self._paragraph += [self._gap if self._filled else "\n"] * bool(self._paragraph) + [words]
+        gap = self._gap if self._filled else "\n"
+        if gap == " " and self._paragraph and "\n" not in join_lines(f"{self._paragraph[-1][-1]}\n{words[0]}"):
+            gap = ""
+        self._paragraph += [gap] * bool(self._paragraph) + [words]
         self._gap = "\n" if self._tagged else " "
         self._tagged = False
 

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from hoptree.corpus.contents import is_entry
-from hoptree.corpus.document import Document, Problems, TextBuilder, shorten_title, table_lines
+from hoptree.corpus.document import Document, Problems, TextBuilder, join_lines, shorten_title, table_lines
 from hoptree.corpus.files import read_text, stem, text_reader
 from hoptree.corpus.references import heading_anchor, place_name, resolve_link
 
@@ -86,7 +86,7 @@ class _BlockReader:
             self._builder.anchor(place_name(self._name, heading_anchor(words)))
         else:
             entries = len(linked) if linked and "\n" not in words and is_entry(words, linked) else 0
-            self._builder.add([words], tight=self._tight, entries=entries)
+            self._builder.add([join_lines(words)], tight=self._tight, entries=entries)
 
 
 def _plain(text: str) -> str:

@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """Exit when the one that asks is gone: a killed one has no say over what is under way here."""
+    """Exit when the parent process is gone; a killed one cannot end this one."""
     parent = os.getppid()
     while os.getppid() == parent:
         time.sleep(_WATCH_SECONDS)
@@ -63,7 +63,7 @@ def _limit(name: str, value: int) -> None:
 
 
 def _read(content: bytes, left: int) -> Iterator[dict[str, Any]]:
-    """Yield the replies for a file; headings and pages only up to `left` characters in all."""
+    """Yield the replies for a file, up to `left` characters of headings and pages."""
     try:
         with closing(pdfium.PdfDocument(content)) as pdf:
             headings = []

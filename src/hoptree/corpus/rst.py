@@ -10,7 +10,7 @@ from itertools import pairwise, takewhile
 from pathlib import PurePosixPath
 from textwrap import dedent
 
-from hoptree.corpus.document import Document, TextBuilder, table_lines
+from hoptree.corpus.document import Document, TextBuilder, join_lines, table_lines
 from hoptree.corpus.files import stem, text_reader
 from hoptree.corpus.markdown import STARS
 from hoptree.corpus.references import resolve_link
@@ -49,12 +49,12 @@ def rst_document(text: str, name: str) -> Document:
         if _ADORNMENT.match(line):
             continue
         if not line.strip():
-            builder.add(["\n".join(paragraph)])
+            builder.add([join_lines("\n".join(paragraph))])
             paragraph.clear()
         elif label := _LABEL.match(line):
             builder.anchor(_label_place(label[1]))
         elif footnote := _FOOTNOTE.match(line):
-            builder.add(["\n".join(paragraph)])
+            builder.add([join_lines("\n".join(paragraph))])
             paragraph[:] = [_plain(footnote[2])]
         elif (match := _DIRECTIVE.match(line)) and not _ADORNMENT.match(below):
             kind, argument, in_options = match[2], match[3] or "", True
@@ -73,7 +73,7 @@ def rst_document(text: str, name: str) -> Document:
             for role, target in _REFERENCE.findall(line):
                 builder.refer(_place(role, target, name))
             paragraph.append(_plain(line))
-    builder.add(["\n".join(paragraph)])
+    builder.add([join_lines("\n".join(paragraph))])
     return builder.document(name, stem(name))
 
 

@@ -27,6 +27,7 @@ from hoptree.retrieval.linked import Linked, with_score
 from hoptree.retrieval.rank_features import ALONE, CHAINED, SENTENCE, Array, Features, np
 from hoptree.retrieval.retriever import without_copies
 from hoptree.text.names import sentences
+from hoptree.text.tokens import is_unspaced
 
 FORMAT = "hoptree-ranker-1"
 FILE = "ranker.json"
@@ -132,6 +133,12 @@ def read_installed() -> Ranker | None:
 installed_ranker = cache(read_installed)
 
 
+def can_rank(query: str) -> bool:
+    """Tell whether a query has spaces between words, as the trees need."""
+    letters = [character for character in query if character.isalpha()]
+    return sum(map(is_unspaced, letters)) * 2 <= len(letters)
+
+
 def find_ranker(index: Index) -> Ranker | None:
     """Return the ranker in an index's folder, else the installed one, else None."""
     own = index.folder / FILE
@@ -153,9 +160,11 @@ class CandidateFinder:
         """Return at least k passages of linked retrieval, and features of the candidates.
 
         Candidates are the first of those passages, and the results of a further search from the best of them. Of fewer
-        than two there are no features.
+        than two there are no features, nor for a query that cannot be ranked.
         """
         linked = self._linked.search_now(query, max(k, _FIRST), where)
+        if not can_rank(query):
+            return linked, None
         candidates = {
             passage.id: with_score(passage, passage.score, (*passage.stages, ("rank", 1 / (1 + rank))))
             for rank, passage in enumerate(linked[:_FIRST])
@@ -237,8 +246,10 @@ class Ranked:
     def sentence_scores(self, query: str, passages: Sequence[Passage]) -> list[list[float]]:
         """Score the sentences of passages read together (`hoptree.text.names.sentences`).
 
-        Those beyond the first 24 of a passage score as its lowest.
+        Those beyond the first 24 of a passage score as its lowest; all are equal for a query that cannot be ranked.
         """
-        scores = self._ranker.sentence_scores(self._finder.read(query, passages)) if passages else []
         counts = [len(sentences(passage.text)) for passage in passages]
+        if not can_rank(query):
+            return [[0.0] * count for count in counts]
+        scores = self._ranker.sentence_scores(self._finder.read(query, passages)) if passages else []
         return [each[:count] + [min(each)] * (count - len(each)) for each, count in zip(scores, counts, strict=True)]

@@ -153,7 +153,7 @@ class _Chat:
             "level": confidence.level if confidence else NO_LEVEL,
             "reason": confidence.reason if confidence else "",
             "probability": confidence.probability if confidence else None,
-            "citations": [{"id": passage.id, "title": passage.title} for passage in result.evidence],
+            "citations": [{"id": passage.id, "title": passage.title} for passage in result.evidence if result.answer],
             "sub_questions": [
                 {"question": node.resolved or node.question, "answer": node.answer}
                 for top in result.tree
@@ -174,7 +174,10 @@ class _Chat:
         return {**view, "warnings": [*view["warnings"], *self.warnings]}
 
     def places(self, result: Result) -> list[schemas.CitedPlace]:
-        """Cite passages at their numbers in the sentence, else for the whole answer."""
+        """Cite passages where the sentence has their number.
+
+        Those without a number are cited for the whole answer; without an answer, nothing is.
+        """
         content = self.content(result)
         spans = [mark.span() for mark in CITATIONS.finditer(content)] if self.form is None else []
         marks = {int(mark[1]): mark.span() for span in spans for mark in _NUMBER.finditer(content, *span)}
@@ -186,7 +189,7 @@ class _Chat:
                 url=f"{self.passages_url}{quote(passage.id, safe='', errors='replace')}",
             )
             for number, passage in enumerate((*result.evidence, *result.cited), 1)
-            if number in marks or number <= len(result.evidence)
+            if result.answer and (number in marks or number <= len(result.evidence))
         ]
 
     def citations(self, result: Result) -> list[schemas.Citation]:

@@ -185,7 +185,7 @@ def dots(name: str, title: str, x_label: str, y_label: str, points: Sequence[Dot
         label = _shorten(point.name)
         left = x(point.x) - _LABEL_OFFSET - _CHAR_WIDTH * len(label) > x.start  # no other point is there
         offset, anchor = (-_LABEL_OFFSET, "end") if left else (_LABEL_OFFSET, "start")
-        parts.append(text(x(point.x) + offset, y(point.y) - _LABEL_OFFSET, label, "best", anchor))
+        parts.append(text(x(point.x) + offset, max(y(point.y) - _LABEL_OFFSET, TOP), label, "best", anchor))
     return picture(name, title, f"{y_label} against {x_label}. {'; '.join(hints)}.", parts)
 
 
