@@ -127,7 +127,7 @@ def _object_limits(about: Mapping[str, Any], properties: Collection[str]) -> Ite
     """Yield keywords that an object with just these properties may break."""
     yield from _own_limits("", about)
     required = about.get("required")
-    if isinstance(required, list) and not all(name in properties for name in required):
+    if isinstance(required, list) and not all(isinstance(name, str) and name in properties for name in required):
         yield "required"
     if isinstance(about.get("anyOf"), list):
         yield "anyOf"
