@@ -24,7 +24,7 @@ _MAX_MEMORY_BYTES = 4 * 2**30
 _MAX_TITLE_CHARS = 1_200
 _WATCH_SECONDS = 0.5
 _PLACE_CHARS = 1_000
-"""What a page or heading counts beside its text: a file of a few bytes may claim a million of them."""
+"""Added to the characters of each page and heading, as a small file may claim a million of them."""
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """Exit when the one that asks is gone: a killed one has no say over what is under way here."""
+    """Exit when the parent process is gone; a killed one cannot end this process."""
     parent = os.getppid()
     while os.getppid() == parent:
         time.sleep(_WATCH_SECONDS)
@@ -63,7 +63,7 @@ def _limit(name: str, value: int) -> None:
 
 
 def _read(content: bytes, left: int) -> Iterator[dict[str, Any]]:
-    """Yield the replies for a file; headings and pages only up to `left` characters in all."""
+    """Yield the replies for a file, with at most `left` characters of its text."""
     try:
         with closing(pdfium.PdfDocument(content)) as pdf:
             headings = []
