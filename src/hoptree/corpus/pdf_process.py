@@ -24,7 +24,7 @@ _MAX_MEMORY_BYTES = 4 * 2**30
 _MAX_TITLE_CHARS = 1_200
 _WATCH_SECONDS = 0.5
 _PLACE_CHARS = 1_000
-"""What a page or heading counts beside its text: a file of a few bytes may claim a million of them."""
+"""Added to the characters of each page and heading, as a small file may claim a million of them."""
 
 
 def main() -> None:
