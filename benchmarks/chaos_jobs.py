@@ -23,7 +23,7 @@ from typing import Any, Literal
 import httpx
 from tests.e2e.endpoint import Endpoint, Seen, film_question, films, index_of, number_of, script_films
 from tests.forking import PROCESSES, Command
-from tests.small_indexes import graph, rows, write_rows
+from tests.small_indexes import mention_pairs, rows, write_rows
 
 import hoptree
 from hoptree.core.errors import HoptreeError
@@ -229,7 +229,7 @@ class IndexChange(CommandJob):
     def read(self, folder: Path) -> Parts:
         check_all(Index(folder / "idx"))
         manifest = read_manifest(folder / "idx")
-        links = sorted(graph(folder / "idx"))
+        links = sorted(mention_pairs(folder / "idx"))
         # What was removed counts in the scores until then, and a killed change may leave its old folder until the next.
         compact_index(folder / "idx")
         kept = [path.name for path in (folder / "idx").iterdir() if path.is_dir()]

@@ -207,8 +207,8 @@ def do_once() -> None:
     A hook does this, as a session's fixtures are looked up for each of thousands of tests.
     """
     # Typer builds all commands again at every call.
-    made = cache(typer.main.get_command)
-    vars(typer.main)["get_command"] = vars(typer.testing)["_get_command"] = made
+    get_command = cache(typer.main.get_command)
+    vars(typer.main)["get_command"] = vars(typer.testing)["_get_command"] = get_command
     # Every run records the versions of a dozen packages, each read from a long file.
     if runs := sys.modules.get("hoptree.evaluation.experiment"):  # tests of runs have loaded it
         vars(runs)["version"] = cache(importlib.metadata.version)

@@ -88,7 +88,7 @@ class Command:
             if self._process.exitcode is None:
                 self._process.kill()
                 raise TimeoutError(f"it did not end in {timeout} seconds")
-            out, err = (one.result() for one in reading)
+            out, err = (thread.result() for thread in reading)
         return out, err
 
 

@@ -16,7 +16,7 @@ from hoptree.retrieval.index.links import Links
 from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.linked import BM25
 
-__all__ = ["found", "graph", "hoptree", "inodes", "names", "put_in_place", "rows", "write_rows"]
+__all__ = ["hoptree", "ids_of", "inodes", "mention_pairs", "replace_file", "rows", "search_ids", "write_rows"]
 
 
 def rows(count: int, start: int = 0) -> list[dict[str, str]]:
@@ -40,17 +40,17 @@ def write_rows(path: Path, records: Iterable[dict[str, str]], *, ns: int = 0) ->
     return path
 
 
-def put_in_place(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Replace a file: cutting one that is memory-mapped would crash this process."""
     path.unlink()
     path.write_bytes(content)
 
 
-def found(folder: Path, query: str, k: int = 5) -> list[str]:
+def search_ids(folder: Path, query: str, k: int = 5) -> list[str]:
     return [passage.id for passage in BM25(Index(folder)).search_now(query, k)]
 
 
-def names(passages: Sequence[Passage]) -> list[str]:
+def ids_of(passages: Sequence[Passage]) -> list[str]:
     return [passage.id for passage in passages]
 
 
@@ -60,7 +60,7 @@ def inodes(folder: Path) -> set[int]:
     return {path.stat().st_ino for path in text.iterdir() if path.suffix in (".store", ".term", ".idx", ".fast")}
 
 
-def graph(folder: Path) -> set[tuple[str, str]]:
+def mention_pairs(folder: Path) -> set[tuple[str, str]]:
     """Return the pairs of a passage and a title that it mentions."""
     index = Index(folder)
     links = Links(index.links)

@@ -63,9 +63,9 @@ def test_a_larger_corpus_has_more_words(corpus: Corpus) -> None:
 
 def test_passages_mention_other_titles_with_skewed_frequencies(rows: list[Row]) -> None:
     titles = {title for _, title, _ in rows if " " in title}
-    told = Counter(title for _, _, text in rows for title in _runs(text) if title in titles)
-    assert sum(told.values()) > PASSAGES
-    assert told.most_common(1)[0][1] > 50 * sum(told.values()) / len(titles)
+    mentions = Counter(title for _, _, text in rows for title in _runs(text) if title in titles)
+    assert sum(mentions.values()) > PASSAGES
+    assert mentions.most_common(1)[0][1] > 50 * sum(mentions.values()) / len(titles)
 
 
 def test_questions_come_from_the_words_of_their_passage(corpus: Corpus, rows: list[Row]) -> None:

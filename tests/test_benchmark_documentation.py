@@ -63,6 +63,6 @@ def test_a_manual_of_another_version_is_asked_only_what_it_answers(
     monkeypatch.setattr("benchmarks.documentation.installed_ranker", lambda: None)
     monkeypatch.setattr("sys.argv", ["documentation.py", "--quick", "--half", "last", "--show", *folders])
     assert main() == 0
-    told = capsys.readouterr()
-    assert "left out: git-01, git-05" in told.err and "git-03         bm25 ++  linked ++" in told.err
-    assert told.out.splitlines()[-1].split()[:4] == ["together", "1", "1.000", "1.000"]
+    printed = capsys.readouterr()
+    assert "left out: git-01, git-05" in printed.err and "git-03         bm25 ++  linked ++" in printed.err
+    assert printed.out.splitlines()[-1].split()[:4] == ["together", "1", "1.000", "1.000"]

@@ -29,9 +29,9 @@ TRIALS = 1_000 if THOROUGH else 100
 
 def test_damage_to_an_index_never_changes_results_silently(tmp_path: Path) -> None:
     """`python -m benchmarks.rot` tries 5,000; the lock and tantivy's list of files do not matter."""
-    told = rot(make_index(tmp_path, 30), read_index, TRIALS, seed=7)
-    assert not told.wrong and not told.crashed
-    assert told.counts["noticed"] > TRIALS * 0.9
+    tally = rot(make_index(tmp_path, 30), read_index, TRIALS, seed=7)
+    assert not tally.wrong and not tally.crashed
+    assert tally.counts["noticed"] > TRIALS * 0.9
 
 
 def test_a_damaged_cached_reply_is_requested_again(tmp_path: Path) -> None:
@@ -54,8 +54,8 @@ def test_a_damaged_cached_reply_is_requested_again(tmp_path: Path) -> None:
             calls.close()
 
     (tmp_path / "cache").mkdir()
-    told = rot(tmp_path / "cache", read, TRIALS, seed=3)
-    assert not told.wrong and not told.crashed
+    tally = rot(tmp_path / "cache", read, TRIALS, seed=3)
+    assert not tally.wrong and not tally.crashed
 
 
 def test_damage_to_a_run_is_noticed_or_harmless(tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_damage_to_a_run_is_noticed_or_harmless(tmp_path: Path) -> None:
         kept = json.loads((folder / METRICS).read_text(encoding="utf-8")) if (folder / METRICS).exists() else None
         return Finished((rows, summary["metrics"], events), kept)
 
-    told = rot(tmp_path / "run", read, TRIALS, seed=5)
-    assert not told.wrong and not told.crashed
+    tally = rot(tmp_path / "run", read, TRIALS, seed=5)
+    assert not tally.wrong and not tally.crashed
 
 
 class Finished:
@@ -102,8 +102,8 @@ def test_damage_to_a_graph_is_noticed_or_harmless(tmp_path: Path) -> None:
         graph = EmbeddedGraph(folder)
         return [graph.facts_now(entity) for entity in ("Q1615", "Q2", "Q3")]
 
-    told = rot(tmp_path / "kg", read, TRIALS, seed=11)
-    assert not told.wrong and not told.crashed
+    tally = rot(tmp_path / "kg", read, TRIALS, seed=11)
+    assert not tally.wrong and not tally.crashed
 
 
 def test_damage_to_the_names_of_a_graph_is_noticed_or_harmless(tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ def test_damage_to_the_names_of_a_graph_is_noticed_or_harmless(tmp_path: Path) -
         rarity = [index.rarity(word) for word in ("neil", "armstrong", "medal")]
         return index.exact_name(["neil", "armstrong"]), armstrong, rarity, index.knows("medal")
 
-    told = rot(names, read, TRIALS, seed=13)
-    assert not told.wrong and not told.crashed
-    assert told.counts["noticed"] > TRIALS * 0.9
+    tally = rot(names, read, TRIALS, seed=13)
+    assert not tally.wrong and not tally.crashed
+    assert tally.counts["noticed"] > TRIALS * 0.9
 
 
 def test_a_damaged_reply_of_a_public_server_is_requested_again(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_a_damaged_reply_of_a_public_server_is_requested_again(tmp_path: Path) -
         return None
 
     (tmp_path / "cache").mkdir()
-    told = rot(tmp_path / "cache", read, TRIALS, seed=4)
-    assert not told.wrong and not told.crashed
+    tally = rot(tmp_path / "cache", read, TRIALS, seed=4)
+    assert not tally.wrong and not tally.crashed
 
 
 def test_a_custom_ranker_has_a_checksum(tmp_path: Path) -> None:

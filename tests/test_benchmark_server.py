@@ -18,8 +18,8 @@ def test_concurrent_questions_share_no_call(tmp_path: Path) -> None:
 
     async def both() -> None:
         async with Engine(method="taikc", model=f"scripted/{script}", corpus=tmp_path / "index", cache=None) as engine:
-            found = await asyncio.gather(*(engine.ask(asked_about(film)) for film in ("1-1", "2-1")))
-        for result in found:
+            results = await asyncio.gather(*(engine.ask(asked_about(film)) for film in ("1-1", "2-1")))
+        for result in results:
             assert result.answer == "1948"
             assert result.usage.llm_calls == 11 and result.usage.cached_calls == 0
 

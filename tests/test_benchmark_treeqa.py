@@ -23,19 +23,19 @@ def test_trees_have_the_published_shape() -> None:
 
 
 def test_the_clock_counts_sequential_calls() -> None:
-    found = measure(world(), 0.3, 2, lambda: None)
-    serial, _, speculative = found.ways
+    measured = measure(world(), 0.3, 2, lambda: None)
+    serial, _, speculative = measured.ways
     assert serial.seconds == pytest.approx(0.1 * serial.calls) and speculative.seconds == pytest.approx(0.6)
-    assert serial.refutations == serial.unknown == found.different == 0
+    assert serial.refutations == serial.unknown == measured.different == 0
     foreseen = measure(world(foreseen=1.0), 0.3, 2, lambda: None).ways[2]
     assert foreseen.seconds == pytest.approx(0.5) and foreseen.calls == serial.calls
 
 
 def test_all_traversals_give_the_same_trees_and_refutations_cost_calls() -> None:
-    found = measure(world(0.5, 0.1, 0.5), 1.2, 4, lambda: None)
-    assert found.different == 0 and found.ways[0].refutations > 0
-    faster, dearer = found.times("speculative")
-    assert faster > 1 and dearer > 1 and found.times("serial") == (1, 1)
+    measured = measure(world(0.5, 0.1, 0.5), 1.2, 4, lambda: None)
+    assert measured.different == 0 and measured.ways[0].refutations > 0
+    faster, dearer = measured.times("speculative")
+    assert faster > 1 and dearer > 1 and measured.times("serial") == (1, 1)
 
 
 def test_a_missed_goal_is_reported(

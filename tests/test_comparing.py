@@ -82,8 +82,8 @@ def test_dates_are_compared_at_the_precision_of_both() -> None:
 )
 def test_a_number_is_read_with_its_unit(text: str, number: float | None) -> None:
     quantity = read_quantity(text)
-    found = quantity and quantity.value
-    assert found == (None if number is None else pytest.approx(number))
+    value = quantity and quantity.value
+    assert value == (None if number is None else pytest.approx(number))
 
 
 def test_a_quantity_has_a_dimension() -> None:
@@ -116,7 +116,7 @@ def test_names_are_read_in_one_spelling(text: str, names: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("Yes, it is.", True),
         ("no", False),
@@ -129,8 +129,8 @@ def test_names_are_read_in_one_spelling(text: str, names: set[str]) -> None:
         ("", None),
     ],
 )
-def test_yes_and_no_are_read_from_the_first_word(text: str, said: bool | None) -> None:
-    assert read_yes_no(text) is said
+def test_yes_and_no_are_read_from_the_first_word(text: str, expected: bool | None) -> None:
+    assert read_yes_no(text) is expected
 
 
 CONCLUSIONS = [
@@ -224,10 +224,10 @@ ENGLISH = st.lists(st.sampled_from(WORDS.split()), max_size=25).map(" ".join)
 
 @given(st.one_of(st.text(max_size=300), ENGLISH))
 def test_any_text_can_be_read(text: str) -> None:
-    found = detect_comparison(text)
-    if found:
-        assert len(found.operands) >= 2 and all(operand in text for operand in found.operands)
-        decided(found, [text] * len(found.operands))
+    comparison = detect_comparison(text)
+    if comparison:
+        assert len(comparison.operands) >= 2 and all(operand in text for operand in comparison.operands)
+        decided(comparison, [text] * len(comparison.operands))
     read_dates(text), read_date(text), read_quantity(text), read_names(text), read_yes_no(text)
 
 
@@ -240,25 +240,25 @@ OPPOSITE = {"earliest": "latest", "latest": "earliest", "most": "least", "least"
 
 
 @given(st.sampled_from(["date", "number", "span"]), st.sampled_from(sorted(OPPOSITE)), FACTS, FACTS)
-def test_swapping_the_operands_changes_nothing_but_their_order(of: str, wanted: str, one: str, two: str) -> None:
+def test_swapping_the_operands_changes_nothing_but_their_order(of: str, wanted: str, first: str, second: str) -> None:
     def choose(kind: str, direction: str, names: tuple[str, str], facts: list[str]) -> str | None:
         return decided(Comparison(kind, names, direction, of), facts)  # type: ignore[arg-type]
 
-    chosen = choose("choice", wanted, ("Ada", "Grace"), [one, two])
-    assert chosen == choose("choice", wanted, ("Grace", "Ada"), [two, one])
-    other = choose("choice", OPPOSITE[wanted], ("Ada", "Grace"), [one, two])
+    chosen = choose("choice", wanted, ("Ada", "Grace"), [first, second])
+    assert chosen == choose("choice", wanted, ("Grace", "Ada"), [second, first])
+    other = choose("choice", OPPOSITE[wanted], ("Ada", "Grace"), [first, second])
     assert (chosen, other) in [(None, None), ("Ada", "Grace"), ("Grace", "Ada")]
-    related = choose("relation", wanted, ("Ada", "Grace"), [one, two])
+    related = choose("relation", wanted, ("Ada", "Grace"), [first, second])
     if chosen:
         assert related == ("yes" if chosen == "Ada" else "no")
-        assert choose("relation", wanted, ("Grace", "Ada"), [two, one]) == ("no" if chosen == "Ada" else "yes")
+        assert choose("relation", wanted, ("Grace", "Ada"), [second, first]) == ("no" if chosen == "Ada" else "yes")
     else:
         assert related in (None, "no")
 
 
 @given(st.sampled_from(["name", "date", "number", ""]), st.sampled_from(["country", "place", ""]), FACTS, FACTS)
-def test_sameness_is_symmetric(of: str, about: str, one: str, two: str) -> None:
+def test_sameness_is_symmetric(of: str, about: str, first: str, second: str) -> None:
     same = Comparison("same", ("Ada", "Grace"), "same", of, "", about)  # type: ignore[arg-type]
     different = Comparison("same", ("Ada", "Grace"), "different", of, "", about)  # type: ignore[arg-type]
-    answers = [decided(same, [one, two]), decided(same, [two, one]), decided(different, [one, two])]
+    answers = [decided(same, [first, second]), decided(same, [second, first]), decided(different, [first, second])]
     assert answers in [[None] * 3, ["yes", "yes", "no"], ["no", "no", "yes"]]

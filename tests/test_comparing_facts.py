@@ -25,13 +25,13 @@ def concluded(question: str, *pairs: tuple[str, str]) -> str:
     """Return the answer from the facts of the sub-questions; X and Y stand for the names."""
     comparison = detect_comparison(question)
     assert comparison is not None and comparison.operands == (A, B)
-    found = [
+    answers = [
         (name, asked.replace(letter, name), answer)
         for asked, answer in pairs
         for letter, name in (("X", A), ("Y", B))
         if letter in asked
     ]
-    conclusion = conclude(comparison, select_facts(comparison, question, found))
+    conclusion = conclude(comparison, select_facts(comparison, question, answers))
     return conclusion.answer if conclusion else ""
 
 
@@ -103,11 +103,11 @@ def test_a_word_in_a_name_is_no_event() -> None:
     question = "Which film came out first, Dead and buried in June or The day he died?"
     comparison = detect_comparison(question)
     assert comparison is not None
-    found = [
+    answers = [
         (name, f"When was {name} released?", year)
         for name, year in zip(comparison.operands, ("1950", "1940"), strict=True)
     ]
-    assert set(select_facts(comparison, question, found)) == set(comparison.operands)
+    assert set(select_facts(comparison, question, answers)) == set(comparison.operands)
 
 
 @given(st.text(max_size=60), st.text(max_size=30))

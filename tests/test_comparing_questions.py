@@ -67,11 +67,11 @@ CHOICES = [
 def test_a_choice_has_operands_and_a_wanted_order(
     question: str, operands: tuple[str, ...] | None, wanted: str, of: str
 ) -> None:
-    found = detect_comparison(question)
-    assert found is not None
-    assert (found.kind, found.wanted, found.of) == ("choice", wanted, of)
-    assert all(operand in question for operand in found.operands)
-    assert operands is None or found.operands == operands
+    comparison = detect_comparison(question)
+    assert comparison is not None
+    assert (comparison.kind, comparison.wanted, comparison.of) == ("choice", wanted, of)
+    assert all(operand in question for operand in comparison.operands)
+    assert operands is None or comparison.operands == operands
 
 
 WHICH = [
@@ -107,9 +107,9 @@ def test_a_choice_without_a_comparing_word_asks_which_operand_has_a_property(
     ],
 )
 def test_a_name_keeps_a_last_word_that_is_also_a_country(question: str, operands: tuple[str, str] | None) -> None:
-    found = detect_comparison(question)
-    assert found is not None
-    assert found.operands == (operands or ("Cupid The Cowpuncher", "Hashimura Togo"))
+    comparison = detect_comparison(question)
+    assert comparison is not None
+    assert comparison.operands == (operands or ("Cupid The Cowpuncher", "Hashimura Togo"))
 
 
 def test_the_event_is_read_from_the_question_and_not_from_a_name() -> None:
@@ -140,10 +140,10 @@ YES_NO = [
 
 @pytest.mark.parametrize(("question", "kind", "wanted", "of", "about"), YES_NO)
 def test_yes_no_questions_that_compare(question: str, kind: str, wanted: str, of: str, about: str) -> None:
-    found = detect_comparison(question)
-    assert found is not None
-    assert (found.kind, found.wanted, found.of, found.about) == (kind, wanted, of, about)
-    assert len(found.operands) == 2 and all(operand in question for operand in found.operands)
+    comparison = detect_comparison(question)
+    assert comparison is not None
+    assert (comparison.kind, comparison.wanted, comparison.of, comparison.about) == (kind, wanted, of, about)
+    assert len(comparison.operands) == 2 and all(operand in question for operand in comparison.operands)
 
 
 OPERANDS = [
@@ -182,9 +182,9 @@ OPERANDS = [
 
 @pytest.mark.parametrize(("question", "operands"), OPERANDS)
 def test_operands_keep_their_spelling(question: str, operands: tuple[str, str] | None) -> None:
-    found = detect_comparison(question)
-    assert found is not None
-    assert found.operands == (operands or ("Villa Paletti", "Betrayal at House on the Hill"))
+    comparison = detect_comparison(question)
+    assert comparison is not None
+    assert comparison.operands == (operands or ("Villa Paletti", "Betrayal at House on the Hill"))
 
 
 @pytest.mark.parametrize(

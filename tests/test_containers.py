@@ -31,8 +31,8 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def compose() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
-    return found
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    return loaded
 
 
 def test_the_image_is_small_pinned_and_runs_without_root() -> None:
@@ -54,12 +54,12 @@ def test_the_image_is_small_pinned_and_runs_without_root() -> None:
 
 def test_the_image_installs_and_fetches_the_same_as_make_demo() -> None:
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("$(VENV)/demo-ready:")[2].partition("\n\n")[0]
-    made = re.search(r"install --quiet --editable (\S+) --editable (\S+)", recipe)
+    installed = re.search(r"install --quiet --editable (\S+) --editable (\S+)", recipe)
     fetched = re.search(r"hoptree (models pull \S+)", recipe)
-    assert made and fetched
+    assert installed and fetched
     run = next(rest for name, rest in instructions() if name == "RUN" and "pip install" in rest)
     first, server = run.split(" && ")
-    assert first == f"pip install --quiet --no-cache-dir ./{made[1]} {made[2]}"
+    assert first == f"pip install --quiet --no-cache-dir ./{installed[1]} {installed[2]}"
     assert server.endswith("'.[server]'")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert {"local", "server"} <= extras.keys()
@@ -84,18 +84,18 @@ def test_services_have_a_volume_and_listen_only_on_this_machine() -> None:
 
 @pytest.mark.parametrize("service", ["hoptree", "hoptree-ollama"])
 def test_containers_start_commands_that_exist(tmp_path: Path, service: str) -> None:
-    told = tmp_path / "told"
+    record = tmp_path / "words"
     fake = tmp_path / "hoptree"
-    fake.write_text(f'#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done >> {shlex.quote(str(told))}\n')
+    fake.write_text(f'#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done >> {shlex.quote(str(record))}\n')
     fake.chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOPTREE_VOLUME": str(tmp_path)}
     command = compose()["services"][service].get("command", [])
     for _ in range(2):  # a second start keeps the key
-        told.unlink(missing_ok=True)
+        record.unlink(missing_ok=True)
         subprocess.run(
             ["sh", str(START), *command], env=environment, check=True, timeout=TIMEOUT_S, capture_output=True
         )
-    words = told.read_text(encoding="utf-8").splitlines()
+    words = record.read_text(encoding="utf-8").splitlines()
     pulled = words[: words.index("serve")]
     assert pulled == ([] if command else ["models", "pull", "qwen"])
     keys = tmp_path / "keys.toml"

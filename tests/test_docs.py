@@ -36,8 +36,8 @@ def commands() -> list[Any]:
     for page in PAGES:
         if page.parent.name != "reference":
             text = re.sub(r" \\\n +", " ", page.read_text(encoding="utf-8"))
-            found = (re.split(r"\s{2,}|\s#\s", line)[0] for line in COMMAND.findall(text))
-            lines += [pytest.param(line, id=f"{page.name}: {line[:60]}") for line in dict.fromkeys(found)]
+            commands_of_page = (re.split(r"\s{2,}|\s#\s", line)[0] for line in COMMAND.findall(text))
+            lines += [pytest.param(line, id=f"{page.name}: {line[:60]}") for line in dict.fromkeys(commands_of_page)]
     return lines
 
 

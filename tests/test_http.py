@@ -134,9 +134,9 @@ def test_a_closed_client_works_in_another_event_loop(server: Server) -> None:
     async def once() -> Any:
         async with server.running():
             http.url = server.url
-            found = await http.json("GET", "")
+            reply = await http.json("GET", "")
             await http.aclose()
-            return found
+            return reply
 
     assert asyncio.run(once()) == asyncio.run(once()) == {"a": [1]}
 
@@ -187,7 +187,7 @@ def test_an_exhausted_quota_is_not_retryable(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (b"<!DOCTYPE html><html>", "a web page"),
         (b'{"half": ', "half a JSON object"),
@@ -197,11 +197,11 @@ def test_an_exhausted_quota_is_not_retryable(server: Server) -> None:
         (b'{"a": "\xff"}', "half a JSON object"),
     ],
 )
-def test_a_reply_that_is_no_json_is_an_error(body: bytes, said: str, server: Server) -> None:
+def test_a_reply_that_is_no_json_is_an_error(body: bytes, message: str, server: Server) -> None:
     server.say(200, body)
     failure = failing(get, server)
     assert isinstance(failure, UnusableReply) and failure.retryable
-    assert said in str(failure) and describe_body(body) == said
+    assert message in str(failure) and describe_body(body) == message
 
 
 def test_a_slow_server_times_out(server: Server) -> None:
@@ -254,8 +254,8 @@ def test_a_password_is_never_shown() -> None:
 def test_a_key_quoted_in_an_error_is_never_shown(status: int, server: Server) -> None:
     """Errors are written to traces. Placeholders for keys are not masked."""
     server.say(status, b'{"error": {"message": "No such key: Bearer corporate0key, c2VjcmV0IQ==. Not EMPTY"}}')
-    said = str(failing(get, server, headers={"Authorization": "Bearer corporate0key"}))
-    assert "corporate0key" not in said and "No such key: Bearer …, c2V" in said
+    message = str(failing(get, server, headers={"Authorization": "Bearer corporate0key"}))
+    assert "corporate0key" not in message and "No such key: Bearer …, c2V" in message
     assert "Not EMPTY" in str(failing(get, server, headers={"Authorization": "Bearer EMPTY"}))
     with_password = HttpClient("http://:secret!@host/")
     assert b"OnNlY3JldCE=" not in with_password.without_secrets(b"Basic OnNlY3JldCE=")
@@ -270,7 +270,7 @@ def test_a_key_in_the_query_of_an_address_is_never_shown(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (b'{"error": {"message": "a  b"}}', "a b"),
         (b'{"error": {"type": "index_not_found_exception", "reason": "no such index [x]"}}', "no such index [x]"),
@@ -283,8 +283,8 @@ def test_a_key_in_the_query_of_an_address_is_never_shown(name: str) -> None:
         (b"[" * 100_000, ""),
     ],
 )
-def test_the_message_of_an_error_is_shown(body: bytes, said: str) -> None:
-    assert error_text(body) == said
+def test_the_message_of_an_error_is_shown(body: bytes, message: str) -> None:
+    assert error_text(body) == message
 
 
 def test_requests_need_no_client_library() -> None:

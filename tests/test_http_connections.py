@@ -149,7 +149,7 @@ def test_a_connection_closed_by_the_server_is_not_reused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("response", "kind", "said"),
+    ("response", "kind", "message"),
     [
         (b"", EndpointError, "broke off"),
         (WHOLE[:-3], EndpointError, "broke off"),
@@ -162,8 +162,8 @@ def test_a_connection_closed_by_the_server_is_not_reused() -> None:
         (CHUNKED + b"\r\n0\r\n" + b"X: a\r\n" * 500 + b"\r\n", EndpointError, "broke off"),
     ],
 )
-def test_an_incomplete_reply_is_reported(response: bytes, kind: type[HoptreeError], said: str) -> None:
-    with pytest.raises(kind, match=said):
+def test_an_incomplete_reply_is_reported(response: bytes, kind: type[HoptreeError], message: str) -> None:
+    with pytest.raises(kind, match=message):
         talk(Server(response, hang_up=True), post, max_body=1000)
 
 
@@ -197,8 +197,8 @@ def test_a_reply_without_a_body_is_not_waited_for(method: str, status: int) -> N
     async def twice(http: HttpClient) -> list[Any]:
         return [await http.send(method, "/x"), await http.send(method, "/x")]
 
-    for said, _, body in talk(server, twice, timeout=TIMEOUT_S):
-        assert (said, body) == (status, b"")
+    for reply_status, _, body in talk(server, twice, timeout=TIMEOUT_S):
+        assert (reply_status, body) == (status, b"")
     assert server.connections == 1
 
 
@@ -240,8 +240,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("openssl is not here to make a certificate")
     path = tmp_path_factory.mktemp("tls") / "server.pem"
     options = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
-    made = ("openssl", *options.split(), "-keyout", f"{path}.key", "-out", str(path))
-    subprocess.run(made, check=True, capture_output=True)
+    command = ("openssl", *options.split(), "-keyout", f"{path}.key", "-out", str(path))
+    subprocess.run(command, check=True, capture_output=True)
     return path
 
 

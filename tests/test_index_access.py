@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.small_indexes import found, rows, write_rows
+from tests.small_indexes import rows, search_ids, write_rows
 
 from hoptree.core.errors import CorpusError
 from hoptree.corpus.files import find_files
@@ -49,7 +49,7 @@ def test_an_unreadable_index_is_not_called_damaged(out: Path, monkeypatch: pytes
                 act(out)
             assert "damaged" not in failure.value.cause and "llow" in failure.value.remedy
             assert failure.value.exit_code == 2
-    assert found(out, "number3")
+    assert search_ids(out, "number3")
 
 
 @pytest.mark.parametrize("look", [check_parts, check_all])

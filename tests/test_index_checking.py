@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tests.small_indexes import hoptree, rows, write_rows
+from tests.small_indexes import hoptree, replace_file, rows, write_rows
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
@@ -63,17 +63,11 @@ def summed_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix not in (".json", ".lock"))
 
 
-def put(path: Path, content: bytes) -> None:
-    """Replace a file, as a memory-mapped one must not be cut."""
-    path.unlink()
-    path.write_bytes(content)
-
-
 def checked(out: Path) -> tuple[int, int | None, int | None]:
     index = Index(out)
-    told = check_all(index)
-    assert bool(told.bytes) is bool(index.manifest.checksums)
-    return told.passages, told.linked, told.vectors
+    result = check_all(index)
+    assert bool(result.bytes) is bool(index.manifest.checksums)
+    return result.passages, result.linked, result.vectors
 
 
 def test_an_intact_index_passes_the_check_after_every_change(out: Path, tmp_path: Path) -> None:
@@ -136,18 +130,18 @@ def test_one_byte_anywhere_in_a_file_is_found(out: Path) -> None:
     files = [path for folder in ("text", "links") for path in summed_files(index.generation / folder)]
     assert {path.suffix for path in files} >= {".fast", ".fieldnorm", ".idx", ".store", ".term"}
     for path in files:
-        whole = path.read_bytes()
-        content = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
-        for place in {0, content // 3, content // 2, len(whole) - 12}:
-            put(path, whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        intact = path.read_bytes()
+        content = len(intact) - 8 - int.from_bytes(intact[-8:-4], "little")
+        for place in {0, content // 3, content // 2, len(intact) - 12}:
+            replace_file(path, intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
             with pytest.raises(CorpusError, match="damaged") as failure:
                 check_all(Index(out))
             assert "hoptree index" in failure.value.remedy
-        for cut in (b"", whole[:4], whole[: len(whole) // 2]):
-            put(path, cut)
+        for cut in (b"", intact[:4], intact[: len(intact) // 2]):
+            replace_file(path, cut)
             with pytest.raises(CorpusError):
                 check_all(Index(out))
-        put(path, whole)
+        replace_file(path, intact)
     assert checked(out) == (30, 30, None)
 
 
@@ -179,9 +173,9 @@ def test_a_ledger_that_does_not_match_the_passages_is_found(out: Path, harm: str
 
 def test_a_ledger_whose_schema_is_no_text_is_found(out: Path) -> None:
     path = Index(out).generation / "ledger.sqlite"
-    whole = path.read_bytes()
-    place = whole.index(b"tablepassagespassages") + len("table")
-    path.write_bytes(whole[:place] + b"\x9d" + whole[place + 1 :])
+    intact = path.read_bytes()
+    place = intact.index(b"tablepassagespassages") + len("table")
+    path.write_bytes(intact[:place] + b"\x9d" + intact[place + 1 :])
     for look in (check_parts, check_all, lambda index: update_index(index.folder)):
         with pytest.raises(CorpusError, match="ledger"):
             look(Index(out))
@@ -195,12 +189,12 @@ def test_a_missing_file_is_found_before_any_change(out: Path, tmp_path: Path, pa
     files = summed_files(Index(out).generation / part)
     assert {path.suffix for path in files} == {".del", ".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term"}
     for path in files:
-        whole = path.read_bytes()
+        intact = path.read_bytes()
         path.unlink()
         for look in (check_parts, check_all, lambda index: add_to_index([more], index.folder)):
             with pytest.raises(CorpusError, match="damaged"):
                 look(Index(out))
-        path.write_bytes(whole)
+        path.write_bytes(intact)
     assert Index(out).manifest == before and checked(out) == (29, 29, None)
 
 
@@ -215,8 +209,8 @@ def test_an_index_without_its_links_takes_no_passages_until_compacted(out: Path,
 
 def test_damage_in_the_middle_of_a_ledger_is_found(out: Path) -> None:
     path = Index(out).generation / "ledger.sqlite"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:8192] + b"\xff" * 64 + whole[8256:])
+    intact = path.read_bytes()
+    path.write_bytes(intact[:8192] + b"\xff" * 64 + intact[8256:])
     with pytest.raises(CorpusError, match="ledger"):
         check_all(Index(out))
 
@@ -293,8 +287,8 @@ def test_damage_in_a_big_index_ends_the_next_search(out: Path, monkeypatch: pyte
 
     monkeypatch.setattr(folder, "Thread", Later)
     path = next(path for path in summed_files(Index(out).generation / "text") if path.suffix == ".fieldnorm")
-    whole = path.read_bytes()
-    put(path, whole[:3] + bytes([whole[3] ^ 1]) + whole[4:])
+    intact = path.read_bytes()
+    replace_file(path, intact[:3] + bytes([intact[3] ^ 1]) + intact[4:])
     index = Index(out)
     index.texts.search("passage", 3)
     begun[-1]()
@@ -306,8 +300,8 @@ def test_damage_in_a_big_index_ends_the_next_search(out: Path, monkeypatch: pyte
 def test_a_change_does_not_copy_damage(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "_CHECKED_AT_ONCE_BYTES", 0)
     path = next(path for path in summed_files(Index(out).generation / "text") if path.suffix == ".fieldnorm")
-    whole = path.read_bytes()
-    put(path, whole[:3] + bytes([whole[3] ^ 1]) + whole[4:])
+    intact = path.read_bytes()
+    replace_file(path, intact[:3] + bytes([intact[3] ^ 1]) + intact[4:])
     with pytest.raises(CorpusError, match="fieldnorm is not what was written"):
         remove_from_index(out, ids=["p1"])
 
@@ -322,10 +316,10 @@ def test_an_index_changed_during_the_check_is_not_called_damaged(out: Path) -> N
 
 def test_progress_is_reported(out: Path) -> None:
     heard: list[Progress] = []
-    told = check_all(Index(out), on_progress=heard.append)
+    result = check_all(Index(out), on_progress=heard.append)
     assert {progress.stage for progress in heard} == {"checking files", "comparing"}
     assert all(0 <= progress.done <= progress.total for progress in heard)
-    assert isinstance(told, Checked) and heard[-1].done == 30
+    assert isinstance(result, Checked) and heard[-1].done == 30
 
 
 def test_the_check_reads_every_file(out: Path, tmp_path: Path) -> None:
@@ -336,8 +330,8 @@ def test_the_check_reads_every_file(out: Path, tmp_path: Path) -> None:
     assert checked["passages"] == 30
     assert json.loads(hoptree(tmp_path, "index", "info", "--out", "idx", "--json").stdout)["passages"] == 30
     path = next(path for path in summed_files(Index(out).generation / "text") if path.suffix == ".idx")
-    whole = path.read_bytes()
-    put(path, whole[:20] + b"\xff" + whole[21:])
+    intact = path.read_bytes()
+    replace_file(path, intact[:20] + b"\xff" + intact[21:])
     for command in ("info", "check"):
         done = hoptree(tmp_path, "index", command, "--out", "idx")
         assert done.returncode == 2 and done.stdout == ""

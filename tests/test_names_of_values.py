@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent / "src" / "hoptree"
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src" / "hoptree"
 VAGUE = {"one", "some", "said", "told", "found", "whole", "made"}
 
 # Fields of stored events and results, and an option of a method: renaming them would change a format.
@@ -44,8 +45,8 @@ def vague_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
 
 def test_no_value_has_a_vague_name() -> None:
     places = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        file = path.relative_to(SOURCE).as_posix()
+    for path in sorted((*SOURCE.rglob("*.py"), *TESTS.glob("*.py"), *(TESTS / "corpus").glob("*.py"))):
+        file = path.relative_to(SOURCE if path.is_relative_to(SOURCE) else TESTS.parent).as_posix()
         names, _ = look_at(path)
         places += [f"{file}:{line} {name}" for line, name in names if (file, name) not in STORED]
     assert not places, f"Say what each value is: {', '.join(places)}"

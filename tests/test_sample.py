@@ -50,8 +50,8 @@ def test_the_name_of_the_sample_is_its_questions_unless_a_file_has_that_name(
 def test_processes_wait_while_another_builds_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with ThreadPoolExecutor(4) as people:
-        found = set(people.map(lambda _: sample_index(), range(4)))
-    assert len(found) == 1 and Index(found.pop()).manifest.passages >= 80
+        folders = set(people.map(lambda _: sample_index(), range(4)))
+    assert len(folders) == 1 and Index(folders.pop()).manifest.passages >= 80
 
 
 def test_the_error_for_a_read_only_cache_names_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,8 +145,8 @@ def test_time_grows_linearly_with_the_text(piece: str) -> None:
 
 @given(st.text())
 def test_words_are_the_same_as_those_of_a_pattern(text: str) -> None:
-    found = " ".join(re.findall(r"[^\W_]+", text.casefold()))
-    assert join_words(text, lambda part: re.findall(r"[^\W_]+", part.casefold())) == found
+    expected = " ".join(re.findall(r"[^\W_]+", text.casefold()))
+    assert join_words(text, lambda part: re.findall(r"[^\W_]+", part.casefold())) == expected
 
 
 def test_the_key_of_a_question_has_only_its_words() -> None:

@@ -46,11 +46,11 @@ def test_every_file_is_in_the_manifest_with_its_digest() -> None:
 
 
 def test_the_adapter_is_for_the_default_model_and_for_the_prompts_of_today() -> None:
-    adapter, said = read_adapter(FOLDER / ADAPTER), manifest()
-    assert dict(adapter.bases) == said["bases"] and sorted(adapter.templates) == said["templates"]
+    adapter, stated = read_adapter(FOLDER / ADAPTER), manifest()
+    assert dict(adapter.bases) == stated["bases"] and sorted(adapter.templates) == stated["templates"]
     assert CATALOGUE[0].sha256 in adapter.bases
     assert {prompt_for("hop", name).template for name in TRAINED} <= adapter.templates
-    assert sum(said["training"]["templates"].values()) == said["training"]["examples"]
+    assert sum(stated["training"]["templates"].values()) == stated["training"]["examples"]
 
 
 def test_the_chooser_of_hop_was_fitted_with_and_without_an_adapter() -> None:
@@ -61,10 +61,10 @@ def test_the_chooser_of_hop_was_fitted_with_and_without_an_adapter() -> None:
 
 def test_the_model_card_names_the_files() -> None:
     card = (WEIGHTS / "MODEL_CARD.md").read_text(encoding="utf-8")
-    said = manifest()
-    for digest in (*(file["sha256"] for file in said["files"].values()), *said["bases"]):
+    stated = manifest()
+    for digest in (*(file["sha256"] for file in stated["files"].values()), *stated["bases"]):
         assert digest in card
-    assert all(part["digest"] in card for part in said["training"]["sets"])
+    assert all(part["digest"] in card for part in stated["training"]["sets"])
     assert "<!-- figures -->\n<!-- /figures -->" not in card
 
 
@@ -118,15 +118,22 @@ def test_packing_writes_files_manifest_and_card(tmp_path: Path) -> None:
     packing = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(packing)
     written = packing.pack(adapter, base=str(base), here=here)
-    said = json.loads(written.read_text(encoding="utf-8"))
-    assert set(said["files"]) == {ADAPTER} and "b" * 64 in said["bases"] and len(said["bases"]) == 2
-    assert said["templates"] == ["hop/trained_read@12345678"] and said["training"]["sets"][0]["file"] == "hop.jsonl"
+    stated = json.loads(written.read_text(encoding="utf-8"))
+    assert set(stated["files"]) == {ADAPTER} and "b" * 64 in stated["bases"] and len(stated["bases"]) == 2
+    assert stated["templates"] == ["hop/trained_read@12345678"] and stated["training"]["sets"][0]["file"] == "hop.jsonl"
     text = (here / "MODEL_CARD.md").read_text(encoding="utf-8")
     assert "/somewhere" not in text + written.read_text(encoding="utf-8")
-    for part in ("b" * 64, "d" * 64, said["files"][ADAPTER]["sha256"], "| 1.5 |", "rank 2", "hoptree run …"):
+    for part in (
+        "b" * 64,
+        "d" * 64,
+        stated["files"][ADAPTER]["sha256"],
+        "| 1.5 |",
+        "rank 2",
+        "hoptree run …",
+    ):
         assert part in text
     again = packing.pack(None, here=here)
-    assert json.loads(again.read_text(encoding="utf-8")) == said
+    assert json.loads(again.read_text(encoding="utf-8")) == stated
     assert (here / "MODEL_CARD.md").read_text(encoding="utf-8") == text
     del card["templates"]
     (adapter / "hoptree.json").write_text(json.dumps(card), encoding="utf-8")
@@ -154,12 +161,12 @@ def test_the_recipe_has_existing_commands_with_valid_options(tmp_path: Path) -> 
     ]
     for call in (call[1:] for call in given if call[0].endswith("hoptree")):
         words = list(call)
-        found: Any = typer.main.get_command(app)
-        while hasattr(found, "list_commands") and words[0] in found.list_commands(None):
-            found = found.get_command(None, words.pop(0))
-        if hasattr(found, "list_commands"):  # `hoptree index FILE` builds
-            found = found.get_command(None, "build")
-        found.make_context("hoptree", words)  # raises for an unknown option, or one without its value
+        parser: Any = typer.main.get_command(app)
+        while hasattr(parser, "list_commands") and words[0] in parser.list_commands(None):
+            parser = parser.get_command(None, words.pop(0))
+        if hasattr(parser, "list_commands"):  # `hoptree index FILE` builds
+            parser = parser.get_command(None, "build")
+        parser.make_context("hoptree", words)  # raises for an unknown option, or one without its value
     (built,) = (call for call in given if call[1:3] == ["align", "build"])
     assert built[3] == "hop" and "weights/written.jsonl" in built
     for call in (call for call in given if call[1:3] in (["align", "build"], ["align", "ranker"])):

@@ -27,22 +27,21 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Engine": "hoptree.engine.engine",
-    **dict.fromkeys(("aask", "ask", "index", "stream"), "hoptree.engine.engine"),
-    "Budget": "hoptree.engine.context",
-    "Prices": "hoptree.engine.context",
+_MODULES = {
+    **dict.fromkeys(("Engine", "aask", "ask", "index", "stream"), "hoptree.engine.engine"),
+    **dict.fromkeys(("Budget", "Prices"), "hoptree.engine.context"),
     "Result": "hoptree.engine.result",
 }
+"""The modules of the public names that are not in `hoptree.core.values`."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that `import hoptree` costs nothing."""
+    """Import a public name at its first use, so that `import hoptree` is fast."""
     if name not in __all__:
         raise AttributeError(f"module 'hoptree' has no attribute '{name}'")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES.get(name, "hoptree.core.values")), name)
+    return getattr(import_module(_MODULES.get(name, "hoptree.core.values")), name)
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.small_indexes import found, hoptree, rows, write_rows
+from tests.small_indexes import hoptree, rows, search_ids, write_rows
 
 from hoptree.__main__ import main
 from hoptree.core.values import Passage
@@ -173,7 +173,7 @@ def test_bad_input_is_one_sentence(unchanged: Path, arguments: tuple[str, ...], 
     done = hoptree(unchanged, *arguments)
     refused(done, *words)
     assert "on disk" not in done.stderr, "what is wrong is said before the size"
-    assert len(found(unchanged / "idx", "number3")) == 2
+    assert len(search_ids(unchanged / "idx", "number3")) == 2
     assert not (unchanged / "x").exists()
 
 

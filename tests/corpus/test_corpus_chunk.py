@@ -28,16 +28,16 @@ def pieces(text: str) -> list[tuple[int, int]]:
 
 
 def cut(text: str, chunking: Chunking, tokenizer: Tokenizer | None = None, **more: object) -> list[Passage]:
-    document = Document("d", "D", text, (), (), more.get("sections", ()), bool(more.get("whole")))  # type: ignore[arg-type]
+    document = Document("d", "D", text, (), (), more.get("sections", ()), bool(more.get("is_passage")))  # type: ignore[arg-type]
     passages = list(chunk(document, chunking, tokenizer))
     for passage in passages:
-        assert passage.text == text[passage.start : passage.end] == passage.text.strip() or more.get("whole")
+        assert passage.text == text[passage.start : passage.end] == passage.text.strip() or more.get("is_passage")
         assert passage.document == "d"
     return passages
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("spec", "meant"),
     [
         ("auto", Chunking()),
         ("words", Chunking("words", 200)),
@@ -48,8 +48,8 @@ def cut(text: str, chunking: Chunking, tokenizer: Tokenizer | None = None, **mor
         ("sections:300", Chunking("sections", 300)),
     ],
 )
-def test_the_option_of_the_command_line_is_parsed(said: str, meant: Chunking) -> None:
-    assert Chunking.parse(said) == meant
+def test_the_option_of_the_command_line_is_parsed(spec: str, meant: Chunking) -> None:
+    assert Chunking.parse(spec) == meant
     assert Chunking.parse(str(meant)) == meant
 
 
@@ -68,11 +68,11 @@ def test_an_invalid_size_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["", "lines:3", "words:", "words:x", "words:-1", "words:0", "words:5:5", "words:1:2:3", "auto:x", "words:²"]
+    "spec", ["", "lines:3", "words:", "words:x", "words:-1", "words:0", "words:5:5", "words:1:2:3", "auto:x", "words:²"]
 )
-def test_an_invalid_option_is_refused_with_a_remedy(said: str) -> None:
+def test_an_invalid_option_is_refused_with_a_remedy(spec: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Chunking.parse(said)
+        Chunking.parse(spec)
     assert "words:SIZE" in caught.value.remedy or "overlap" in caught.value.remedy
 
 
@@ -106,10 +106,10 @@ def test_no_passage_crosses_or_contains_a_heading() -> None:
 
 def test_a_row_is_cut_only_on_request() -> None:
     text = " one two three "
-    (whole,) = cut(text, Chunking(), whole=True)
-    assert (whole.id, whole.text, whole.start, whole.end) == ("d", text, 0, len(text))
-    assert [p.id for p in cut(text, Chunking("words", 3), whole=True)] == ["d"]
-    assert [p.id for p in cut(text, Chunking("words", 2), whole=True)] == ["d#1", "d#2"]
+    (passage,) = cut(text, Chunking(), is_passage=True)
+    assert (passage.id, passage.text, passage.start, passage.end) == ("d", text, 0, len(text))
+    assert [p.id for p in cut(text, Chunking("words", 3), is_passage=True)] == ["d"]
+    assert [p.id for p in cut(text, Chunking("words", 2), is_passage=True)] == ["d#1", "d#2"]
     assert [p.id for p in cut(text, Chunking("words", 3))] == ["d#1"]
 
 
@@ -155,8 +155,8 @@ def test_any_text_is_cut_by_tokens_without_loss(text: str, size: int, data: st.D
 
 
 @given(st.text(max_size=300), st.sampled_from(["auto", "words:5:2", "sections:7"]))
-def test_any_text_is_cut_by_words_without_loss(text: str, said: str) -> None:
-    passages = cut(text, Chunking.parse(said))
+def test_any_text_is_cut_by_words_without_loss(text: str, spec: str) -> None:
+    passages = cut(text, Chunking.parse(spec))
     covered = set().union(*(range(p.start, p.end) for p in passages)) if passages else set()
     assert all(at in covered or character.isspace() for at, character in enumerate(text))
 
@@ -180,11 +180,11 @@ def test_a_tokenizer_file_counts_the_tokens(tmp_path: Path) -> None:
     model = tokenizers.models.WordPiece(
         {"[UNK]": 0, "whip": 1, "##lash": 2, "is": 3, "a": 4, "film": 5}, unk_token="[UNK]"
     )
-    made = tokenizers.Tokenizer(model)
-    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    made.enable_truncation(2)
-    made.enable_padding(length=9)
-    made.save(str(path))
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.enable_truncation(2)
+    tokenizer.enable_padding(length=9)
+    tokenizer.save(str(path))
     passages = cut("whiplash is a film é whiplash", Chunking("tokens", 4, 1), load_tokenizer(path))
     assert [p.text for p in passages] == ["whiplash is a", "a film é", "é whiplash"]
 

@@ -151,7 +151,7 @@ def test_a_name_that_is_no_utf8_is_escaped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda path: None, "There is no"),
         (lambda path: path.mkdir(), "holds no document"),
@@ -162,11 +162,11 @@ def test_a_name_that_is_no_utf8_is_escaped(tmp_path: Path) -> None:
         (lambda path: path.symlink_to(path), "is a link that leads in a circle"),
     ],
 )
-def test_a_source_without_documents_is_a_corpus_error(tmp_path: Path, make: object, said: str) -> None:
+def test_a_source_without_documents_is_a_corpus_error(tmp_path: Path, make: object, message: str) -> None:
     path = tmp_path / "source"
     assert callable(make)
     make(path)
-    with pytest.raises(CorpusError, match=said) as caught:
+    with pytest.raises(CorpusError, match=message) as caught:
         names(path)
     assert caught.value.remedy
 

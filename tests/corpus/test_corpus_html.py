@@ -81,7 +81,7 @@ def test_the_title_comes_from_the_page_its_first_heading_or_the_file() -> None:
     ],
 )
 def test_broken_markup_loses_no_text(text: str, seen: str) -> None:
-    assert "\n\n".join(said for _, said in passages(text)) == seen
+    assert "\n\n".join(words for _, words in passages(text)) == seen
 
 
 @pytest.mark.parametrize(

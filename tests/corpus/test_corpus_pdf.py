@@ -184,8 +184,8 @@ def test_a_file_with_a_password_is_skipped(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_skipped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    whole = pdf("Some words")
-    for content in (b"", b"no pdf", b"%PDF-1.7\n", whole[: len(whole) // 2], whole.replace(b"/Pages", b"/Pages[[[")):
+    intact = pdf("Some words")
+    for content in (b"", b"no pdf", b"%PDF-1.7\n", intact[: len(intact) // 2], intact.replace(b"/Pages", b"/Pages[[[")):
         passages, problems = lenient(tmp_path / "a.pdf", content)
         assert passages or problems.counts["damaged documents"] == 1, content
     assert capfd.readouterr() == ("", "")

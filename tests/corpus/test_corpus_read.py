@@ -376,8 +376,8 @@ def test_errors_of_json_are_full_sentences(tmp_path: Path, suffix: str, line: st
     (tmp_path / f"a{suffix}").write_text(line, encoding="utf-8")
     problems = Problems()
     assert list(read_passages(tmp_path / f"a{suffix}", problems=problems)) == []
-    (said,) = problems.sentences
-    assert why in said and " at." not in said and " at;" not in said and "starting" not in said
+    (sentence,) = problems.sentences
+    assert why in sentence and " at." not in sentence and " at;" not in sentence and "starting" not in sentence
 
 
 def test_a_damaged_character_does_not_change_the_encoding_of_a_text(tmp_path: Path) -> None:

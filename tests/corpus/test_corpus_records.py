@@ -22,7 +22,7 @@ def rows(folder: Path, *items: Any, name: str = "a.jsonl") -> list[Passage]:
     return list(read_passages(path))
 
 
-def told(passages: list[Passage]) -> list[tuple[str, str, str]]:
+def fields(passages: list[Passage]) -> list[tuple[str, str, str]]:
     return [(passage.id, passage.title, passage.text) for passage in passages]
 
 
@@ -47,7 +47,7 @@ def test_a_row_is_a_passage_with_its_own_id(
     tmp_path: Path, row: dict[str, Any], expected: tuple[str, str, str]
 ) -> None:
     (passage,) = rows(tmp_path, row)
-    assert told([passage]) == [expected]
+    assert fields([passage]) == [expected]
     assert (passage.document, passage.start, passage.end) == (passage.id, 0, len(passage.text))
 
 
@@ -102,7 +102,7 @@ def test_lone_surrogates_are_replaced_and_pairs_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": "a\\udc00", "title": "\\ud83d\\ude00", "text": "x\\ud83dy", "k\\ud800": "\\uD800"}')
     (passage,) = read_passages(path)
-    assert told([passage]) == [("a\ufffd", "😀", "x\ufffdy")] and passage.metadata == (("k\ufffd", "\ufffd"),)
+    assert fields([passage]) == [("a\ufffd", "😀", "x\ufffdy")] and passage.metadata == (("k\ufffd", "\ufffd"),)
 
 
 def test_the_last_of_two_fields_with_the_same_name_counts(tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ EXPECTED = [
     ],
 )
 def test_each_passage_of_questions_is_read_once(tmp_path: Path, question: dict[str, Any]) -> None:
-    assert told(rows(tmp_path, question, question)) == EXPECTED
-    assert told(rows(tmp_path, [question, question], name="a.json")) == EXPECTED
+    assert fields(rows(tmp_path, question, question)) == EXPECTED
+    assert fields(rows(tmp_path, [question, question], name="a.json")) == EXPECTED
 
 
 def test_a_title_with_two_texts_is_two_passages_with_different_ids(tmp_path: Path) -> None:
@@ -176,13 +176,13 @@ def test_an_invalid_context_raises_no_error(tmp_path: Path, context: object) -> 
     ],
 )
 def test_a_question_with_a_text_and_no_contexts_is_a_passage(tmp_path: Path, more: dict[str, object]) -> None:
-    assert told(rows(tmp_path, {"id": "a", "title": "T", "text": "Own.", **more})) == [("a", "T", "Own.")]
+    assert fields(rows(tmp_path, {"id": "a", "title": "T", "text": "Own.", **more})) == [("a", "T", "Own.")]
 
 
 def test_a_passage_has_the_same_id_in_every_file_of_questions(tmp_path: Path) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         (tmp_path / name).write_text(json.dumps({"question": "Who?", "context": CONTEXT}))
-    assert told(list(read_passages(tmp_path))) == EXPECTED * 2
+    assert fields(list(read_passages(tmp_path))) == EXPECTED * 2
 
 
 def test_a_kilt_page_is_cut_by_its_sections(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_kilt_page_is_cut_by_its_sections(tmp_path: Path) -> None:
         "BULLET::::- Wild.\n",
     ]
     passages = rows(tmp_path, {"wikipedia_id": "12", "wikipedia_title": "Ada", "text": text, "categories": "x"})
-    assert told(passages) == [
+    assert fields(passages) == [
         ("12#1", "Ada", "A director."),
         ("12#2", "Ada › Life", "Born 1970."),
         ("12#3", "Ada › Life › Youth", "- Wild."),
@@ -214,13 +214,13 @@ def test_tsv_passages_of_dpr_and_ms_marco_are_read(tmp_path: Path) -> None:
     path = tmp_path / "psgs.tsv"
     path.write_text('id\ttext\ttitle\n1\t"Aaron ""the"" priest"\tAaron\n2\t"A" and "B"\t\nbroken\n')
     problems = Problems()
-    assert told(list(read_passages(path, problems=problems))) == [
+    assert fields(list(read_passages(path, problems=problems))) == [
         ("1", "Aaron", 'Aaron "the" priest'),
         ("2", "", '"A" and "B"'),
     ]
     assert problems.sentences == ["Line 4 of psgs.tsv has 1 fields, not 3."]
     path.write_text("0\tThe first.\n1\tThe second.\n")
-    assert told(list(read_passages(path))) == [("0", "", "The first."), ("1", "", "The second.")]
+    assert fields(list(read_passages(path))) == [("0", "", "The first."), ("1", "", "The second.")]
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
@@ -240,15 +240,15 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "told_title"),
+    ("header", "expected_title"),
     [("pid\tpassage", ""), ("_id\ttitle\ttext", "Ada"), ("title\tcontents\tID", "Ada"), ("Text\tId\tlang", "")],
 )
-def test_a_table_is_read_by_its_column_names(tmp_path: Path, header: str, told_title: str) -> None:
+def test_a_table_is_read_by_its_column_names(tmp_path: Path, header: str, expected_title: str) -> None:
     values = {"pid": "7", "_id": "7", "id": "7", "passage": "A film.", "text": "A film.", "contents": "A film."}
     values |= {"title": "Ada", "lang": "en"}
     row = "\t".join(values[name] for name in header.lower().split("\t"))
     (tmp_path / "a.tsv").write_text(f"{header}\n{row}\n")
-    assert told(list(read_passages(tmp_path / "a.tsv"))) == [("7", told_title, "A film.")]
+    assert fields(list(read_passages(tmp_path / "a.tsv"))) == [("7", expected_title, "A film.")]
 
 
 @pytest.mark.parametrize(
@@ -358,5 +358,5 @@ def test_titles_aliases_and_metadata_of_a_row_have_limits(tmp_path: Path, row: d
 def test_an_overlong_id_is_refused(tmp_path: Path) -> None:
     path, problems = tmp_path / "a.jsonl", Problems()
     path.write_text(json.dumps({"id": LONG, "title": "T", "text": "x"}) + '\n{"id": "b", "title": "T", "text": "y"}')
-    assert told(list(read_passages(path, problems=problems))) == [("b", "T", "y")]
+    assert fields(list(read_passages(path, problems=problems))) == [("b", "T", "y")]
     assert problems.report() == ("Line 1 of a.jsonl has an id of 500,000 characters.",)

@@ -176,8 +176,8 @@ def test_linked_search_follows_a_link_to_its_passage(tmp_path: Path) -> None:
     source = build(tmp_path)
     index = Index(tmp_path / "idx")
     asked = "How high may the quota of a shelf be set?"
-    found = [hit.id for hit in Linked(index).search_now(asked, 5)]
-    assert "keeping.html#2" in found and "keeping.html#1" not in found
+    hits = [hit.id for hit in Linked(index).search_now(asked, 5)]
+    assert "keeping.html#2" in hits and "keeping.html#1" not in hits
     links = index.open_links()
     assert links.references(key_of("limits.html#1")) == (f"{PLACE}keeping.html#q7",)
     assert all(PLACE not in name for name in links.mentions(key_of("limits.html#1")))

@@ -64,7 +64,7 @@ def test_time_does_not_grow_with_the_depth_of_nested_tables() -> None:
 def test_sources_with_a_second_suffix_txt_are_read_by_the_first(tmp_path: Path) -> None:
     (tmp_path / "use.rst.txt").write_text("Use\n===\n\nSee :doc:`install` and *care*.\n")
     (tmp_path / "install.md.txt").write_text("# Install\n\nRun **it**.\n")
-    found = {passage.id: (passage.title, passage.text) for passage in read_passages(tmp_path)}
-    assert found == {"install.md.txt#1": ("Install", "Run it."), "use.rst.txt#1": ("Use", "See install and care.")}
+    by_id = {passage.id: (passage.title, passage.text) for passage in read_passages(tmp_path)}
+    assert by_id == {"install.md.txt#1": ("Install", "Run it."), "use.rst.txt#1": ("Use", "See install and care.")}
     document = rst_document("See :doc:`/install`.", "guide/use.rst.txt")
     assert document.references == ((0, "install.rst.txt"),)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cpu_limit import cpu_limit
 from tests.graph.graph_files import jsonl
-from tests.small_indexes import put_in_place
+from tests.small_indexes import replace_file
 
 from hoptree.core.errors import GraphError, GraphUnavailable
 from hoptree.graph.embedded import EmbeddedGraph
@@ -156,7 +156,7 @@ def test_what_was_cut_off_or_damaged_is_told_or_made_anew(tmp_path: Path) -> Non
     open_name_index(graph)
     (made,) = kg.glob("names-*")
     for path in made.glob("*.store"):
-        put_in_place(path, b"broken")
+        replace_file(path, b"broken")
     with pytest.raises(GraphError, match=r"damaged.*Remove this folder"):
         NameIndex(made).exact_name(("roger", "marquis"))
     (made / "hoptree-names.json").unlink()  # as one that was not finished

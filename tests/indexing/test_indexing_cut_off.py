@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.indexing.small_changes import broken, counts, readmes
-from tests.small_indexes import found, rows, write_rows
+from tests.small_indexes import rows, search_ids, write_rows
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
@@ -95,7 +95,7 @@ def test_passages_of_a_program_that_were_cut_off_are_not_mixed_with_others(
         with pytest.raises(RuntimeError):
             index_passages([Passage("a", "", "ant")], tmp_path / "idx")
     assert index_passages([Passage("b", "", "bee")], tmp_path / "idx").passages == 1
-    assert found(tmp_path / "idx", "ant bee") == ["b"]
+    assert search_ids(tmp_path / "idx", "ant bee") == ["b"]
 
 
 def test_a_build_that_was_cut_off_forgets_a_file_that_is_gone(
@@ -115,7 +115,7 @@ def test_a_build_that_was_cut_off_forgets_a_file_that_is_gone(
     outcome = build_index(docs, tmp_path / "idx", reading=Reading(skip_broken=0))
     assert outcome.resumed
     assert outcome.manifest.passages == 10
-    assert found(tmp_path / "idx", "number3") == []
+    assert search_ids(tmp_path / "idx", "number3") == []
 
 
 def test_a_run_that_failed_can_be_repeated_in_the_same_program(
@@ -142,7 +142,7 @@ def test_a_build_of_two_folders_that_was_cut_off_names_documents_the_same(
             build_index(sources, tmp_path / "idx")
     (sources[1] / "more.txt").write_text("The crane.", encoding="utf-8")
     assert build_index(sources, tmp_path / "idx").resumed
-    assert found(tmp_path / "idx", "aardvark bear crane") == ["readme.txt#1", "t2/more.txt#1", "t2/readme.txt#1"]
+    assert search_ids(tmp_path / "idx", "aardvark bear crane") == ["readme.txt#1", "t2/more.txt#1", "t2/readme.txt#1"]
 
 
 @pytest.mark.parametrize("after", [1, 3, 6, 8])

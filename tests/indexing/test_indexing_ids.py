@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.indexing.small_changes import counts
-from tests.small_indexes import found, rows, write_rows
+from tests.small_indexes import rows, search_ids, write_rows
 
 from hoptree.core.errors import CorpusError
 from hoptree.retrieval.index.folder import read_manifest
@@ -34,7 +34,7 @@ def test_the_same_id_with_another_text_is_an_error(docs: Path, out: Path, betwee
     with pytest.raises(CorpusError, match="Two passages have the id 'p3'"):
         update_index(out)
     assert read_manifest(out) == before
-    assert found(out, "number3")[0] == "p3"
+    assert search_ids(out, "number3")[0] == "p3"
 
 
 def test_an_id_that_another_file_has_is_an_error(out: Path, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_passage_that_its_file_loses_stays_in_the_other(docs: Path, tmp_path: 
     assert counts(update_index(out)) == (0, 0, 0, 1, 1)  # p1 is that of 0.jsonl
     write_rows(docs / "0.jsonl", rows(8, 2), ns=3 * 10**18)
     assert counts(update_index(out)) == (0, 9, 0, 0, 0)
-    assert found(out, "number1")[0] in ("p0", "p1") and read_manifest(out).passages == 29
+    assert search_ids(out, "number1")[0] in ("p0", "p1") and read_manifest(out).passages == 29
 
 
 def test_files_that_go_together_take_what_they_share_along(docs: Path, tmp_path: Path) -> None:

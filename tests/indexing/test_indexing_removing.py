@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.indexing.small_changes import counts, namesakes
-from tests.small_indexes import found, rows, write_rows
+from tests.small_indexes import rows, search_ids, write_rows
 
 from hoptree.core.errors import CorpusError
 from hoptree.corpus.chunk import Chunking
@@ -25,7 +25,7 @@ def test_passages_documents_and_sources_are_removed(tmp_path: Path) -> None:
     assert pieces > 3
     assert counts(remove_from_index(out, ids=["long.txt"])) == (0, 0, 0, pieces, 0)
     assert counts(remove_from_index(out, ids=["p1", "p2", "p1"])) == (0, 0, 0, 2, 0)
-    assert found(out, "friend") == ["p0", "p3"]
+    assert search_ids(out, "friend") == ["p0", "p3"]
 
 
 def test_what_is_not_there_cannot_be_removed(out: Path) -> None:
@@ -37,7 +37,7 @@ def test_what_is_not_there_cannot_be_removed(out: Path) -> None:
     with pytest.raises(CorpusError, match="empty"):
         remove_from_index(out, ids=[f"p{n}" for n in range(30)])
     assert read_manifest(out) == before
-    assert found(out, "number1")[0] in ("p0", "p1")
+    assert search_ids(out, "number1")[0] in ("p0", "p1")
 
 
 def test_a_file_is_removed_by_its_name(docs: Path, tmp_path: Path) -> None:
@@ -74,6 +74,6 @@ def test_a_path_that_is_the_name_of_another_file_removes_neither(
             remove_from_index(out, ids=[f"docs/{name}"])
         assert "whole path" in failure.value.remedy
     assert remove_from_index(out, ids=[str(sources[0] / "readme.txt")]).removed == 1
-    assert (found(out, "aardvark"), found(out, "bear")) == ([], ["docs/readme.txt#1"])
+    assert (search_ids(out, "aardvark"), search_ids(out, "bear")) == ([], ["docs/readme.txt#1"])
     monkeypatch.chdir(tmp_path / "b")
     assert remove_from_index(out, ids=["docs/rows.jsonl"]).removed == 2, "both lead to one file"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.indexing.small_changes import counts, namesakes, readmes
-from tests.small_indexes import found, rows, write_rows
+from tests.small_indexes import rows, search_ids, write_rows
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
@@ -31,7 +31,7 @@ def test_a_source_that_is_gone_is_named(docs: Path, out: Path) -> None:
     with pytest.raises(CorpusError, match="is gone") as failure:
         update_index(out)
     assert "hoptree index remove" in failure.value.remedy
-    assert found(out, "number3")
+    assert search_ids(out, "number3")
 
 
 def test_an_update_takes_out_what_an_emptied_source_held(docs: Path, out: Path, tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_documents_of_further_folders_are_named_after_them(tmp_path: Path, added
     if added:
         add_to_index([second, first], out)
     plain, further = ("aardvark", "bear") if added else ("bear", "aardvark")
-    assert found(out, plain) == ["readme.txt#1"]
-    assert found(out, further) == [f"{'t2' if added else 't1'}/readme.txt#1"]
-    assert found(out, "friend") == ["p0"]
+    assert search_ids(out, plain) == ["readme.txt#1"]
+    assert search_ids(out, further) == [f"{'t2' if added else 't1'}/readme.txt#1"]
+    assert search_ids(out, "friend") == ["p0"]
     assert counts(update_index(out)) == (0, 0, 0, 0, 0)
 
 
@@ -101,13 +101,13 @@ def test_the_names_stay_through_updates_compaction_and_removal(tmp_path: Path) -
     compact_index(out)
     readmes(tmp_path, "The aardvark digs.", "The bear sleeps.")
     assert counts(update_index(out)) == (0, 0, 2, 0, 0)
-    assert (found(out, "digs"), found(out, "sleeps")) == (["readme.txt#1"], ["t2/readme.txt#1"])
+    assert (search_ids(out, "digs"), search_ids(out, "sleeps")) == (["readme.txt#1"], ["t2/readme.txt#1"])
     remove_from_index(out, sources=[first])
     (second / "more.txt").write_text("The crane.", encoding="utf-8")
     update_index(out)
-    assert found(out, "crane") == ["t2/more.txt#1"]
+    assert search_ids(out, "crane") == ["t2/more.txt#1"]
     add_to_index([first], out)
-    assert found(out, "digs") == ["t1/readme.txt#1"]
+    assert search_ids(out, "digs") == ["t1/readme.txt#1"]
 
 
 @pytest.mark.parametrize("added", [False, True])
@@ -118,30 +118,30 @@ def test_folders_of_one_name_keep_their_own_documents(tmp_path: Path, added: boo
     for source in sources[1:] if added else ():
         add_to_index([source], out)
     names = ["readme.txt#1", "docs/readme.txt#1", "c/docs/readme.txt#1", "d/docs/readme.txt#1"]
-    assert [found(out, animal) for animal in animals] == [[name] for name in names]
+    assert [search_ids(out, animal) for animal in animals] == [[name] for name in names]
     assert counts(update_index(out)) == (0, 0, 0, 0, 0)
     compact_index(out)
     (sources[2] / "readme.txt").write_text("The crane flies.", encoding="utf-8")
     (sources[2] / "more.txt").write_text("The emu.", encoding="utf-8")
     assert counts(update_index(out)) == (1, 0, 1, 0, 0)
-    assert (found(out, "flies"), found(out, "emu")) == (["c/docs/readme.txt#1"], ["c/docs/more.txt#1"])
+    assert (search_ids(out, "flies"), search_ids(out, "emu")) == (["c/docs/readme.txt#1"], ["c/docs/more.txt#1"])
     assert remove_from_index(out, ids=["c/docs/more.txt"]).removed == 1
     assert remove_from_index(out, sources=[sources[1]]).removed == 1
-    assert [found(out, animal) for animal in animals] == [["readme.txt#1"], [], [names[2]], [names[3]]]
+    assert [search_ids(out, animal) for animal in animals] == [["readme.txt#1"], [], [names[2]], [names[3]]]
 
 
 def test_files_of_one_name_keep_their_own_documents(tmp_path: Path) -> None:
     sources = [source / "readme.txt" for source in namesakes(tmp_path, "aardvark", "bear", "crane")]
     out = tmp_path / "idx"
     build_index(sources, out)
-    assert [found(out, animal) for animal in ("aardvark", "bear", "crane")] == [
+    assert [search_ids(out, animal) for animal in ("aardvark", "bear", "crane")] == [
         ["readme.txt#1"],
         ["docs/readme.txt#1"],
         ["c/docs/readme.txt#1"],
     ]
     assert counts(update_index(out)) == (0, 0, 0, 0, 0)
     assert remove_from_index(out, sources=sources[1:2]).removed == 1
-    assert found(out, "crane") == ["c/docs/readme.txt#1"]
+    assert search_ids(out, "crane") == ["c/docs/readme.txt#1"]
 
 
 def test_a_further_folder_is_told_from_one_inside_the_first(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_further_folder_is_told_from_one_inside_the_first(tmp_path: Path) -> N
     (tmp_path / "first" / "docs" / "readme.txt").write_text("The aardvark.", encoding="utf-8")
     out = tmp_path / "idx"
     build_index([tmp_path / "first", second], out)
-    assert (found(out, "aardvark"), found(out, "bear")) == (["docs/readme.txt#1"], ["a/docs/readme.txt#1"])
+    assert (search_ids(out, "aardvark"), search_ids(out, "bear")) == (["docs/readme.txt#1"], ["a/docs/readme.txt#1"])
 
 
 def test_a_source_inside_another_is_the_same_documents(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_source_inside_another_is_the_same_documents(tmp_path: Path) -> None:
     inside = [tmp_path / "all" / "b", tmp_path / "all" / "a" / "docs" / "readme.txt"]
     assert counts(add_to_index(inside, out)) == (0, 0, 0, 0, 2)
     assert counts(remove_from_index(out, sources=[tmp_path / "all"])) == (0, 2, 0, 0, 0)
-    assert found(out, "aardvark bear") == ["a/docs/readme.txt#1", "b/docs/readme.txt#1"]
+    assert search_ids(out, "aardvark bear") == ["a/docs/readme.txt#1", "b/docs/readme.txt#1"]
 
 
 @pytest.mark.parametrize("added", [False, True])
@@ -175,10 +175,10 @@ def test_a_source_around_another_is_taken_in_with_a_warning(tmp_path: Path, adde
         outcome = build_index([inside, around], out)
     (warning,) = outcome.examples
     assert f"{around} holds {inside}" in warning and f"hoptree index remove {inside} --out {out}" in warning
-    assert len(found(out, "aardvark")) == 2
+    assert len(search_ids(out, "aardvark")) == 2
     assert update_index(out).examples == ()
     remove_from_index(out, sources=[inside])
-    assert len(found(out, "aardvark")) == 1
+    assert len(search_ids(out, "aardvark")) == 1
 
 
 def test_a_source_whose_name_no_index_can_hold_is_refused(docs: Path, out: Path, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_names_that_collide_all_the_same_are_an_error_that_names_both(tmp_path: 
         update_index(tmp_path / "idx")
     assert "Build the index again" in failure.value.remedy
     assert build_index([first, second], tmp_path / "idx").added == 3
-    assert {*found(tmp_path / "idx", "two three")} == {"t2/readme.txt#1", f"{tmp_path.name}/t2/readme.txt#1"}
+    assert {*search_ids(tmp_path / "idx", "two three")} == {"t2/readme.txt#1", f"{tmp_path.name}/t2/readme.txt#1"}
 
 
 def test_an_index_of_old_keeps_plain_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +229,7 @@ def test_an_index_of_old_keeps_plain_names(tmp_path: Path, monkeypatch: pytest.M
         build_index([first, second], tmp_path / "idx")
     (second / "other.txt").write_text("The bear sleeps.", encoding="utf-8")
     assert counts(update_index(tmp_path / "idx")) == (0, 0, 1, 0, 0)
-    assert found(tmp_path / "idx", "sleeps") == ["other.txt#1"]
+    assert search_ids(tmp_path / "idx", "sleeps") == ["other.txt#1"]
 
 
 def test_another_index_inside_a_source_is_not_read(docs: Path, tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_a_program_s_passages_cannot_be_updated_but_added_to(tmp_path: Path) -> 
     with pytest.raises(CorpusError, match="not made from files"):
         update_index(tmp_path / "idx")
     add_to_index([write_rows(tmp_path / "more.jsonl", rows(1))], tmp_path / "idx")
-    assert found(tmp_path / "idx", "ant friend") == ["a", "p0"]
+    assert search_ids(tmp_path / "idx", "ant friend") == ["a", "p0"]
 
 
 @pytest.mark.parametrize("act", [update_index, compact_index])

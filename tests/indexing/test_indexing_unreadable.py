@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.indexing.small_changes import counts
-from tests.small_indexes import found, rows, write_rows
+from tests.small_indexes import rows, search_ids, write_rows
 
 from hoptree.core.errors import CorpusError, HoptreeError
 from hoptree.retrieval.index.folder import MANIFEST, Index, Settings, read_manifest
@@ -48,7 +48,7 @@ def test_an_index_that_cannot_be_read_can_be_built_again(docs: Path, out: Path) 
     with pytest.raises(CorpusError):
         add_to_index([docs], out)
     assert build_index(docs, out).manifest.passages == 30
-    assert found(out, "number3")
+    assert search_ids(out, "number3")
     assert len([path for path in out.iterdir() if path.is_dir()]) == 1
 
 
@@ -142,7 +142,7 @@ def test_what_lies_in_a_folder_that_cannot_be_listed_is_not_gone(
         outcome = update_index(out)
     assert (counts(outcome), outcome.passed_over) == ((0, 0, 0, 15, 0), "unreadable files: 1")
     assert counts(update_index(out)) == (0, 0, 0, 0, 0)
-    assert found(out, "number103")
+    assert search_ids(out, "number103")
 
 
 def test_an_array_that_breaks_midway_loses_nothing(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_an_array_that_breaks_midway_loses_nothing(tmp_path: Path) -> None:
     path.write_text(whole[: whole.index("Number4")], encoding="utf-8")
     outcome = update_index(out)
     assert (counts(outcome), outcome.passed_over) == ((1, 2, 1, 0, 0), "broken lines: 1")
-    assert found(out, "walrus") == ["new"] and found(out, "number9")
+    assert search_ids(out, "walrus") == ["new"] and search_ids(out, "number9")
     path.write_text(whole, encoding="utf-8")
     assert counts(update_index(out)) == (0, 10, 0, 1, 0)
 

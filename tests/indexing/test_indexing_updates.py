@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.corpus.test_corpus_pdf import pdf
 from tests.indexing.small_changes import counts
-from tests.small_indexes import found, graph, inodes, rows, write_rows
+from tests.small_indexes import inodes, mention_pairs, rows, search_ids, write_rows
 
 import hoptree
 from hoptree.core.values import Passage
@@ -46,8 +46,8 @@ def test_added_documents_leave_what_was_there_as_it_was(out: Path, tmp_path: Pat
     outcome = add_to_index([write_rows(tmp_path / "more.jsonl", rows(5, 100))], out)
     assert counts(outcome) == (5, 0, 0, 0, 0)
     assert before < inodes(out)
-    assert found(out, "number104")[0] == "p104"
-    assert found(out, "number3")[0] == "p3"
+    assert search_ids(out, "number104")[0] == "p104"
+    assert search_ids(out, "number3")[0] == "p3"
 
 
 def test_what_is_added_twice_is_not_read_again(out: Path, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_add_then_remove_gives_the_digest_of_before(out: Path, tmp_path: Path) -
     assert counts(removed) == (0, 0, 0, 5, 0)
     assert (removed.manifest.digest, removed.manifest.passages) == (before.digest, before.passages)
     assert removed.manifest.sources == before.sources
-    assert found(out, "number104") == []
+    assert search_ids(out, "number104") == []
 
 
 def test_one_changed_line_of_many_is_replaced_alone(docs: Path, out: Path) -> None:
@@ -76,8 +76,8 @@ def test_one_changed_line_of_many_is_replaced_alone(docs: Path, out: Path) -> No
     write_rows(docs / "0.jsonl", records, ns=2 * 10**18)
     assert counts(update_index(out)) == (0, 9, 1, 0, 0)
     assert before < inodes(out)
-    assert found(out, "zebras") == ["p4"]
-    assert found(out, "number5")[0] == "p5"
+    assert search_ids(out, "zebras") == ["p4"]
+    assert search_ids(out, "number5")[0] == "p5"
 
 
 def test_a_file_of_another_time_with_the_same_content_is_unchanged(docs: Path, out: Path) -> None:
@@ -96,8 +96,8 @@ def test_an_update_sees_what_is_new_changed_and_gone(docs: Path, out: Path, tmp_
     write_rows(docs / "9.jsonl", rows(3, 200))
     outcome = update_index(out)
     assert counts(outcome) == (4, 9, 0, 11, 0)
-    assert found(out, "walrus") == ["new"]
-    assert found(out, "number13") == ["p12"] or found(out, "number13") == []
+    assert search_ids(out, "walrus") == ["new"]
+    assert search_ids(out, "number13") == ["p12"] or search_ids(out, "number13") == []
     fresh = build_index(docs, tmp_path / "fresh")
     assert outcome.manifest.digest == fresh.manifest.digest
 
@@ -134,7 +134,7 @@ def test_a_text_file_that_is_renamed_keeps_its_text(tmp_path: Path) -> None:
     build_index(tmp_path / "docs", tmp_path / "idx")
     (tmp_path / "docs" / "a.txt").rename(tmp_path / "docs" / "c.txt")
     assert counts(update_index(tmp_path / "idx")) == (1, 0, 0, 1, 0)
-    assert found(tmp_path / "idx", "aardvark") == ["c.txt#1"]
+    assert search_ids(tmp_path / "idx", "aardvark") == ["c.txt#1"]
 
 
 def test_a_changed_file_of_questions_with_contexts_is_taken_in(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_compaction_gives_the_scores_of_a_fresh_build(docs: Path, out: Path, tmp
     for kind in ("bm25", "linked"):
         for query in ("friend of Person Number3", "town4 number301", "Who lives with Person Number5?"):
             assert searched(out, kind, query) == searched(fresh, kind, query)
-    assert graph(out) == graph(fresh)
+    assert mention_pairs(out) == mention_pairs(fresh)
     assert counts(update_index(out)) == (0, 0, 0, 0, 0)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.retrieval.bm25_passages import PASSAGES, found
-from tests.small_indexes import put_in_place
+from tests.small_indexes import replace_file
 
 from hoptree.core.errors import CorpusError, InputError
 from hoptree.core.values import Passage
@@ -180,9 +180,9 @@ def test_a_damaged_index_is_a_corpus_error_when_opened_or_searched(tmp_path: Pat
         if damage == "missing":
             path.unlink()
         elif damage == "garbled":
-            put_in_place(path, bytes(255 - byte for byte in whole))
+            replace_file(path, bytes(255 - byte for byte in whole))
         else:
-            put_in_place(path, b"" if damage == "empty" else whole[: len(whole) // 2])
+            replace_file(path, b"" if damage == "empty" else whole[: len(whole) // 2])
     with pytest.raises(CorpusError):
         BM25(Index(folder)).search_now("film directed by Denis Villeneuve", 3)
 

@@ -12,7 +12,7 @@ from unicodedata import normalize
 import pytest
 from tests.cpu_limit import cpu_limit
 from tests.retrieval.linked_films import QUESTION, films
-from tests.small_indexes import names
+from tests.small_indexes import ids_of
 
 from hoptree.core.errors import ConfigError, CorpusError
 from hoptree.core.values import Passage
@@ -31,9 +31,9 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
 
 
 def test_a_bridge_is_found_that_bm25_does_not_see(index: Index) -> None:
-    assert "ada" not in names(BM25(index).search_now(QUESTION, 10))
+    assert "ada" not in ids_of(BM25(index).search_now(QUESTION, 10))
     found = Linked(index).search_now(QUESTION, 3)
-    assert {*names(found)[:2]} == {"kite", "ada"}
+    assert {*ids_of(found)[:2]} == {"kite", "ada"}
     (ada,) = [passage for passage in found if passage.id == "ada"]
     assert dict(ada.stages).keys() == {"link"}
     assert ada.score == pytest.approx(dict(ada.stages)["link"], abs=1e-3)
@@ -64,11 +64,11 @@ def test_a_field_with_several_values_is_found_by_each(tmp_path: Path, kind: str)
     index_passages([passage, Passage("b", "Other", "A film.")], tmp_path / "idx")
     retriever = open_retriever(tmp_path / "idx", kind)
     for value in ("en", "de"):
-        assert names(asyncio.run(retriever.search("film", k=5, where={"lang": value}))) == ["a"]
+        assert ids_of(asyncio.run(retriever.search("film", k=5, where={"lang": value}))) == ["a"]
 
 
 def test_the_bridge_is_filtered_like_the_rest(index: Index) -> None:
-    assert "ada" not in names(Linked(index).search_now(QUESTION, 50, {"lang": "en"}))
+    assert "ada" not in ids_of(Linked(index).search_now(QUESTION, 50, {"lang": "en"}))
 
 
 @pytest.mark.parametrize("more", [False, True])
@@ -85,8 +85,8 @@ def test_links_lead_to_what_fits_from_what_does_not(tmp_path: Path, more: bool) 
     question = "Who is behind the Brinmoor beacon and lighthouse?"
     expected = ["a", "n"] if more else ["a"]
     found = linked.search_now(question, 5, {"lang": "en"})
-    assert names(found) == [name for name in names(linked.search_now(question, 5)) if name != "l"] == expected
-    assert names(linked.search_now(question, 1, {"lang": "en"})) == ["a"]
+    assert ids_of(found) == [name for name in ids_of(linked.search_now(question, 5)) if name != "l"] == expected
+    assert ids_of(linked.search_now(question, 1, {"lang": "en"})) == ["a"]
 
 
 def test_what_fits_leads_on_though_much_else_has_the_words(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_what_fits_leads_on_though_much_else_has_the_words(tmp_path: Path) -> No
     mine = [replace(p, metadata=(("keep", "yes"),)) if p.id in ("kite", "ada") else p for p in films()]
     index_passages([*mine, *other], tmp_path / "idx")
     found = Linked(Index(tmp_path / "idx")).search_now(QUESTION, 5, {"keep": "yes"})
-    assert names(found) == ["kite", "ada"]
+    assert ids_of(found) == ["kite", "ada"]
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
@@ -139,7 +139,7 @@ def test_a_word_that_every_passage_holds_is_no_division_by_nothing(
     """In a large corpus such a word's score is too small to show."""
     monkeypatch.setattr("hoptree.retrieval.index.text_index._DECIMALS", 0)
     index_passages([Passage(f"{n}", f"Name Number{n}", "word") for n in range(9)], tmp_path / "idx")
-    assert names(Linked(Index(tmp_path / "idx")).search_now("word", 3)) == ["0", "1", "2"]
+    assert ids_of(Linked(Index(tmp_path / "idx")).search_now("word", 3)) == ["0", "1", "2"]
 
 
 def test_without_titles_names_that_are_shared_lead_on(tmp_path: Path) -> None:
@@ -147,8 +147,8 @@ def test_without_titles_names_that_are_shared_lead_on(tmp_path: Path) -> None:
     index_passages(passages, tmp_path / "idx")
     index = Index(tmp_path / "idx")
     assert Linked(index).search_now(QUESTION, 5)[0].id == "kite"
-    assert "ada" not in names(BM25(index).search_now(QUESTION, 30))
-    assert "ada" in names(Linked(index).search_now(QUESTION, 30))
+    assert "ada" not in ids_of(BM25(index).search_now(QUESTION, 30))
+    assert "ada" in ids_of(Linked(index).search_now(QUESTION, 30))
 
 
 def test_what_words_find_best_keeps_its_place_and_its_order() -> None:
@@ -178,7 +178,7 @@ def test_of_two_passages_as_near_as_links_can_bring_them_the_better_linked_is_fi
     ]
     index_passages(passages, tmp_path / "idx")
     found = Linked(Index(tmp_path / "idx"), LinkWeights(link=50.0)).search_now("Who made Red Kite?", 3)
-    assert names(found) == ["kite", "z", "a"], "three more passages mention Bo Berg"
+    assert ids_of(found) == ["kite", "z", "a"], "three more passages mention Bo Berg"
 
 
 def test_a_link_that_is_worth_less_than_the_doubt_adds_nothing(index: Index) -> None:
@@ -243,7 +243,7 @@ def test_what_words_found_well_gives_way_only_to_what_is_much_better(
     index = Index(tmp_path / "idx")
     assert {passage.id[0] for passage in BM25(index).search_now(question, 5)} == {"i", "w"}
     for firm, left in ((9.0, staying), (0.0, {"w0"})):
-        found = names(Linked(index, LinkWeights(firm=firm)).search_now(question, 5))
+        found = ids_of(Linked(index, LinkWeights(firm=firm)).search_now(question, 5))
         assert {name for name in found if name.startswith("w")} == left
 
 
@@ -259,15 +259,15 @@ def test_a_link_that_is_much_better_comes_among_the_passages_of_one_page(tmp_pat
     chunks = [Passage(f"k{n}", "Red Kite", text, document="kite", start=n, end=n + 9) for n, text in enumerate(texts)]
     index_passages([*chunks, *(p for p in films() if p.id != "kite")], tmp_path / "idx")
     index = Index(tmp_path / "idx")
-    assert {name[0] for name in names(BM25(index).search_now(QUESTION, 5))} == {"k"}
-    assert "ada" in names(Linked(index).search_now(QUESTION, 5))
+    assert {name[0] for name in ids_of(BM25(index).search_now(QUESTION, 5))} == {"k"}
+    assert "ada" in ids_of(Linked(index).search_now(QUESTION, 5))
 
 
 def test_passages_without_words_are_in_nobody_s_way(tmp_path: Path) -> None:
     index_passages([Passage("dots", "…", "… !!! …"), Passage("kite", "Red Kite", "A film.")], tmp_path / "idx")
     for kind in ("bm25", "linked"):
         retriever = open_retriever(tmp_path / "idx", kind)
-        assert names(asyncio.run(retriever.search("Red Kite", k=5))) == ["kite"]
+        assert ids_of(asyncio.run(retriever.search("Red Kite", k=5))) == ["kite"]
         assert asyncio.run(retriever.search("… !!!", k=5)) == ()
 
 
@@ -282,7 +282,7 @@ def test_a_removed_passage_is_neither_named_nor_linked(tmp_path: Path) -> None:
     index_passages(films(), tmp_path / "idx")
     remove_from_index(tmp_path / "idx", ids=["ada"])
     found = Linked(Index(tmp_path / "idx")).search_now(f"{QUESTION} Ada Moor", 40)
-    assert "ada" not in names(found) and found[0].id == "kite"
+    assert "ada" not in ids_of(found) and found[0].id == "kite"
 
 
 def test_an_index_without_links_says_so(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_document_of_many_passages_is_one_document(tmp_path: Path) -> None:
         )
     ]
     index_passages([p for p in films() if p.id != "ada"] + chunks, tmp_path / "idx")
-    found = names(Linked(Index(tmp_path / "idx")).search_now(QUESTION, 3))
+    found = ids_of(Linked(Index(tmp_path / "idx")).search_now(QUESTION, 3))
     assert {*found[:2]} == {"kite", "ada#2"}, "the passage of the document that fits the question best"
 
 
@@ -345,7 +345,7 @@ def test_a_name_leads_to_its_passage_where_no_passage_has_a_word_of_the_query(tm
     ]
     index_passages(passages, tmp_path / "idx")
     found = Linked(Index(tmp_path / "idx")).search_now(query, 5)
-    assert names(found) == ["town", "castle"] and dict(found[0].stages).keys() == {"named"}
+    assert ids_of(found) == ["town", "castle"] and dict(found[0].stages).keys() == {"named"}
 
 
 @pytest.mark.parametrize(("title", "led_to"), [("Ada Moor", ["ada"]), ("Eva Lund3", [])])
@@ -353,4 +353,4 @@ def test_links_lead_into_a_filter_in_which_no_passage_has_a_word_of_the_query(
     index: Index, title: str, led_to: list[str]
 ) -> None:
     assert BM25(index).search_now(QUESTION, 5, {"title": title}) == ()
-    assert names(Linked(index).search_now(QUESTION, 5, {"title": title})) == led_to
+    assert ids_of(Linked(index).search_now(QUESTION, 5, {"title": title})) == led_to

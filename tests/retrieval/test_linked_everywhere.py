@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.retrieval.linked_films import QUESTION, films
-from tests.small_indexes import names
+from tests.small_indexes import ids_of
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
@@ -62,7 +62,7 @@ def test_every_script_is_found(tmp_path: Path, kind: str, query: str, expected: 
         Passage("cafe", "", "A cafe\u0301 and a cafe."),
     ]
     index_passages(passages, tmp_path / "idx")
-    assert names(asyncio.run(open_retriever(tmp_path / "idx", kind).search(query, k=1))) == [expected]
+    assert ids_of(asyncio.run(open_retriever(tmp_path / "idx", kind).search(query, k=1))) == [expected]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.cpu_limit import cpu_limit
-from tests.small_indexes import graph, put_in_place, rows, write_rows
+from tests.small_indexes import mention_pairs, replace_file, rows, write_rows
 
 import hoptree.retrieval.indexing.run as run
 from hoptree.core.errors import CorpusError
@@ -168,7 +168,7 @@ def corpus() -> list[Passage]:
 
 def test_titles_aliases_and_lower_case_names_are_mentioned(tmp_path: Path) -> None:
     index_passages(corpus(), tmp_path / "idx")
-    found = graph(tmp_path / "idx")
+    found = mention_pairs(tmp_path / "idx")
     assert {("film", "ada moor"), ("film", "silent harbour"), ("ada", "skagen"), ("ada", "red kite")} <= found
     assert {("skagen", "the moor"), ("skagen", "silent harbour"), ("plain", "ada moor"), ("book", "tom reed")} <= found
     assert not {("film", "red kite"), ("skagen", "skagen"), ("harbour", "skagen")} & found
@@ -189,7 +189,7 @@ def test_several_rounds_give_the_same_graph_as_one(
     index_passages(passages, tmp_path / "one")
     monkeypatch.setattr(run, "link_passages", lambda change, **more: link_passages(change, memory=memory))
     index_passages(passages, tmp_path / "many")
-    assert graph(tmp_path / "many") == graph(tmp_path / "one")
+    assert mention_pairs(tmp_path / "many") == mention_pairs(tmp_path / "one")
     one, many = Links(Index(tmp_path / "one").links), Links(Index(tmp_path / "many").links)
     for name in ("ada moor", "person number 7", "red kite", "skagen"):
         assert (one.count(name), one.bearing(name, 9)) == (many.count(name), many.bearing(name, 9))
@@ -209,7 +209,7 @@ def test_the_graph_of_additions_is_that_of_one_build(tmp_path: Path, order: list
     for file in files[1:]:
         add_to_index([file], out)
     index_passages(corpus(), tmp_path / "fresh")
-    assert graph(out) == graph(tmp_path / "fresh")
+    assert mention_pairs(out) == mention_pairs(tmp_path / "fresh")
 
 
 def test_the_graph_after_an_update_is_that_of_a_fresh_build(tmp_path: Path) -> None:
@@ -222,9 +222,9 @@ def test_the_graph_after_an_update_is_that_of_a_fresh_build(tmp_path: Path) -> N
     update_index(out)
     build_index(source, tmp_path / "fresh")
     # What is nobody's name any more is still looked for, where capitals do not tell of it; compaction forgets it.
-    assert graph(out) - {("skagen", "the moor"), ("tom", "ada moor")} == graph(tmp_path / "fresh")
+    assert mention_pairs(out) - {("skagen", "the moor"), ("tom", "ada moor")} == mention_pairs(tmp_path / "fresh")
     compact_index(out)
-    assert graph(out) == graph(tmp_path / "fresh")
+    assert mention_pairs(out) == mention_pairs(tmp_path / "fresh")
 
 
 def test_the_graph_after_a_removal_is_that_of_a_fresh_build(tmp_path: Path) -> None:
@@ -232,12 +232,12 @@ def test_the_graph_after_a_removal_is_that_of_a_fresh_build(tmp_path: Path) -> N
     index_passages(corpus(), out)
     remove_from_index(out, ids=["ada", "book"])
     index_passages([passage for passage in corpus() if passage.id not in ("ada", "book")], tmp_path / "fresh")
-    assert graph(out) - {("skagen", "the moor")} == graph(tmp_path / "fresh")
+    assert mention_pairs(out) - {("skagen", "the moor")} == mention_pairs(tmp_path / "fresh")
     links = Links(Index(out).links)
     assert not links.borne("ada moor") and links.borne("red kite")
     assert links.bearing("red kite", 1) == ((key_of("film"),),)
     compact_index(out)
-    assert graph(out) == graph(tmp_path / "fresh")
+    assert mention_pairs(out) == mention_pairs(tmp_path / "fresh")
 
 
 def test_a_larger_graph_grows_as_it_is_built(tmp_path: Path) -> None:
@@ -247,8 +247,8 @@ def test_a_larger_graph_grows_as_it_is_built(tmp_path: Path) -> None:
         write_rows(tmp_path / "docs" / f"{start}.jsonl", rows(60, start))
         update_index(tmp_path / "idx")
     build_index(tmp_path / "docs", tmp_path / "fresh")
-    made = graph(tmp_path / "idx")
-    assert made == graph(tmp_path / "fresh")
+    made = mention_pairs(tmp_path / "idx")
+    assert made == mention_pairs(tmp_path / "fresh")
     assert ("p299", "person number300") in made
 
 
@@ -270,7 +270,7 @@ def test_names_of_common_words_are_found_in_older_passages_too(tmp_path: Path, m
     write_rows(tmp_path / "b.jsonl", [{"id": p.id, "title": p.title, "text": p.text} for p in added])
     build_index(tmp_path / "a.jsonl", tmp_path / "grown")
     add_to_index([tmp_path / "b.jsonl"], tmp_path / "grown")
-    assert graph(tmp_path / "grown") == graph(tmp_path / "whole")
+    assert mention_pairs(tmp_path / "grown") == mention_pairs(tmp_path / "whole")
     counts = [Links(Index(tmp_path / which).links).count("red kite") for which in ("grown", "whole")]
     assert counts == [20, 20]
 
@@ -327,12 +327,12 @@ def test_one_byte_anywhere_in_the_links_is_one_sentence_at_most(tmp_path: Path) 
     for path in sorted(folder.glob("*.term")):
         whole = path.read_bytes()
         for place in range(len(whole)):
-            put_in_place(path, whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+            replace_file(path, whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
             try:
                 links = Links(folder)
                 for name in ("ada moor", "skagen"):
                     links.count(name), links.borne(name), links.bearing(name, 5), links.mentioning(name, 5)
             except CorpusError:
                 told += 1
-        put_in_place(path, whole)
+        replace_file(path, whole)
     assert told

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.small_indexes import put_in_place
+from tests.small_indexes import replace_file
 
 from hoptree.core.errors import CorpusError
 from hoptree.retrieval import vectors as module
@@ -235,7 +235,7 @@ def spoil_header(folder: Path, **changes: Any) -> None:
 
 
 def spoil_bytes(path: Path) -> None:
-    put_in_place(path, b"x" * path.stat().st_size)
+    replace_file(path, b"x" * path.stat().st_size)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def spoil_bytes(path: Path) -> None:
         (lambda folder: spoil_header(folder, base="../base-1.usearch"), "damaged"),
         (lambda folder: spoil_header(folder, unknown=1), "damaged"),
         (lambda folder: (folder / "base-1.usearch").unlink(), "damaged"),
-        (lambda folder: put_in_place(folder / "base-1.usearch", b"x" * 50), "damaged"),
+        (lambda folder: replace_file(folder / "base-1.usearch", b"x" * 50), "damaged"),
         (lambda folder: spoil_bytes(folder / "base-1.usearch"), "damaged"),
     ],
 )

@@ -64,6 +64,7 @@ def test_a_schema_that_every_answer_keeps_is_taken(properties: dict[str, Any]) -
         ({"sub_questions": {"type": "array", "maxItems": 2}}, "maxItems"),
         (_cited(title=_TEXT | _COLOURS), "enum"),
         (_cited(title=_TEXT | {"maxLength": 5}), "maxLength"),
+        ({"citations": {"items": {"properties": {"title": _TEXT}, "required": [["title"]]}}}, "required"),
     ],
 )
 def test_a_limit_that_answers_are_not_held_to_is_refused(properties: dict[str, Any], limit: str) -> None:
@@ -76,7 +77,13 @@ def test_a_limit_that_answers_are_not_held_to_is_refused(properties: dict[str, A
 
 @pytest.mark.parametrize(
     ("schema", "limit"),
-    [({"required": ["answer", "mood"]}, "required"), ({"minProperties": 2}, "minProperties"), ({"not": {}}, "not")],
+    [
+        ({"required": ["answer", "mood"]}, "required"),
+        ({"required": [["answer"]]}, "required"),
+        ({"required": [{}]}, "required"),
+        ({"minProperties": 2}, "minProperties"),
+        ({"not": {}}, "not"),
+    ],
 )
 def test_a_limit_of_the_whole_schema_is_refused(schema: dict[str, Any], limit: str) -> None:
     with pytest.raises(Refusal, match=f"the schema has a limit .{limit}"):

@@ -111,7 +111,7 @@ def test_an_index_that_is_gone_is_not_said_to_be_in_the_making(tmp_path: Path) -
     with running(settings(tmp_path, corpora_folder=own)) as server:
         reply = server.client.post("/v1/search", json={"query": "bees", "corpus": "mine"})
         assert class_of(reply) == (409, "NotReady")
-        assert "job" not in reply.text and "made anew" in reply.json()["error"]["remedy"]
+        assert "job" not in reply.text and "rebuilds the index" in reply.json()["error"]["remedy"]
         assert remove(server, "bob.txt")["state"] == "done" and found(server, "bees")
 
 

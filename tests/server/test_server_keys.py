@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,8 @@ from tests.server.running import QUESTION, Running, eventually, limits, running,
 from hoptree.core.errors import ConfigError
 from hoptree.engine.context import Budget
 from hoptree.server.error_responses import Refusal
-from hoptree.server.keys import CallSize, Key, Quotas, find_key, read_keys
+from hoptree.server.keys import CallSize, HeldCalls, Key, Quotas, find_key, read_keys
+from hoptree.server.workers import _Question
 
 SECRET = "correct-horse-battery"
 
@@ -265,3 +268,27 @@ def test_a_budget_of_money_needs_prices(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="prices"):
         wanted.check()
     replace(wanted, prices=Prices(1.0, 1.0)).check()
+
+
+def test_a_call_that_a_worker_gives_up_while_it_waits_is_not_held() -> None:
+    """Else it would take up room until its question ends, and the question's next call would wait for it."""
+
+    async def give_up() -> None:
+        quotas, key = Quotas(0), _key(budget=Budget(calls=2))
+        question = _Question((), asyncio.get_running_loop().create_future(), HeldCalls(quotas, key, None))
+        others, answers = [CallSize(1, float(cost), 1, 0.0) for cost in range(2)], list[Mapping[str, Any]]()
+        for other in others:
+            await quotas.hold(key, other)
+        size = {"tokens": 1, "cost": 2.0, "prompt_tokens": 1, "prompt_cost": 0.0}
+        message = {"id": 1, "events": [], "over": False}
+        question.receive({**message, "hold": 0, "size": size}, answers.append)
+        await asyncio.sleep(0)
+        question.receive({**message, "settled": 0, "lost": False}, answers.append)
+        for other in others:
+            quotas.settle(key, other, lost=False)
+        await asyncio.sleep(0.01)
+        for other in others:
+            await asyncio.wait_for(quotas.hold(key, other), 5)
+        assert answers == []
+
+    asyncio.run(give_up())

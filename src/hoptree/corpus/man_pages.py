@@ -107,7 +107,7 @@ class _ManPage:
             return
         words = " ".join(words.split()) if self._filled else words.rstrip()
         gap = self._gap if self._filled else "\n"
-        if gap == " " and self._paragraph and not join_lines(f"{self._paragraph[-1][-1]}\n{words[0]}")[2:]:
+        if gap == " " and self._paragraph and "\n" not in join_lines(f"{self._paragraph[-1][-1]}\n{words[0]}"):
             gap = ""
         self._paragraph += [gap] * bool(self._paragraph) + [words]
         self._gap = "\n" if self._tagged else " "

@@ -24,7 +24,7 @@ _MAX_MEMORY_BYTES = 4 * 2**30
 _MAX_TITLE_CHARS = 1_200
 _WATCH_SECONDS = 0.5
 _PLACE_CHARS = 1_000
-"""What a page or heading counts beside its text: a file of a few bytes may claim a million of them."""
+"""Added to the characters of each page and heading, as a small file may claim a million of them."""
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """Exit when the parent process is gone, as a killed one cannot end this one."""
+    """Exit when the parent process is gone; a killed one cannot end this one."""
     parent = os.getppid()
     while os.getppid() == parent:
         time.sleep(_WATCH_SECONDS)
@@ -63,7 +63,7 @@ def _limit(name: str, value: int) -> None:
 
 
 def _read(content: bytes, left: int) -> Iterator[dict[str, Any]]:
-    """Yield the replies for a file, of up to `left` characters in all."""
+    """Yield the replies for a file, up to `left` characters of headings and pages."""
     try:
         with closing(pdfium.PdfDocument(content)) as pdf:
             headings = []

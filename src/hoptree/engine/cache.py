@@ -132,7 +132,7 @@ class Cache:
         batch, self._waiting = self._waiting, []
         try:
             self._write([(key, text, time.time()) for key, text, _ in batch])
-        except Exception as error:  # whatever it is, no caller may wait for ever
+        except Exception as error:  # of any kind, as no caller may wait for ever
             for _, _, done in batch:
                 if not done.done():
                     done.set_exception(self._unusable(error))

@@ -100,9 +100,9 @@ class _Ahead(NamedTuple):
 def _asks_elsewhere(query: str) -> bool:
     """Return whether a query has SERVICE followed by an address and a brace.
 
-    Texts and names are searched too: the store's parser needs no space between words, and any difference between its
-    reading and ours would be a way out to other servers. The query is read once, backwards: a pattern would read on
-    from every "service".
+    Texts and names are searched too: the store's parser needs no space between words, and any difference from its
+    reading would let a query reach other servers. The query is read once, backwards: a pattern would read from each
+    "service" to the end.
     """
     services = {word.end() for word in _SERVICE.finditer(query)}
     silents = {word.end(): word.start() for word in _SILENT.finditer(query)}

@@ -347,7 +347,7 @@ class Gliner:
         module = _import_package("gliner")
         try:
             self._model: Any = module.GLiNER.from_pretrained(where)
-        except Exception as error:  # the package and the hub raise whatever they meet
+        except Exception as error:  # the package and the hub raise errors of all kinds
             cause = f"GLiNER cannot load {where} ({type(error).__name__}: {error})."
             raise MissingModel(cause, "Give a folder with a GLiNER model, or its name on the hub.") from error
 
@@ -373,7 +373,7 @@ class Relik:
         try:
             with contextlib.redirect_stdout(sys.stderr):  # it prints a banner, which would mix with our output
                 self._model: Any = module.Relik.from_pretrained(where)
-        except Exception as error:  # the package and the hub raise whatever they meet
+        except Exception as error:  # the package and the hub raise errors of all kinds
             remedy = "Give a folder with a ReLiK pipeline for entity linking, or its name on the hub."
             raise MissingModel(f"ReLiK cannot load {where} ({type(error).__name__}: {error}).", remedy) from error
 

@@ -175,8 +175,7 @@ MAX_PROPERTIES = 20_000
 class KnowledgeGraph(Protocol):
     """Facts, names and counts. Every query is limited in rows and seconds.
 
-    `identity` is everything known that determines its answers; `remote` says that answers come over a network and are
-    worth caching.
+    `identity` names all that determines its answers; `remote` says that they come over a network and are worth caching.
     """
 
     kind: str

@@ -1,11 +1,11 @@
 """A graph's folder: its manifest, and atomic changes.
 
-    DIR/hoptree-graph.json   the manifest, which names the generation that counts
+    DIR/hoptree-graph.json   the manifest, which names the current generation
     DIR/000002/              its data (RocksDB files)
         DIR/000001/              the previous one, for readers that still have it open; the next change removes it
     DIR/000003.part/         a change that is being made, or was interrupted
 
-Copying is cheap: the data files are never written again once they are there, so they are hard-linked.
+Copying is cheap: data files are written only once, so they are hard-linked.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Source:
 class Manifest:
     """What a graph holds and how it was made.
 
-    `generation` names the folder with the data, `bytes` is the size of its files, and `uid` is drawn anew at each
+    `generation` names the folder with the data, `bytes` is the size of its files, and `uid` is a new random id at each
     change. Facts of the source `base` do not name it, which halves its size and the time to load it.
     """
 

@@ -28,7 +28,7 @@ FUNCTION_WORDS = word_set(
     "their them then there these they this those through to under until was we were what whats when where which "
     "who whom whose whos why will with would you your he her his him give name show list find please"
 )
-"""English words that are seldom part of what a question is about."""
+"""English words that seldom belong to the topic of a question."""
 
 
 @dataclass(frozen=True, slots=True)

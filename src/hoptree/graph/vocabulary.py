@@ -44,7 +44,7 @@ _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 Step = Literal["claim", "value", "qualifier"]
 Role = Literal["fact", "label", "alias", "description", "own", "claim", "value", "qualifier", "bookkeeping"]
-"""What a triple is for, by its predicate; bookkeeping is metadata of dumps."""
+"""The use of a triple, by its predicate; bookkeeping is metadata of dumps."""
 _STEPS: dict[Step, str] = {"claim": "", "value": "statement/", "qualifier": "qualifier/"}
 _BOOKKEEPING = frozenset(
     f"http://schema.org/{name}" for name in ("about", "inLanguage", "isPartOf", "version", "dateModified")

@@ -74,7 +74,7 @@ def resolve_source(name: str, folder: Path | None = None) -> Source:
 
 
 def has_encoder(source: Source, *, here: bool = False) -> bool:
-    """Tell from its configuration whether a model has an encoder; `here` asks no hub."""
+    """Return whether a model has an encoder, by its configuration; `here` asks no hub."""
     if source.file is not None:
         with source.file.open("rb") as file:
             kind = _GGUF_KIND.search(file.read(4096))

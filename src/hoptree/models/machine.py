@@ -29,7 +29,7 @@ _BUILD_COMMAND = (
     f"{shlex.quote(sys.executable)} -m pip install "
     "--force-reinstall --no-deps --no-cache-dir --no-binary xllamacpp xllamacpp"
 )
-# What the processor calls a feature, what llama.cpp calls it, and what it is.
+# The names of features by the processor and by llama.cpp, and their descriptions.
 _FEATURES = {
     "asimddp": ("DOTPROD", "dot-product instructions"),
     "i8mm": ("MATMUL_INT8", "8-bit matrix instructions"),
@@ -60,7 +60,7 @@ _EXTRAS = {
     "whitebox": ("transformers", "models with their inner signals"),
     "otel": ("opentelemetry.sdk", "OpenTelemetry spans"),
 }
-"""Groups of optional dependencies: a module of each, and what it is for."""
+"""A module of each group of optional dependencies, and the purpose of the group."""
 
 
 def examine(environ: Mapping[str, str] | None = None) -> tuple[Check, ...]:

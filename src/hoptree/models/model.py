@@ -22,7 +22,7 @@ from hoptree.core.values import Attended, Token
 Capability = Literal[
     "logprobs", "entropy", "attention", "hidden_states", "prefix", "n_samples", "json_schema", "top_p", "top_k"
 ]
-MAX_TOP_LOGPROBS = 20  # alternatives that can be requested for a token; endpoints give no more
+MAX_TOP_LOGPROBS = 20  # alternatives for a token; endpoints give no more
 Signal = Literal["entropy", "attention", "hidden", "end"]
 """Internal signals of a model; their capabilities are entropy, attention and hidden_states.
 

@@ -35,7 +35,7 @@ from hoptree.models.model import (
 )
 
 DEFAULT_URL = "https://api.openai.com/v1"
-_TIMEOUT_S, _LOCAL_TIMEOUT_S = 120.0, 1800.0  # seconds for one reply, unless the model's name says another number
+_TIMEOUT_S, _LOCAL_TIMEOUT_S = 120.0, 1800.0  # for a reply, unless the model's name has another number
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _OPTIONAL = ("temperature", "seed", "stop", "top_p")
 _LOGPROBS = ("logprobs", "top_logprobs")
@@ -223,7 +223,7 @@ def _refused_parameters(body: bytes, sent: Mapping[str, Any]) -> tuple[str, ...]
 
 
 class _NotACompletion(ValueError):
-    """A reply in the form of a completion that is none; the message says what it is."""
+    """A reply looks like a completion but is none; the message says what it is."""
 
 
 def _read_choice(data: dict[str, Any]) -> Choice:

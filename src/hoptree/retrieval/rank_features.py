@@ -393,7 +393,7 @@ class Features:
         return Features(self._reader, self._query, passages, {})
 
     def sentences_with(self, texts: Iterable[str]) -> Array:
-        """Tell which sentences have any of these texts, or the name of another candidate."""
+        """Return which sentences have any of these texts, or another candidate's name."""
         wanted = [f" {folded(text)} " for text in texts]
         names = [[f" {name} " for name in view.names] for view in self._views]
         others = [sum((each for at, each in enumerate(names) if at != owner), wanted) for owner in range(len(names))]

@@ -365,7 +365,7 @@ def _stored(rows: FloatArray, dtype: str) -> Any:
 
 
 def _holds(index: Any, keys: Sequence[int]) -> list[bool]:
-    """Tell for each key whether an index, if any, holds it."""
+    """Return for each key whether an index, if any, has it."""
     if index is None or not len(index) or not keys:
         return [False] * len(keys)
     held: list[bool] = np.atleast_1d(index.contains(np.asarray(keys, dtype=np.uint64))).tolist()

@@ -79,13 +79,13 @@ def _type_text(name: str) -> str:
 
 
 def _can_hold(name: str, about: Any, schema: Mapping[str, Any]) -> bool:
-    """Tell whether a property's type takes all values that an answer may have."""
+    """Return whether a property's type takes all values that an answer may have."""
     types = _types(about, schema)
     return not types or (_FIELD_TYPES[name] in types and (name not in _NULLABLE or "null" in types))
 
 
 def _can_hold_items(name: str, items: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
-    """Tell whether items are objects of strings, with fields that an answer has."""
+    """Return whether items are objects of strings, with fields that an answer has."""
     given = items.get("properties")
     fields = given if isinstance(given, dict) else {}
     are_texts = all("string" in (_types(about, schema) or ["string"]) for about in fields.values())
@@ -127,7 +127,7 @@ def _object_limits(about: Mapping[str, Any], properties: Collection[str]) -> Ite
     """Yield keywords that an object with just these properties may break."""
     yield from _own_limits("", about)
     required = about.get("required")
-    if isinstance(required, list) and not all(name in properties for name in required):
+    if isinstance(required, list) and not all(isinstance(name, str) and name in properties for name in required):
         yield "required"
     if isinstance(about.get("anyOf"), list):
         yield "anyOf"

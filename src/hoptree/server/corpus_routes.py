@@ -228,7 +228,7 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
 
 
 def _is_local(request: Request) -> bool:
-    """Tell whether only this machine can ask; then it may open files of all corpora."""
+    """Return whether only this machine can ask; then it may open files of all corpora."""
     settings: Settings = request.app.state.server.settings
     return is_loopback(settings.host) and not settings.keys
 
@@ -276,7 +276,7 @@ def _is_packed(path: FilePath) -> bool:
 
 
 def _is_short_unpacked(path: FilePath) -> bool:
-    """Tell whether an unpacked file is no longer than the longest document."""
+    """Return whether an unpacked file is no longer than the longest document."""
     size = 0
     return all((size := size + len(block)) <= MAX_DOCUMENT_BYTES for block in _unpacked(path))
 

@@ -36,7 +36,7 @@ _MAX_ROUNDS = 3  # how often another process may take the index first
 
 
 async def run_to_completion(work: Callable[[*Args], T], *args: *Args, give_up: Callable[[], None] | None = None) -> T:
-    """Run `work` in a thread to its end; when cancelled, `give_up` asks it to hurry."""
+    """Run `work` in a thread to its end; `give_up` asks a cancelled one to end early."""
     running = asyncio.ensure_future(asyncio.to_thread(work, *args))
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
@@ -141,7 +141,7 @@ class CorpusService:
         return self.corpora.folder
 
     def _changeable(self, name: str) -> ManagedCorpus:
-        """Return a corpus made over HTTP; resume its unfinished change first, if any."""
+        """Return a corpus made over HTTP; refuse, and resume, an unfinished change of it."""
         corpus = self.corpora.own(name)
         self.jobs.check(name)
         change = Change.read(corpus)
@@ -237,7 +237,7 @@ class CorpusService:
                     remedy = "Upload less at once; what was there is as it was."
                     raise Refusal(500, "IndexingDied", cause, remedy)
                 message = await self._index(corpus, job, change)
-            except Exception as error:  # a stop raises CancelledError, which is none, and is resumed later
+            except Exception as error:  # a stop is a CancelledError, which is not caught here: it is resumed
                 failure, change = error, replace(change.begun(), failure=Failure.of(refusal_of(error)))
                 assert change.failure is not None
                 if _is_retried(error, change):
@@ -291,7 +291,7 @@ class CorpusService:
 
 
 def _is_retried(error: Exception, change: Change) -> bool:
-    """Tell whether to try a change again, as its files may not be at fault."""
+    """Return whether to try a change again, as its files may not be at fault."""
     if isinstance(error, Postponed):
         return True
     of_files = isinstance(error, Refusal) and error.kind == CorpusError.__name__

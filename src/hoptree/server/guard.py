@@ -44,7 +44,7 @@ _TAIL_SECONDS = 30.0  # beyond the limits of question and body, before a request
 
 
 def speaks_openai(path: str) -> bool:
-    """Tell whether errors of a path have OpenAI's form."""
+    """Return whether errors of a path have OpenAI's form."""
     return path.startswith(("/v1/chat/", "/v1/models", "/v1/responses"))
 
 

@@ -198,7 +198,7 @@ class Quotas:
         self._account(key).held.append(size)
 
     def settle(self, key: Key, size: CallSize, *, lost: bool) -> None:
-        """Release what a call held; a `lost` call is charged for its prompt.
+        """Release what a call held; a `lost` call is charged here, with its prompt alone.
 
         Other calls are charged when their usage is known.
         """

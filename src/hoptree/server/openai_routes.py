@@ -139,7 +139,7 @@ class _Chat:
     prepared: PreparedQuestion
     warnings: list[str]  # about its request
     form: AnswerFormat | None  # None for a sentence
-    passages_url: str  # the prefix of a passage's URL; none can be opened for remote corpora
+    passages_url: str  # the prefix of a passage's URL, which cannot be opened for remote corpora
 
     def content(self, result: Result) -> str:
         """Return a sentence, or the JSON that the client asked for."""
@@ -174,7 +174,10 @@ class _Chat:
         return {**view, "warnings": [*view["warnings"], *self.warnings]}
 
     def places(self, result: Result) -> list[schemas.CitedPlace]:
-        """Cite passages at their numbers in the sentence, else for the whole answer."""
+        """Cite passages where the sentence has their number.
+
+        Those without a number are cited for the whole answer; without an answer, nothing is.
+        """
         content = self.content(result)
         spans = [mark.span() for mark in CITATIONS.finditer(content)] if self.form is None else []
         marks = {int(mark[1]): mark.span() for span in spans for mark in _NUMBER.finditer(content, *span)}

@@ -141,7 +141,10 @@ class Citation(TypedDict):
 
 
 class Message(TypedDict):
-    """The answer, reasoned by steps and tree; `hoptree` is the reply of `/v1/ask`."""
+    """The answer, with steps and tree as its reasoning.
+
+    `hoptree` is the reply of `/v1/ask`.
+    """
 
     role: Literal["assistant"]
     content: str

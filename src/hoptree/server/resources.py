@@ -58,7 +58,7 @@ def opening_error(error: CorpusError, corpus: str, where: str) -> CorpusError | 
 
 
 def version_of(where: str, manifest: str = MANIFEST) -> tuple[int, ...]:
-    """Identify the state of an index or graph by its manifest, which changes replace."""
+    """Identify the state of an index or graph: each change replaces its manifest."""
     if is_remote(where):
         return ()
     try:

@@ -69,7 +69,7 @@ class RunList(TypedDict):
 
 
 class Mean(TypedDict):
-    """A metric over its defined questions, with half the width of its interval."""
+    """A metric over the questions that have it, with half the width of its interval."""
 
     mean: float
     plus_minus: float

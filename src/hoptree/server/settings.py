@@ -47,7 +47,7 @@ class Limits:
 
     @classmethod
     def parse(cls, text: str, **usual: float) -> Limits:
-        """Read `seconds=60,rate=30,upload=10M`; `usual` limits hold where it is silent."""
+        """Read `seconds=60,rate=30,upload=10M`; `usual` gives the other limits."""
         known = [field.name for field in fields(cls)]
         values: dict[str, float] = {}
         for part in filter(None, (piece.strip() for piece in text.split(","))):

@@ -155,7 +155,7 @@ def _questions(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
 
 
 def _is_name(title: str) -> bool:
-    """Tell whether a title is a name: short, with capitals at all long words."""
+    """Return whether a title is a name: short, with capitals at all long words."""
     words = title.split()
     return 1 < len(words) <= _MAX_NAME_WORDS and all(
         word[0].isupper() for word in words if len(word) > 3 or len(words) < 3

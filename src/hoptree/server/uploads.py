@@ -33,7 +33,7 @@ def check_file_name(name: str) -> None:
 
 
 def is_packer_artifact(name: str) -> bool:
-    """Tell whether a file in an archive is hidden, or metadata that macOS adds."""
+    """Return whether a file in an archive is hidden, or metadata that macOS adds."""
     parts = name.split("/")
     hidden = parts[0] == "__MACOSX" or any(part.startswith(".") for part in parts)
     return hidden and not _leads_elsewhere(name)
@@ -73,7 +73,7 @@ def _faults(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_visible(name: str, place: int) -> bool:
-    """Tell whether a character is visible, or joins two that are, as in emoji."""
+    """Return whether a character is visible, or joins two that are, as in emoji."""
     if name[place] in _JOINERS:
         around = name[place - 1 : place] + name[place + 1 : place + 2]
         return len(around) == 2 and all(char > "\x7f" and unicodedata.category(char)[0] in "LMS" for char in around)

@@ -24,7 +24,7 @@ _PLAIN_TYPES = (bool, int, float, type(None))
 
 
 def is_free_text(option: Option) -> bool:
-    """Tell whether an option takes any text, which may name a file or an address."""
+    """Return whether an option takes any text, which may name a file or an address."""
     parts = typing.get_args(option.type) if typing.get_origin(option.type) in (typing.Union, types.UnionType) else ()
     return not option.choices and any(part not in _PLAIN_TYPES for part in parts or (option.type,))
 

@@ -85,7 +85,7 @@ class _Question:
     held: HeldCalls | None
     over: asyncio.Event = field(default_factory=asyncio.Event)
     events: list[Event] = field(default_factory=list)
-    holding: set[asyncio.Task[None]] = field(default_factory=set)
+    holding: dict[int, asyncio.Task[None]] = field(default_factory=dict)  # calls that wait for room
 
     def receive(self, message: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], None]) -> None:
         """Handle a message of the worker; also of a cancelled question, to count its cost."""
@@ -95,11 +95,13 @@ class _Question:
             for listen in self.listeners:
                 listen(event)
         if "hold" in message and not self.failure.done():
-            task = asyncio.get_running_loop().create_task(self._hold(message, answer))
-            self.holding.add(task)
-            task.add_done_callback(self.holding.discard)
+            number = message["hold"]
+            self.holding[number] = asyncio.get_running_loop().create_task(self._hold(message, answer))
+            self.holding[number].add_done_callback(lambda _: self.holding.pop(number, None))
         elif "settled" in message and self.held is not None:
-            self.held.settle(message["settled"], lost=message["lost"])
+            waiting = self.holding.get(message["settled"])
+            if waiting is None or not waiting.cancel():  # one that still waits has nothing to settle
+                self.held.settle(message["settled"], lost=message["lost"])
         if message["over"]:
             self.over.set()
         if self.failure.done():
@@ -121,7 +123,7 @@ class _Question:
 
     def close(self) -> None:
         """Hold no more calls; charge those without a reply, as they may have been sent."""
-        for task in self.holding:
+        for task in self.holding.values():
             task.cancel()
         if self.held is not None:
             self.held.close()
@@ -213,7 +215,7 @@ class Workers:
         return known if known in self._ready else min(self._ready, key=lambda worker: len(worker.questions))
 
     async def _keep_worker(self, tried: asyncio.Event) -> None:
-        """Restart one worker for ever; the pause grows with each failed start."""
+        """Keep one worker running; the pause grows with each failed start."""
         failures = 0
         while True:
             obituary = "no worker was started"

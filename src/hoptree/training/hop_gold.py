@@ -65,7 +65,7 @@ _OWN_PERCENT, _UNANSWERED_PERCENT, _UNTOLD_PERCENT, _GUESS_PERCENT = 80, 25, 50,
 _ABOUT_PERSON = re.compile(r"\b(?:born|die|died|nationality|citizenship|birth|death)\b")
 _UNFIT_WORDS = "dates of birth and death"  # in plans of comparisons that are not about people
 _COMMON_VALUES = ("country", "nationality", "citizen", "language", "gender", "occupation")
-"""Questions with these words have answers in many wordings: a passage without the answer's words may still say it."""
+"""Answers to questions with these words vary: a passage may state one in other words."""
 
 
 async def make_hop(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:

@@ -163,7 +163,7 @@ async def ask_all(
 
 
 def with_answers(questions: Sequence[TrainingQuestion], why: str) -> list[TrainingQuestion]:
-    """Return the questions with an accepted answer; the error for none says `why`."""
+    """Return the questions with accepted answers, or raise an error that gives `why`."""
     if not (answerable := [question for question in questions if question.example.answers]):
         raise InputError("No question has an accepted answer.", f"Give a file with answers: {why}.")
     return answerable

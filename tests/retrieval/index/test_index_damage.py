@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from tests.retrieval.index.numbered_people import PASSAGES
-from tests.small_indexes import found, hoptree, put_in_place, rows, write_rows
+from tests.small_indexes import hoptree, replace_file, rows, search_ids, write_rows
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
@@ -70,14 +70,14 @@ def test_a_damaged_ledger_is_found_before_anything_is_changed(out: Path, tmp_pat
         with pytest.raises(CorpusError):
             compact_index(out)
     assert read_manifest(out) == before
-    assert found(out, "number3"), "the texts are whole"
+    assert search_ids(out, "number3"), "the texts are whole"
     assert build_index(tmp_path / "docs", out).manifest.passages == 20
 
 
 @pytest.mark.parametrize("name", ["meta.json", "*.store", "*.term", "*.idx", "*.fast", "*.fieldnorm"])
 def test_a_damaged_text_index_is_one_sentence(out: Path, tmp_path: Path, name: str) -> None:
     for path in (out / "000001" / "text").glob(name):
-        put_in_place(path, path.read_bytes()[: path.stat().st_size // 2])
+        replace_file(path, path.read_bytes()[: path.stat().st_size // 2])
     done = hoptree(tmp_path, "search", "friend", "--corpus", "idx")
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr and "damaged" in done.stderr
@@ -89,10 +89,10 @@ def test_texts_that_are_garbled_are_found_by_info(out: Path, tmp_path: Path) -> 
     stores = sorted((out / "000001" / "text").glob("*.store"))
     for path in stores:
         whole = path.read_bytes()
-        put_in_place(path, bytes(64) + whole[64:])
+        replace_file(path, bytes(64) + whole[64:])
         done = hoptree(tmp_path, "index", "info", "--out", "idx")
         assert done.returncode == 2 and "damaged" in done.stderr and "Traceback" not in done.stderr, done.stderr
-        put_in_place(path, whole)
+        replace_file(path, whole)
     assert stores and hoptree(tmp_path, "index", "info", "--out", "idx").returncode == 0
 
 
@@ -109,7 +109,7 @@ def test_one_byte_anywhere_in_the_texts_is_one_sentence_at_most(on_disk: Path) -
     for path in sorted(path for path in (on_disk / "000001" / "text").iterdir() if path.suffix in (".store", ".term")):
         whole = path.read_bytes()
         for place in range(len(whole)):
-            put_in_place(path, whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+            replace_file(path, whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
             try:
                 texts = Index(on_disk).texts
                 texts.check()
@@ -117,7 +117,7 @@ def test_one_byte_anywhere_in_the_texts_is_one_sentence_at_most(on_disk: Path) -
                 list(texts.containing("friend", before=9, most=5))
             except CorpusError:
                 told += 1
-        put_in_place(path, whole)
+        replace_file(path, whole)
     assert told
 
 
@@ -129,6 +129,6 @@ def test_damaged_links_are_one_sentence(out: Path, damage: str) -> None:
         (out / "000001" / "links" / "meta.json").write_text("{")
     with pytest.raises(CorpusError, match="links"):
         Linked(Index(out))
-    assert found(out, "number3")
+    assert search_ids(out, "number3")
     compact_index(out)
     assert Linked(Index(out)).search_now("number3", 1)

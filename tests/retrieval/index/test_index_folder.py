@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.retrieval.index.numbered_people import PASSAGES
-from tests.small_indexes import found, graph, hoptree, rows, write_rows
+from tests.small_indexes import hoptree, mention_pairs, rows, search_ids, write_rows
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.files import Checksums
@@ -42,7 +42,7 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(out: Path, tmp_path:
         assert (refused.returncode, refused.stdout) == (1, "")
         assert "Another process is writing" in refused.stderr and "Traceback" not in refused.stderr
         assert list(out.glob("*.part")), "what the first one does is left alone"
-        assert found(out, "number3")
+        assert search_ids(out, "number3")
     finally:
         holder.kill()
         holder.wait()
@@ -62,7 +62,7 @@ def test_a_folder_with_a_strange_name_is_an_index_like_any_other(tmp_path: Path)
     out = tmp_path / "a b?c#d%41é"
     build_index(write_rows(tmp_path / "x y.jsonl", rows(3)), out)
     assert update_index(out).unchanged == 0
-    assert found(out, "number2", 1)
+    assert search_ids(out, "number2", 1)
 
 
 READ_ONLY = """
@@ -112,7 +112,7 @@ def test_a_read_only_disk_can_be_searched_and_not_written(out: Path, tmp_path: P
 
 def test_links_are_the_same_after_a_copy_of_the_folder(out: Path, tmp_path: Path) -> None:
     shutil.copytree(out, tmp_path / "copy")
-    assert graph(tmp_path / "copy") == graph(out)
+    assert mention_pairs(tmp_path / "copy") == mention_pairs(out)
     assert (tmp_path / "copy" / "000001" / "ledger.sqlite").stat().st_nlink == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.forking import PROCESSES
 from tests.retrieval.index.changed_apart import change, die_while_linking
 from tests.retrieval.index.numbered_people import PASSAGES
-from tests.small_indexes import found, graph, rows, write_rows
+from tests.small_indexes import mention_pairs, rows, search_ids, write_rows
 
 from hoptree.core.errors import CorpusError
 from hoptree.retrieval.index.change import Change
@@ -72,7 +72,7 @@ def test_a_build_that_is_killed_five_times_loses_nothing(
             break
         killed += 1
         if read_manifest(out) == old:
-            assert found(out, "number3", 1) in (["p3"], ["p2"])
+            assert search_ids(out, "number3", 1) in (["p3"], ["p2"])
         else:  # it came so far as to take the place of the old one
             assert read_manifest(out).digest == read_manifest(whole).digest
     assert killed
@@ -109,7 +109,7 @@ def test_a_change_that_is_killed_loses_nothing(
             break
         killed += 1
         assert read_manifest(out) == half or read_manifest(out).digest == read_manifest(whole).digest
-        assert found(out, "number77", 1)
+        assert search_ids(out, "number77", 1)
     assert killed
     assert run_change(what, tmp_path / "b.jsonl", out)
     made, meant = read_manifest(out), read_manifest(whole)
@@ -133,7 +133,7 @@ def test_the_same_command_goes_on_and_another_one_does_not(out: Path, tmp_path: 
     assert list(out.glob("*.part"))
     outcome = update_index(out)
     assert not outcome.resumed and outcome.manifest.digest == digest
-    assert found(out, "number52") == []
+    assert search_ids(out, "number52") == []
     cut_off(out, more)
     outcome = add_to_index([more], out)
     assert (outcome.resumed, outcome.added, outcome.manifest.passages) == (True, 6, 26)
@@ -180,7 +180,7 @@ def test_a_full_disk_leaves_the_index_as_it_was(out: Path, tmp_path: Path, monke
         with pytest.raises(CorpusError, match="No space left on device") as failure:
             add_to_index([write_rows(tmp_path / "more.jsonl", rows(3, 50))], out)
     assert "Free some space" in failure.value.remedy and failure.value.exit_code == 1
-    assert read_manifest(out) == before and found(out, "number3")
+    assert read_manifest(out) == before and search_ids(out, "number3")
     assert add_to_index([tmp_path / "more.jsonl"], out).manifest.passages == 23
 
 
@@ -202,7 +202,9 @@ def test_a_run_killed_just_before_the_manifest_loses_nothing(tmp_path: Path, mon
     again = build_index(source, tmp_path / "idx")
     assert (again.resumed, again.added, again.manifest.passages) == (True, 0, 20)
     build_index(source, tmp_path / "fresh")
-    assert graph(tmp_path / "idx") == graph(tmp_path / "fresh") and found(tmp_path / "idx", "number3")
+    assert mention_pairs(tmp_path / "idx") == mention_pairs(tmp_path / "fresh") and search_ids(
+        tmp_path / "idx", "number3"
+    )
 
 
 def test_what_a_killed_commit_wrote_is_not_in_the_way_of_the_next(tmp_path: Path) -> None:

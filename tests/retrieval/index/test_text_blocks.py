@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.small_indexes import found, rows, write_rows
+from tests.small_indexes import rows, search_ids, write_rows
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.retrieval.index import tantivy_files as packing
@@ -33,10 +33,10 @@ def test_an_index_with_other_blocks_opens_and_can_be_added_to(tmp_path: Path, mo
     with monkeypatch.context() as patched:
         patched.setattr(packing, "_STORE_BLOCK_BYTES", 16_384)
         build_index(write_rows(tmp_path / "a.jsonl", rows(20)), out)
-    assert block_of(out) == 16_384 and found(out, "number3")
+    assert block_of(out) == 16_384 and search_ids(out, "number3")
     assert add_to_index([write_rows(tmp_path / "b.jsonl", rows(5, 50))], out).added == 5
     assert block_of(out) == 16_384 and check_all(Index(out)).passages == 25
-    assert found(out, "number53") and found(out, "number3")
+    assert search_ids(out, "number53") and search_ids(out, "number3")
 
 
 def test_a_write_that_is_cut_off_leaves_the_file_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

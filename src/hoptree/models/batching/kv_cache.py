@@ -354,7 +354,7 @@ class Replays:
     def _drop(self) -> None:
         if self._recorded:
             self._recorded.clear()
-            # A pool takes no more recordings once its last one is gone.
+            # A pool cannot be used again after its last recording is deleted.
             self._pool = torch.cuda.graph_pool_handle()
 
     def _record(self, shape: Shape, fed: Tensor, at: Tensor) -> tuple[Any, StepOutput] | None:
@@ -364,7 +364,7 @@ class Replays:
         self._stream.wait_stream(current)
         try:
             with torch.cuda.stream(self._stream):
-                # Other threads may go on using the device.
+                # Other threads may use the device meanwhile.
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
                 try:
                     output = self._kept(self._write(shape, fed, at))

@@ -92,10 +92,10 @@ class Logprobs:
 class Row:
     """One reply of a batch.
 
-    `future` is done when the reply is complete; cancelling it removes the row. `ends` tells after each token whether
+    `future` is done when the reply is complete; cancelling it removes the row. `ends` returns after each token whether
     the reply is complete. `place` is the row's place in the KV cache; `cached` counts the tokens of its prompt that
-    were read for another row. `begin` is what the decoder of an encoder-decoder starts with. A row with `forced` tokens
-    writes none: they are scored together, and the attention of those in `looking` to all before them is kept.
+    were read for another row. `begin` are the first tokens of an encoder-decoder's decoder. A row with `forced` tokens
+    generates none: they are scored together, and the attention of those in `looking` to earlier tokens is kept.
     """
 
     prompt: list[int]
@@ -326,7 +326,7 @@ class Portions:
     read_tokens: int = _MAX_READ_TOKENS
 
     def of(self, lengths: Iterable[int], shared: int = 0) -> list[list[int]]:
-        """Return the prompt numbers of each pass, longest first, but for `shared` tokens."""
+        """Return the prompt numbers of each pass, longest first, without `shared` tokens."""
         free = 0 if self.device == "cpu" else _FREE_PADDING_TOKENS
         portions: list[list[int]] = []
         longest = real = 0

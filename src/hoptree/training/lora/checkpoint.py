@@ -70,7 +70,7 @@ class Checkpoints:
         try:
             with safetensors.safe_open(str(self._state), framework="pt") as file:
                 metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except Exception as error:  # the library has errors of its own
+        except Exception as error:  # the library raises errors of several kinds
             raise self._damaged(self._state) from error
         expected = {
             f"{kind}.{name}": tuple(weight.shape)

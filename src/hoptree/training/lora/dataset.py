@@ -59,7 +59,7 @@ class RefusedRows:
     count: int = 0
     remedies: dict[str, None] = field(default_factory=dict)
 
-    def add(self, where: str, why: str, remedy: str = "mend these rows or take them out") -> None:
+    def add(self, where: str, why: str, remedy: str = "correct or remove these rows") -> None:
         self.count += 1
         self.remedies[remedy] = None
         if self.count <= _MAX_NAMED_FAULTS:

@@ -99,7 +99,7 @@ def _pairs(adapter: Path) -> dict[str, dict[str, Any]]:
     numpy: Any = importlib.import_module("numpy")
     try:
         tensors = dict(files.deserialize((adapter / ADAPTER_FILES[1]).read_bytes()))
-    except Exception as error:  # the library has errors of its own
+    except Exception as error:  # the library raises errors of several kinds
         raise InputError(f"{adapter / ADAPTER_FILES[1]} cannot be read.", "Give the folder of an adapter.") from error
     pairs: dict[str, dict[str, Any]] = {}
     for name, tensor in tensors.items():
@@ -128,7 +128,7 @@ def _read_base(gguf: Any, base: Path) -> _Base:
         kind = str(fields["general.architecture"])
         heads = int(fields[f"{kind}.attention.head_count"])
         blocks = int(fields[f"{kind}.block_count"])
-    except Exception as error:  # the library has no error of its own
+    except Exception as error:  # the library has no specific error
         raise InputError(f"{base} is no GGUF file of a language model.", "Give --base NAME or FILE.gguf.") from error
     if kind not in _PERMUTED:
         cause = f"{base.name} is a model of the kind {kind}, whose layers are not known here."

@@ -203,10 +203,10 @@ class Learner:
         self._max_length = recipe.max_length if packing else 1
         self._start = start_tokens(model) if model.config.is_encoder_decoder else []
         self._apart = not self._start and not _has_windows(model.config.get_text_config())
-        if not self._start:  # the batch of inference has one of its own
+        if not self._start:  # batched inference sets its own
             model.set_attn_implementation(_register_attention() if self._apart else "sdpa")
-        # cuDNN plans each new length anew, and its gradients are no numbers for sequences of 64 tokens more than a
-        # multiple of 128 under a mask (pytorch issue 196678; Qwen2.5 meets it within 50 steps).
+        # cuDNN prepares each new length again, and with a mask its gradients are not finite for lengths of 64 tokens
+        # more than a multiple of 128 (pytorch issue 196678; Qwen2.5 meets it within 50 steps).
         self._torch.backends.cuda.enable_cudnn_sdp(False)
         self._torch.manual_seed(recipe.seed)
         self.adapted = _adapted(model, recipe)
@@ -340,7 +340,7 @@ def _adapted(model: Any, recipe: Recipe) -> Any:
 def _explain_out_of_memory(recipe: Recipe) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # each kind of device has an error of its own for this
+    except Exception as error:  # each kind of device raises another error
         if not is_out_of_memory(error):
             raise
         raise EndpointError(
