@@ -81,11 +81,10 @@ def test_the_evidence_is_what_is_cited_once_with_its_best_score() -> None:
     )
 
 
-def test_without_a_tree_the_evidence_is_all_that_was_found() -> None:
-    assert [passage.id for passage in read_result([START, retrieve(0, 1, ("b", 2.0), ("a", 1.0))]).evidence] == [
-        "b",
-        "a",
-    ]
+def test_without_an_answer_all_that_was_found_is_read_and_nothing_is_evidence() -> None:
+    result = read_result([START, retrieve(0, 1, ("b", 2.0), ("a", 1.0))])
+    assert result.evidence == () and [passage.id for passage in result.consulted] == ["b", "a"]
+    assert "Read: B: b" in str(result) and "<summary>What was read</summary>" in result._repr_html_()
 
 
 def test_the_last_plan_counts() -> None:

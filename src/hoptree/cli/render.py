@@ -81,8 +81,7 @@ def _show_passages(console: Console, line: Callable[..., None], result: Result) 
     facts = tuple(dict.fromkeys(fact for node in settled for fact in node.facts))
     named = {name for node in settled for name in node.evidence[:_MAX_CITED]}
     evidence = (*result.evidence, *(passage for passage in result.cited if passage.id in named))
-    passages = (*result.evidence, *result.cited) if result.answer else ()
-    numbers = {passage.id: f"[{number}] " for number, passage in enumerate(passages, 1)}
+    numbers = {passage.id: f"[{number}] " for number, passage in enumerate((*result.evidence, *result.cited), 1)}
 
     def show(passages: Sequence[Passage], style: str) -> None:
         for passage in passages:
@@ -96,7 +95,8 @@ def _show_passages(console: Console, line: Callable[..., None], result: Result) 
     for fact in facts:
         line("  ", ("fact", "green"), f"  {clean(' | '.join(fact))}")
     if read := [passage for passage in result.consulted if passage not in evidence]:
-        console.print(Text("\nRead, but no evidence", style="bold"))
+        if result.answer or not facts:
+            console.print(Text("\nRead, but no evidence" if result.answer else "\nRead", style="bold"))
         show(read, "dim")
 
 

@@ -400,8 +400,9 @@ def result_text(result: Result) -> str:
     if result.error_message:
         lines.append(f"Failed: {result.error_message}")
     lines += tree_lines(result.tree)
-    for number, passage in enumerate((*result.evidence, *result.cited), 1):
-        lines.append(f"[{number}] {passage.title or passage.id}: {shorten(passage.text)}")
+    rests = result.evidence or result.cited
+    for number, passage in enumerate(result.shown, 1):
+        lines.append(f"{f'[{number}]' if rests else 'Read:'} {passage.title or passage.id}: {shorten(passage.text)}")
     return "\n".join([*lines, *(f"Note: {warning}" for warning in result.notes)])
 
 
@@ -421,9 +422,10 @@ def result_html(result: Result) -> str:
     status = result.support or result.error_message
     passages = "".join(
         f"<li><b>{escape(passage.title or passage.id)}</b> {escape(shorten(passage.text, _MAX_QUOTE_CHARS))}</li>"
-        for passage in (*result.evidence, *result.cited)
+        for passage in result.shown
     )
-    evidence = f"<details open><summary>Evidence</summary><ol>{passages}</ol></details>" if passages else ""
+    heading = "Evidence" if result.evidence or result.cited else "What was read"
+    evidence = f"<details open><summary>{heading}</summary><ol>{passages}</ol></details>" if passages else ""
     return (
         f"<div><p>{escape(result.question)}</p>{items(result.tree)}<p>{escape(result.sentence)}</p>"
         f"<p><b>{escape(result.answer or 'No answer')}</b> <small>{escape(status)}</small></p>{evidence}</div>"

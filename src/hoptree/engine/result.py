@@ -130,11 +130,16 @@ class Result:
     cited: tuple[Passage, ...] = ()  # passages that only nodes of the tree cite
     why: str = ""  # what decided between candidate answers to the question itself
     decisions: tuple[Decision, ...] = ()  # decisions on the question itself that are shown
-    consulted: tuple[Passage, ...] = ()  # the support that the method named, whether or not it holds the answer
+    consulted: tuple[Passage, ...] = ()  # what the method named as support, and all that it read for no answer
     prompts: dict[str, str] = field(default_factory=dict)  # digests, by file name, of own prompts
     sentence: str = ""  # the answer in a sentence; [N] in it is the Nth of `evidence` and `cited`
     confidence: Confidence | None = None  # None without an answer
     asked: str = ""  # the original words of a follow-up question; `question` is the rewritten one
+
+    @property
+    def shown(self) -> tuple[Passage, ...]:
+        """What the answer rests on, or else what was read: passage N of it is [N] in the sentence."""
+        return (*self.evidence, *self.cited) or self.consulted
 
     @property
     def support(self) -> str:
@@ -222,11 +227,11 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         _end_unfinished(tree, final)
     passages = _passages_found(_of(Retrieved, events))
     consulted = _consulted(finals, tree, passages)
-    if tree and not final.answer:  # no passage supports an answer, so all of them are shown
+    if tree and not final.answer:  # all that was read is shown
         consulted += tuple(passage for passage in passages.values() if passage not in consulted)
     cited = tuple(passages[name] for name in _cited(tree) if name in passages and passages[name] not in consulted)
     warnings = dict.fromkeys([*(event.message for event in _of(Warned, events)), *losses(events)])
-    evidence, answer = consulted, final.answer
+    evidence, answer = consulted if final.answer else (), final.answer
     noticed = any(decision.lowers_fidelity() for decision in decisions)
     fidelity = "approx" if noticed and start.fidelity == "exact" else start.fidelity
     published = method is not None and method.paper and fidelity == "exact"  # its answers must stay comparable

@@ -94,6 +94,8 @@ def answer_text(result: Result, evidence: Sequence[Quoted], warnings: Sequence[s
         lines.append(f"Why: {result.why}")
     if result.tree:
         lines += ["", "How it was found:", *_tree_lines(result.tree, result.evidence)]
+    if evidence and not (result.evidence or result.cited):
+        lines += ["", "The passages below were read, but are no evidence."]
     return join_text(lines, evidence, warnings)
 
 
@@ -173,7 +175,7 @@ class Hoptree:
 
     def as_text(self, result: Result) -> str:
         """Return a result as text for a model, with the evidence marked as data."""
-        quoted, left_out = quote((*result.evidence, *result.cited), self.engine.model)
+        quoted, left_out = quote(result.shown, self.engine.model)
         return answer_text(result, quoted, [*dict.fromkeys([*result.warnings, *left_out])])
 
     def close(self) -> None:
@@ -202,7 +204,8 @@ class Hoptree:
 
     async def _passages(self, query: str, k: int, multi_hop: bool) -> tuple[Passage, ...]:
         if multi_hop:
-            return (await self._ask(query)).evidence[:k]
+            result = await self._ask(query)
+            return (result.evidence or result.consulted)[:k]
         if self.engine.retriever is None:
             raise CorpusError("There is nothing to search.", "Give a corpus: Hoptree(corpus=…).")
         return await self.engine.retriever.search(query, k=k)

@@ -153,7 +153,7 @@ class _Chat:
             "level": confidence.level if confidence else NO_LEVEL,
             "reason": confidence.reason if confidence else "",
             "probability": confidence.probability if confidence else None,
-            "citations": [{"id": passage.id, "title": passage.title} for passage in result.evidence if result.answer],
+            "citations": [{"id": passage.id, "title": passage.title} for passage in result.evidence],
             "sub_questions": [
                 {"question": node.resolved or node.question, "answer": node.answer}
                 for top in result.tree
@@ -189,7 +189,7 @@ class _Chat:
                 url=f"{self.passages_url}{quote(passage.id, safe='', errors='replace')}",
             )
             for number, passage in enumerate((*result.evidence, *result.cited), 1)
-            if result.answer and (number in marks or number <= len(result.evidence))
+            if number in marks or number <= len(result.evidence)
         ]
 
     def citations(self, result: Result) -> list[schemas.Citation]:

@@ -395,11 +395,11 @@ export class AnswerView extends EventTarget {
 
   /** The ids of the evidence, and of passages that were only read; guesses and failures have no evidence. */
   get #support() {
-    const { evidence = [], cited = [], consulted, tree = [] } = this.result;
+    const { answer, evidence = [], cited = [], consulted, tree = [] } = this.result;
     const unsupported = this.#failed || (tree.length > 0 && tree.every((node) => node.source === "fallback"));
     const ids = (list) => list.map((passage) => passage.id);
     const numbers = this.#numbers;
-    const rests = unsupported ? [] : [...ids(evidence), ...ids(cited).filter((id) => numbers.has(id))];
+    const rests = unsupported ? [] : [...ids(answer ? evidence : consulted ?? evidence), ...ids(cited).filter((id) => numbers.has(id))];
     return { evidence: rests, read: ids(consulted ?? (unsupported ? evidence : [])).filter((id) => !rests.includes(id)) };
   }
 
