@@ -75,6 +75,12 @@ def test_help_says_how_the_shell_completes_commands(tmp_path: Path) -> None:
     assert "_HOPTREE_COMPLETE" in script
 
 
+@pytest.mark.parametrize("words", ["hoptree ask --method ta", "hoptree methods show ta"])
+def test_the_shell_completes_names_of_methods(tmp_path: Path, words: str) -> None:
+    asked = {"COMP_WORDS": words, "COMP_CWORD": "3", "_HOPTREE_COMPLETE": "complete_bash", "PATH": "/usr/bin"}
+    assert call(folder=tmp_path, environment=asked).stdout.split() == ["taikc"]
+
+
 def test_groups_know_their_commands_without_loading_them() -> None:
     group = typer.main.get_command(app)
     assert list(group.commands) == TOP  # type: ignore[attr-defined]

@@ -24,7 +24,7 @@ from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run_to_end, 
 from hoptree.cli.method_costs import Cost, Setting, costs_of_runs, read_costs, short_name, write_costs
 from hoptree.cli.method_costs import measure as measure_one
 from hoptree.cli.method_facts import PAPERS, MethodFacts, cost_cells
-from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache, Prompts, warn_unused_prompts
+from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache, Prompts, complete_method, warn_unused_prompts
 from hoptree.cli.progress import shown
 from hoptree.core.errors import HoptreeError
 from hoptree.core.files import atomic_write
@@ -97,7 +97,7 @@ def list_all(
 
 @app.command()
 def show(
-    name: Annotated[str, Argument(help="A method; hoptree methods lists them.")],
+    name: Annotated[str, Argument(help="A method; hoptree methods lists them.", autocompletion=complete_method)],
     model: Models = [],
     costs: Costs = None,
     prompts: Prompts = None,
@@ -119,7 +119,7 @@ def _capabilities(models: list[str]) -> dict[str, frozenset[str] | None]:
 
 @app.command("prompts")
 def write_prompts(
-    name: Annotated[str, Argument(help="A method; hoptree methods lists them.")],
+    name: Annotated[str, Argument(help="A method; hoptree methods lists them.", autocompletion=complete_method)],
     out: Annotated[Path, Option(metavar="FOLDER", help="Where they go; no file is overwritten.")],
 ) -> None:
     """Write a method's prompts and demonstrations, to change them for --prompts.

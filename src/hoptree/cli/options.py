@@ -58,6 +58,13 @@ class Option(Argument):
     """An option of a command."""
 
 
+def complete_method(incomplete: str) -> list[str]:
+    """Return the methods that a shell offers for the beginning of a name."""
+    from hoptree.engine.registry import list_methods
+
+    return [method.name for method in list_methods() if method.name.startswith(incomplete)]
+
+
 CORPUS_HELP = (
     "An index made by hoptree index, documents (indexed into the cache), 'sample', an elasticsearch://… or milvus://… "
     "address, or a wiki as it is now: wikipedia, wikipedia:de, mediawiki+URL of its api.php."
@@ -83,7 +90,10 @@ Graph = Annotated[
     ),
 ]
 RetrieverKind = Annotated[str, Option("--retriever", envvar="HOPTREE_RETRIEVER", help=RETRIEVER_HELP)]
-MethodName = Annotated[str, Option("--method", envvar="HOPTREE_METHOD", help="hoptree methods lists them.")]
+MethodName = Annotated[
+    str,
+    Option("--method", envvar="HOPTREE_METHOD", help="hoptree methods lists them.", autocompletion=complete_method),
+]
 Rerank = Annotated[
     str,
     Option(
