@@ -218,15 +218,6 @@ def test_a_number_in_a_quote_is_no_citation() -> None:
     ]
 
 
-def test_what_was_read_without_an_answer_is_cited_for_nothing() -> None:
-    told: Any = {"sentence": "No answer was found.", "answer": "", "confidence": None, "tree": (), "question": "Who?"}
-    result: Any = SimpleNamespace(**told, evidence=(Passage("a", "A", "x", 1.0),), cited=())
-    prepared: Any = None
-    assert _Chat("c", 0, "m", prepared, [], None, "u/").places(result) == []
-    in_json = _Chat("c", 0, "m", prepared, [], {"citations": ("id",)}, "u/")
-    assert json.loads(in_json.content(result)) == {"citations": []}
-
-
 def test_the_tree_is_the_end_of_the_reasoning(server: Running) -> None:
     thought = _chat(server).json()["choices"][0]["message"]["reasoning_content"].splitlines()
     assert "1. Who directed Night Train to Lisbon? → Bille August (documents)" in thought

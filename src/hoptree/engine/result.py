@@ -138,7 +138,10 @@ class Result:
 
     @property
     def shown(self) -> tuple[Passage, ...]:
-        """What the answer rests on, or else what was read: passage N of it is [N] in the sentence."""
+        """What the answer rests on, or else what was read.
+
+        [N] in the sentence is the Nth of these passages.
+        """
         return (*self.evidence, *self.cited) or self.consulted
 
     @property
