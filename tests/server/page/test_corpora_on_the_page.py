@@ -144,7 +144,9 @@ def test_where_files_are_not_taken_the_page_says_why(watched: Watched) -> None:
 def test_files_that_were_passed_over_are_named_and_the_list_has_the_new_corpus(watched: Watched) -> None:
     def answer(route: Route) -> None:
         told = route.fetch().json()
-        told["passed_over"] = [{"file": "junk.pdf", "cause": "junk.pdf is damaged.", "remedy": "Save it anew."}]
+        told["passed_over"] = [
+            {"file": name, "cause": f"{name} is damaged.", "remedy": "Save it anew."} for name in ("junk.pdf", "j.pdf")
+        ]
         route.fulfill(status=200, content_type="application/json", body=json.dumps(told))
 
     watched.page.route("**/v1/jobs/*", answer)
@@ -153,9 +155,9 @@ def test_files_that_were_passed_over_are_named_and_the_list_has_the_new_corpus(w
     send(page, "mixed", file("ada.txt", "Ada wrote to Charles."))
     page.wait_for_selector(".passed-over.warm li")
     assert page.locator(".passed-over").inner_text().split("\n") == [
-        "1 file has a problem:",
+        "2 files have a problem:",
         "",
-        "junk.pdf is damaged. Save it anew.",
+        "junk.pdf, j.pdf: is damaged. Save it anew.",
     ]
     watched.until("document.querySelector('.entries').textContent.includes('mixed')")
     assert page.get_by_role("link", name="look at it").is_visible()

@@ -278,10 +278,15 @@ const about = (corpus) => [sizes(corpus), ways(corpus).length ? t("searched by {
 /** A cause without the file name at its beginning, which is shown already. */
 const unnamed = (cause, file) => (cause.startsWith(`${file} `) ? cause.slice(file.length + 1) : cause);
 
-/** The files that were not read in full, each with cause and remedy. */
+/** The files that were not read in full, those of the same cause and remedy together. */
 function passedOver(files) {
   if (!files.length) return [];
-  const rows = files.map((file) => make("li", { dir: "auto" }, make("strong", { text: file.file }), ` ${[unnamed(translated(file.cause ?? ""), file.file), translated(file.remedy)].filter(Boolean).join(" ")}`));
+  const names = new Map();
+  for (const file of files) {
+    const words = [unnamed(translated(file.cause ?? ""), file.file), translated(file.remedy)].filter(Boolean).join(" ");
+    names.set(words, [...(names.get(words) ?? []), file.file]);
+  }
+  const rows = [...names].map(([words, same]) => make("li", { dir: "auto" }, make("strong", { text: same.join(", ") }), `${same.length > 1 ? ":" : ""} ${words}`));
   return [make("div", { class: "passed-over warm" }, make("p", { text: files.length === 1 ? t("1 file has a problem:") : t("{n} files have a problem:", { n: digits(files.length) }) }), make("ul", {}, rows))];
 }
 
