@@ -330,9 +330,9 @@ def test_ctrl_c_keeps_what_was_paid_for(home: Path) -> None:
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=TIMEOUT_S)
+    _, output = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 1
-    assert "Stopped." in said and "Traceback" not in said
+    assert "Stopped." in output and "Traceback" not in output
     result = json.loads(hoptree(home, *command[3:], "--json", "--budget", "calls=6").stdout)
     assert result["usage"]["cached_calls"] == 6
 

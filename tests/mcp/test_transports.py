@@ -249,9 +249,9 @@ def test_slow_clients_are_hung_up_on(sent: bytes, monkeypatch: pytest.MonkeyPatc
     async def drip(port: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(sent)
-        said = await asyncio.wait_for(reader.read(), TIMEOUT_S)
+        reply = await asyncio.wait_for(reader.read(), TIMEOUT_S)
         writer.close()
-        return said
+        return reply
 
     assert b" 200 " not in asyncio.run(in_process(drip))
 

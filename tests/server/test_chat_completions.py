@@ -174,8 +174,8 @@ def test_a_program_gets_the_json_it_asks_for(server: Running) -> None:
     told = json.loads(content)
     assert told["answer"] == "1948" and {"id": "bille", "title": "Bille August"} in told["citations"]
     schema["properties"]["citations"] = {"items": {"properties": {"title": {}}, "additionalProperties": False}}
-    told = json.loads(_chat(server, response_format=form).json()["choices"][0]["message"]["content"])
-    assert {"title": "Bille August"} in told["citations"]
+    reply = json.loads(_chat(server, response_format=form).json()["choices"][0]["message"]["content"])
+    assert {"title": "Bille August"} in reply["citations"]
     everything = json.loads(
         _chat(server, response_format={"type": "json_object"}).json()["choices"][0]["message"]["content"]
     )

@@ -207,7 +207,7 @@ class Change:
     stage: Stage = Stage.PLACING
     tries: int = 0  # how often indexing was begun
     stale: bool = False  # the index may no longer match the documents before the change
-    resumed: bool = False  # by the server itself: the client was not told of a failure, so it may be tried again
+    resumed: bool = False  # by the server itself: the client has seen no failure, so it may be tried again
     left_out: tuple[str, ...] = ()
     job: str = ""  # the id of its job
     failure: Failure | None = None  # why it is undone

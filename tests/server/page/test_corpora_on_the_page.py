@@ -143,11 +143,11 @@ def test_where_files_are_not_taken_the_page_says_why(watched: Watched) -> None:
 
 def test_files_that_were_passed_over_are_named_and_the_list_has_the_new_corpus(watched: Watched) -> None:
     def answer(route: Route) -> None:
-        told = route.fetch().json()
-        told["passed_over"] = [
+        job = route.fetch().json()
+        job["passed_over"] = [
             {"file": name, "cause": f"{name} is damaged.", "remedy": "Save it anew."} for name in ("junk.pdf", "j.pdf")
         ]
-        route.fulfill(status=200, content_type="application/json", body=json.dumps(told))
+        route.fulfill(status=200, content_type="application/json", body=json.dumps(job))
 
     watched.page.route("**/v1/jobs/*", answer)
     page = watched.open("#/corpora")
@@ -166,7 +166,7 @@ def test_files_that_were_passed_over_are_named_and_the_list_has_the_new_corpus(w
     page.get_by_label("Files").set_input_files([file("zoe.txt", "Zoe came later.")])
     page.get_by_role("button", name="Add them").click()
     page.wait_for_selector(".entries.small li:nth-child(2)")
-    assert page.locator(".passed-over li").count() == 1  # the list is new, what was told of the files is still there
+    assert page.locator(".passed-over li").count() == 1  # the list is new, and the files are still named
 
 
 def test_a_passage_opens_in_its_source_and_a_pdf_at_its_page(watched: Watched) -> None:

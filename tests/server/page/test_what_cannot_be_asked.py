@@ -76,9 +76,9 @@ def test_limits_and_fixed_options_are_the_servers(watched: Watched) -> None:
     assert page.get_by_label("Cost").count() == 0 and "no limit" not in page.content()
     k = page.locator(".options").first.get_by_label("k", exact=True)
     assert k.is_disabled() and k.input_value() == "3"
-    told = page.locator(".options").first.inner_text()
-    assert "How many passages a search gives. Fixed by the server's administrator." in told
-    assert "With strict, only RAG_REQUIRED is a refusal, as in the paper" in told
+    options = page.locator(".options").first.inner_text()
+    assert "How many passages a search gives. Fixed by the server's administrator." in options
+    assert "With strict, only RAG_REQUIRED is a refusal, as in the paper" in options
     with page.expect_request("**/v1/ask") as asked:
         page.click("form.ask button.main")
     assert "options" not in (asked.value.post_data_json or {})
