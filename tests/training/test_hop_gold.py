@@ -1,4 +1,4 @@
-"""The set for hop: readings with the sentence that answers, plans, re-plans and last readings, without a model."""
+"""The set for hop: readings with the sentence that answers, plans and last readings, without a model."""
 
 from __future__ import annotations
 
@@ -174,20 +174,6 @@ def test_plans_are_read_back_as_they_are_meant(here: Path) -> None:
     assert reply(rows["facts/q2/plan"]) == "{}"
 
 
-def test_a_re_plan_asks_for_what_is_left(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    replies = set()
-    for number in (0, 40, 80):
-        monkeypatch.setattr(hop_gold, "drawn", lambda key, number=number: number * 256 // 100 + 1)
-        _, rows = built(here)
-        row = rows["films/q0/replan"]
-        assert "Not found:\nWhen was the director of the film Alpha born?" in row["messages"][1]["content"]
-        replies.add((row["messages"][1]["content"].split("Known:\n")[1].split("\nNot")[0], reply(row)))
-    known = "Who is the director of the film Alpha? Kurt Land"
-    assert (known, '{"query1": "When was Kurt Land born?"}') in replies
-    assert (f"{known}\nWhen was Kurt Land born? 3 May 1913", "{}") in replies
-    assert ("nothing", reply(rows["films/q0/plan"])) in replies
-
-
 def test_the_last_reading_begins_with_the_chains(here: Path) -> None:
     _, rows = built(here)
     prompt = rows["films/q0/last"]["messages"][1]["content"]
@@ -204,7 +190,7 @@ def test_facts_in_another_order_than_the_steps_answer_nothing(here: Path) -> Non
     lines(here / "train.jsonl", [row | {"decomposition": steps, "answers": ["no"]}])
     report, rows = built(here)
     assert report["left_out"]["films: steps without answers, as their facts are in another order"] == 1
-    assert "films/q0/replan" not in rows and "films/q0/last" not in rows
+    assert "films/q0/last" not in rows
 
 
 def test_shares_and_order_depend_on_the_seed_alone(here: Path) -> None:

@@ -117,7 +117,7 @@ def build(
     sub-question.
 
     \b
-    hop        gold steps, facts, sentences and passages as readings (a third NOT FOUND), plans and re-plans; no model
+    hop        gold steps, facts, sentences and passages as readings (a third NOT FOUND), and plans; no model
     sampled    the model (-m) answers by hop, --samples times a question; what was right by its evidence is kept
     if         a teacher (-m) answers by taikc (--set); the steps to right answers are kept
     kbae       the model answers; it learns to answer where it was right, else to ask for documents

@@ -242,8 +242,15 @@ def consistent_rows(rows: Sequence[ChatRow]) -> tuple[list[ChatRow], Counter[str
     return kept, +Counter(dropped)
 
 
-_KINDS = {"read": "reading", "not found": "reading", "plan": "plan", "no plan": "plan", "guess": "guess"}
-_SHARES = {"reading": 0.55, "plan": 0.27, "guess": 0.1, "other": 0.08}
+_KINDS = {
+    "read": "reading",
+    "not found": "reading",
+    "plan": "plan",
+    "no plan": "plan",
+    "guess": "guess",
+    "last reading": "last reading",
+}
+_SHARES = {"reading": 0.55, "plan": 0.27, "guess": 0.1, "last reading": 0.08}
 _NOT_FOUND_SHARE, _NO_PLAN_SHARE = 1 / 3, 1 / 10
 
 
@@ -260,15 +267,15 @@ def mix(rows: Sequence[ChatRow], total: int | None, seed: int) -> list[ChatRow]:
     """Return rows in their shares for training, shuffled by the seed.
 
     A third of the readings are NOT FOUND, and a tenth of the plans are empty. With a `total`, 55 % of it are readings,
-    27 % plans, 10 % guesses and 8 % last readings and re-plans, if there are as many; large data sets are cut first.
+    27 % plans, 10 % guesses and 8 % last readings, if there are as many; large data sets are cut first.
     """
     by_label = {label: [row for row in rows if row.label == label] for label in {row.label for row in rows}}
     chosen: list[ChatRow] = []
     for kind, share in _SHARES.items():
-        labels = [label for label in by_label if _KINDS.get(label, "other") == kind]
+        labels = [label for label in by_label if _KINDS[label] == kind]
         row_count = round(total * share) if total else sum(len(by_label[label]) for label in labels)
-        if kind in ("guess", "other"):
-            chosen += _split(by_label, sorted(labels), row_count, seed)
+        if kind in ("guess", "last reading"):
+            chosen += draw(by_label.get(kind, []), row_count, seed)
             continue
         few, share_of_few = ("not found", _NOT_FOUND_SHARE) if kind == "reading" else ("no plan", _NO_PLAN_SHARE)
         many = [row for label in labels if label != few for row in by_label[label]]
@@ -284,15 +291,6 @@ def mix(rows: Sequence[ChatRow], total: int | None, seed: int) -> list[ChatRow]:
             candidates = drawn
         chosen += kept + draw(candidates, allowed, seed)
     return sorted(chosen, key=_rank(seed))
-
-
-def _split(by_label: dict[str, list[ChatRow]], labels: Sequence[str], row_count: int, seed: int) -> list[ChatRow]:
-    """Return rows of several labels in equal shares, if there are enough."""
-    chosen: list[ChatRow] = []
-    for place, label in enumerate(sorted(labels, key=lambda label: len(by_label[label]))):
-        share = (row_count - len(chosen)) // (len(labels) - place)
-        chosen += draw(by_label[label], share, seed)
-    return chosen
 
 
 def draw(rows: Sequence[ChatRow], count: int, seed: int) -> list[ChatRow]:

@@ -1,4 +1,4 @@
-"""Training rows for hop from gold data: readings, plans and re-plans."""
+"""Training rows for hop from gold data: readings and plans."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ from hoptree.training.plans.gold_trees import (
     facts_alone,
     gold_tree,
     packaged_plans,
-    replans,
     with_written_steps,
     write_plan,
 )
@@ -54,7 +53,7 @@ NOT_FOUND = "NOT FOUND"
 NO_PLAN = "{}"
 SENTENCE = "\nSentence: "
 READ, NONE, LAST, GUESS = "read", "not found", "last reading", "guess"
-PLAN, SIMPLE, REPLAN = "plan", "no plan", "re-plan"
+PLAN, SIMPLE = "plan", "no plan"
 _NO_GOLD = "no reading of the question, as gold passages are not in the corpus"
 _ONE_FACT_SETS = ("webquestions",)  # questions for one fact each, without a number of hops
 _MAX_SIMPLE_WORDS = 16
@@ -144,8 +143,6 @@ class _RowMaker:
                 rows += await self._part(self._finder, step, references)
             if tree and steps:
                 rows += self._last(tree, self._finder.k)
-        if tree and steps:
-            rows += self._replans(tree)
         return rows
 
     def _fits_facts(self, tree: GoldTree) -> bool:
@@ -207,26 +204,15 @@ class _RowMaker:
         unfit = made_from == "words" and any(_UNFIT_WORDS in node.question for node in plan.nodes)
         if len(plan.nodes) < 2 or unfit:
             return self._leave_out("no plan, as neither the data nor the words give one")
-        rows = self._planned("plan", plan_prompt(self._text), plan, PLAN, made_from)
+        written = write_plan(plan, self._text)
+        if written:
+            rows = [self._row("plan", plan_prompt(self._text), written, PLAN, made_from)]
+        else:
+            rows = self._leave_out("a plan that would be read as another")
         for step in tree.steps.values() if tree else ():
             if self._drawn(f"simple/{step.id}") < _SIMPLE_STEP_PERCENT:
                 rows.append(self._row(f"plan/{step.id}", plan_prompt(step.asked), NO_PLAN, SIMPLE, "gold step"))
         return rows
-
-    def _planned(self, part: str, prompt: Filled, plan: Plan, label: str, made_from: str) -> list[ChatRow]:
-        """Return the row of a plan, if it is read back unchanged."""
-        if not (written := write_plan(plan, self._text)):
-            return self._leave_out("a plan that would be read as another")
-        return [self._row(part, prompt, written, label, made_from)]
-
-    def _replans(self, tree: GoldTree) -> list[ChatRow]:
-        possible = replans(tree, self._text)
-        if not possible:
-            return self._leave_out("no re-plan, as no two steps can be merged")
-        replan = possible[self._drawn("replan") * len(possible) // 100]
-        template = prompt_for(METHOD, "trained_replan")
-        prompt = template.fill(question=self._text, known=replan.known, missing=replan.missing)
-        return self._planned("replan", prompt, replan.plan, REPLAN, "merged steps")
 
     # Readings
 

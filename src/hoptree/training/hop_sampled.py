@@ -19,7 +19,7 @@ from hoptree.models import open_model
 from hoptree.models.model import Message
 from hoptree.training.chat_rows import ChatRow, MadeRows, Progress, RowJournal, make_row, progress_counter, put_together
 from hoptree.training.formats import SetSpec
-from hoptree.training.hop_gold import LAST, METHOD, NO_PLAN, NONE, NOT_FOUND, PLAN, READ, REPLAN, SIMPLE, plan_prompt
+from hoptree.training.hop_gold import LAST, METHOD, NO_PLAN, NONE, NOT_FOUND, PLAN, READ, SIMPLE, plan_prompt
 from hoptree.training.labelled_passages import CLOSED_ANSWERS, ask_all, says, with_answers
 from hoptree.training.plans.gold_trees import write_plan
 from hoptree.training.questions import TrainingQuestion
@@ -189,18 +189,17 @@ class _SampledRows:
     # Plans, their parts and last readings
 
     def _right_plans(self, runs: Sequence[SampledRun]) -> list[tuple[int, SampledPlan, str]]:
-        """Return the first plan of each sample that is correct by its evidence."""
+        """Return the plans of the samples that are correct by their evidence."""
         plans = []
         for sample, run in enumerate(runs):
-            why = ""
-            for plan in run.plans:
-                written = write_plan(plan.plan, self._text)
-                why = self._gold.why_not_plan(plan) or self._why_not_taught(plan, written)
-                if not why:
-                    plans.append((sample, plan, written))
-                    break
-            if why or not run.plans:
-                self._leave_out(f"samples whose plan was {why}" if why else "samples without a plan")
+            if not run.plan:
+                self._leave_out("samples without a plan")
+                continue
+            written = write_plan(run.plan.plan, self._text)
+            if why := self._gold.why_not_plan(run.plan) or self._why_not_taught(run.plan, written):
+                self._leave_out(f"samples whose plan was {why}")
+            else:
+                plans.append((sample, run.plan, written))
         return plans
 
     def _why_not_taught(self, plan: SampledPlan, written: str) -> str:
@@ -215,23 +214,17 @@ class _SampledRows:
         return ""
 
     def _planned(self, plans: Sequence[tuple[int, SampledPlan, str]]) -> list[ChatRow]:
-        """Make the rows of the best plan: no re-plan, few parts, frequent."""
+        """Make the rows of the best plan: few parts, frequent."""
         if not plans:
             return []
-        times = Counter((plan.request is None, written.casefold()) for _, plan, written in plans)
+        times = Counter(written.casefold() for _, _, written in plans)
 
-        def rank(kept: tuple[int, SampledPlan, str]) -> tuple[bool, int, int, int]:
+        def rank(kept: tuple[int, SampledPlan, str]) -> tuple[int, int, int]:
             sample, plan, written = kept
-            again = plan.request is not None
-            return again, len(plan.plan.nodes), -times[not again, written.casefold()], sample
+            return len(plan.plan.nodes), -times[written.casefold()], sample
 
         sample, plan, written = min(plans, key=rank)
-        if plan.request is None:
-            rows = [self._plan_row(written, PLAN, "sampled plan", sample)]
-        else:
-            request = plan.request
-            template = request.call.template
-            rows = [self._row("replan", request.messages, template, written, REPLAN, "sampled plan", sample)]
+        rows = [self._plan_row(written, PLAN, "sampled plan", sample)]
         for part in plan.parts:
             *before, reading = part.readings
             rows.append(self._reading_row(f"read/{part.number}", reading, reading.target(), READ, sample))

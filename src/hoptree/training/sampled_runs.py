@@ -22,7 +22,7 @@ from hoptree.training.hop_passages import MIN_SENTENCE_WORDS, answer_in, is_titl
 from hoptree.training.labelled_passages import CLOSED_ANSWERS
 from hoptree.training.recording import Exchange, Recorded
 
-READ, REPLAN = "hop/trained_read", "hop/trained_replan"
+_READ = "hop/trained_read"
 
 
 @dataclass(frozen=True)
@@ -72,18 +72,17 @@ class SampledPlan:
     """A plan as it was carried out, with its answer."""
 
     plan: Plan
-    parts: tuple[SampledPart, ...]  # its own; of a re-plan, also those known before
+    parts: tuple[SampledPart, ...]
     last: SampledReading | None  # the last reading; None where code computed the answer
     answer: str
-    request: Exchange | None = None  # what a re-plan was asked with
 
 
 @dataclass(frozen=True, slots=True)
 class SampledRun:
-    """A sample: the first reading, the plan, and the re-plan."""
+    """A sample: the first reading, and the plan."""
 
     direct: SampledReading | None
-    plans: tuple[SampledPlan, ...]
+    plan: SampledPlan | None
 
 
 _Seen = dict[str, dict[str, Passage]]  # passages by the line that a prompt shows, and by id
@@ -94,7 +93,7 @@ def read_run(run: Recorded) -> SampledRun:
     exchanges = {id(exchange.call): exchange for exchange in run.exchanges}
     seen: _Seen = {}
     direct: SampledReading | None = None
-    plans: list[SampledPlan] = []
+    plan: SampledPlan | None = None
     events: list[Event] = []  # of the current move
     for event in run.events:
         if not isinstance(event, Standings):
@@ -107,16 +106,16 @@ def read_run(run: Recorded) -> SampledRun:
         if event.after == "read":
             readings = _readings(calls, seen)
             direct = readings[0] if readings else None
-        elif event.after in ("split", "replan") and (plan := _plan(event, events, calls, seen, plans)):
-            plans.append(plan)
+        elif event.after == "split":
+            plan = _plan(event, events, calls, seen)
         events = []
-    return SampledRun(direct, tuple(plans))
+    return SampledRun(direct, plan)
 
 
 def _readings(calls: Sequence[Exchange], seen: _Seen) -> list[SampledReading]:
     readings = []
     for exchange in calls:
-        if exchange.prompt != READ:
+        if exchange.prompt != _READ:
             continue
         lines = exchange.messages[-1].content.split("\n")
         shown = tuple(passage for line in lines for passage in seen.get(line, {}).values())
@@ -127,9 +126,7 @@ def _readings(calls: Sequence[Exchange], seen: _Seen) -> list[SampledReading]:
     return readings
 
 
-def _plan(
-    move: Standings, events: Sequence[Event], calls: Sequence[Exchange], seen: _Seen, before: Sequence[SampledPlan]
-) -> SampledPlan | None:
+def _plan(move: Standings, events: Sequence[Event], calls: Sequence[Exchange], seen: _Seen) -> SampledPlan | None:
     planned = [event for event in events if isinstance(event, Planned)]
     nodes = planned[-1].nodes if planned else []
     settled = {event.id: event for event in events if isinstance(event, NodeSettled)}
@@ -137,16 +134,14 @@ def _plan(
     if not nodes or not all(node["id"] in settled and "supported" in settled[node["id"]].details for node in nodes):
         return None
     of_node = {number: [call for call in calls if call.call.node == number] for number in settled}
-    parts = [
+    parts = tuple(
         SampledPart(number, bool(event.details.get("supported")), tuple(_readings(of_node[number], seen)))
         for number, event in settled.items()
-    ]
-    known = [part for plan in before for part in plan.parts if part.supported]
+    )
     last = _readings([call for call in calls if call.call.step == "final"], seen)
     computed = [standing["answer"] for standing in move.value if move.after in standing["ways"]]
     answer = last[-1].answer if last else computed[0] if computed else ""
-    request = next((call for call in calls if call.prompt == REPLAN), None)
-    return SampledPlan(_renumbered(nodes), (*known, *parts), last[-1] if last else None, answer, request)
+    return SampledPlan(_renumbered(nodes), parts, last[-1] if last else None, answer)
 
 
 def _renumbered(nodes: Sequence[Mapping[str, object]]) -> Plan:

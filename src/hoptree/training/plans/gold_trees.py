@@ -1,4 +1,4 @@
-"""Turn the steps of a data set into plans in TAIKC's form, and into re-plans."""
+"""Turn the steps of a data set into plans in TAIKC's form."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from hoptree.training.plans.sub_questions import (
     as_question,
     as_statement,
     is_named,
-    phrase_of,
     references,
     stated,
     steps_of,
@@ -41,9 +40,6 @@ _OF_WORKS = frozenset(
 _RELEASED = frozenset(("film", "movie", "song", "album"))
 _WORDS = re.compile(r"(#?)(\w+)")
 _LOOSE = " \t,;:"
-_MAX_MERGED_WORDS = 25
-_UNFIT_REFERENCE = re.compile(r"#query\d+['’]s|^#query")
-"""References that a longer phrase cannot replace: a possessive, or the first word."""
 
 
 def packaged_plans() -> dict[str, Mapping[str, Any]]:
@@ -244,15 +240,6 @@ def _states(step: Step, answers: Sequence[str], asked: str, place: int) -> str:
     return _released(states, "film") if asked.endswith(" released?") else states
 
 
-@dataclass(frozen=True, slots=True)
-class Replan:
-    """The known answers, the missing ones, and the plan for the rest."""
-
-    known: str
-    missing: str
-    plan: Plan
-
-
 def write_plan(plan: Plan, question: str) -> str:
     """Return a plan as JSON; "" if that would be read as another plan."""
 
@@ -266,62 +253,3 @@ def write_plan(plan: Plan, question: str) -> str:
         [(node.id, node.question, node.parent, node.refs) for node in either.nodes] for either in (plan, read)
     )
     return json.dumps(nested, ensure_ascii=False) if meant == understood and not read.issues else ""
-
-
-def replans(tree: GoldTree, question: str) -> list[Replan]:
-    """Return all re-plans of a gold tree whose steps have answers.
-
-    For each step with a reference, both steps are merged into one question ("Where was the director of X born?") that
-    found no answer. Known are all steps that do not depend on it, with or without the first of the two. A third re-plan
-    knows both, and has nothing left to ask.
-    """
-    rows: list[Replan] = []
-    for node in tree.read.nodes:
-        if len(node.refs) != 1 or _UNFIT_REFERENCE.search(node.question):
-            continue
-        first = node.refs[0]
-        phrase = phrase_of(tree.steps[first].asked)
-        merged = resolve(node.question, {first: phrase})
-        if not phrase or len(merged.split()) > _MAX_MERGED_WORDS or normalise(merged) == normalise(question):
-            continue  # a part cannot be the whole question
-        pending = _not_found(tree, node, merged)
-        missing = "\n".join(pending.values())
-        before = [other.id for other in tree.read.nodes if other.id not in pending and other.id != first]
-        rows.append(_replan(tree, [*before, first], missing))
-        if not any(first in tree.read[other].refs for other in before):
-            rows.append(_replan(tree, before, missing))
-        if len(pending) == 1:
-            rows.append(_replan(tree, [other.id for other in tree.read.nodes], missing))
-    return rows
-
-
-def _not_found(tree: GoldTree, node: Node, merged: str) -> dict[int, str]:
-    """Return the questions without an answer, by node: merged, and dependent ones."""
-    asked = {node.id: merged}
-    for other in tree.read.order():
-        if any(ref in asked for ref in other.refs):
-            names = {
-                ref: f'the answer to "{asked[ref]}"' if ref in asked else tree.steps[ref].answer for ref in other.refs
-            }
-            asked[other.id] = resolve(other.question, names)
-    return asked
-
-
-def _replan(tree: GoldTree, known: Sequence[int], missing: str) -> Replan:
-    answered = {number: tree.steps[number].answer for number in known}
-    steps = [tree.steps[node.id] for node in tree.read.nodes if node.id in answered]
-    lines = [f"{step.asked} {step.answer}" for step in steps]
-    return Replan("\n".join(lines) or "nothing", missing, _remaining(tree.read, answered))
-
-
-def _remaining(plan: Plan, answered: Mapping[int, str]) -> Plan:
-    """Return the plan of the unanswered nodes, with known answers filled in."""
-    left = [node for node in plan.nodes if node.id not in answered]
-    number_of = {node.id: number for number, node in enumerate(left, 1)}
-    names = {**answered, **{old: f"#query{new}" for old, new in number_of.items()}}
-    nodes = []
-    for node in left:
-        parent = number_of.get(node.parent) if node.parent is not None else None
-        refs = tuple(number_of[ref] for ref in node.refs if ref in number_of)
-        nodes.append(Node(number_of[node.id], resolve(node.question, names), parent, refs=refs))
-    return Plan(tuple(nodes))
