@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.small_plans import ROOT, assert_can_be_carried_out, kinds, questions
 
 from hoptree.text.loose_json import read_json
-from hoptree.text.question_tree import Issue, Node, Pairs, Plan, make_plan, nest_plan, resolve, single_node
+from hoptree.text.question_tree import Issue, Node, Pairs, Plan, make_plan, resolve, single_node
 
 
 def chain(length: int) -> dict[str, Any]:
@@ -362,15 +362,3 @@ def written(plan: Plan, parent: int | None = None) -> Mapping[str, Any]:
         for node in plan.nodes
         if node.parent == parent
     }
-
-
-def test_a_plan_can_be_attached_to_a_node() -> None:
-    plan = make_plan(
-        {"query1": {"question": "Who directed X?", "children": {"query2": "Where was #query1 born?"}}}, "?"
-    )
-    hung = nest_plan(plan, Node(4, "Where was the director of X born?", 2, 2, (2,)))
-    assert hung.nodes == (
-        Node(401, "Who directed X?", 4, 3),
-        Node(402, "Where was #query401 born?", 401, 4, (401,)),
-    )
-    assert hung.paths() == (hung.nodes,) and hung.order() == hung.nodes

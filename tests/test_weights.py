@@ -25,7 +25,7 @@ from hoptree.models.catalogue import CATALOGUE
 ROOT = Path(__file__).resolve().parents[1]
 WEIGHTS = ROOT / "weights"
 FOLDER = WEIGHTS / "src" / WEIGHTS_PACKAGE
-TRAINED = ("trained_read", "trained_plan", "trained_replan")
+TRAINED = ("trained_guess", "trained_plan", "trained_read")
 
 
 def manifest() -> dict[str, Any]:

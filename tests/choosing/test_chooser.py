@@ -52,7 +52,7 @@ def test_efforts_differ_in_what_they_ask_of_a_move() -> None:
     for likely, gain in gains.items():
         assert WEIGHTS.after["split"].gain({"odds": 0.0}, likely) == pytest.approx(gain, abs=1e-3)
     assert made == {0.5: ["low", "medium", "high"], 0.6: ["medium", "high"], 0.7: ["high"]}
-    assert [effort for effort in EFFORTS if WEIGHTS.is_worth("replan", {}, 0.0, effort)] == ["high"], "not known"
+    assert [effort for effort in EFFORTS if WEIGHTS.is_worth("own", {}, 0.0, effort)] == ["high"], "not known"
 
 
 def test_weights_are_those_for_what_a_model_tells() -> None:
@@ -81,7 +81,7 @@ def test_the_packaged_one_names_its_runs() -> None:
     for run in runs:
         assert run["name"] and run["model"] and run["questions"] > 100 and len(run["results"]) == 12
     for weights in (FROZEN.with_logprobs, FROZEN.without_logprobs):
-        assert {"split", "replan"} <= weights.after.keys() and weights.worth.keys() == {"low", "medium"}
+        assert weights.after.keys() == {"split", "guess"} and weights.worth.keys() == {"low", "medium"}
         assert weights.worth["low"] >= weights.worth["medium"], "low effort asks more of a move"
     assert "confidence" in FROZEN.with_logprobs.right.weights
     told = [FROZEN.without_logprobs.right, *(one.right for one in FROZEN.without_logprobs.after.values())]

@@ -144,7 +144,7 @@ def test_demonstrations_and_strategies_are_replaced_too(tmp_path: Path) -> None:
         ("mind__direct", "{question}", "that is used. mind uses "),
         ("oner__reed", READ, "Did you mean oner/read.txt?"),
         ("oner__bank_jsonl", "{}", "that is used. oner uses read.txt, read_asked_first.txt."),
-        ("shared__replan", "{question}", "Did you mean hop/replan.txt?"),
+        ("shared__list_among", "{question}", "Did you mean hop/list_among.txt?"),
         ("shared__quite_another", "{question}", "that is used. Write our prompts as a start"),
         ("note", "Buy milk.", "is no prompt and no file of demonstrations"),
         ("oner__read", READ + "{titles}", "has the unknown variable {titles}. It takes {documents}, {question}."),

@@ -11,23 +11,26 @@ import yaml
 from tests.evaluation.test_experiments import FOLDER, SHARED
 
 from hoptree.core.errors import InputError
+from hoptree.engine.trace import read_events
 from hoptree.evaluation.fit_chooser import (
     SHARE_OF_CALLS,
     Course,
     Moment,
     Stated,
+    _moments,
     fit_chooser,
     fit_weights,
     judge,
     replay,
 )
 from hoptree.methods.hop.chooser import Effort, Logistic, Outlook, Weights, frozen_chooser
+from hoptree.methods.hop.method import Standings
 
 READS = Weights(
     Logistic({"confidence": 4.0}, -2.0),
     {
         "split": Outlook(Logistic({}, 0.0), 1000.0),
-        "replan": Outlook(Logistic({}, 0.0), 1000.0),
+        "own": Outlook(Logistic({}, 0.0), 1000.0),
         "guess": Outlook(Logistic({}, -5.0), 1000.0),
     },
     {"low": 0.2, "medium": 0.0},
@@ -44,12 +47,12 @@ def moment(move: str, *answers: Stated, calls: int = 1, tokens: int = 100) -> Mo
 
 
 def course(sure: float, *, data: str = "films", number: int = 0) -> Course:
-    """The first reading is wrong; its parts come to the right answer, and so does the second plan."""
+    """The first reading is wrong; its parts come to the right answer, and so does what the model knows."""
     first, parts = stated("read", sure, 0.0), stated("split", 0.99, 1.0)
     moments = (
         moment("read", first),
         moment("split", first, parts, calls=4, tokens=1000),
-        moment("replan", first, replace(parts, features={"confidence": 1.0}), calls=3, tokens=700),
+        moment("own", first, replace(parts, features={"confidence": 1.0}), calls=3, tokens=700),
     )
     return Course(f"q{number}", data, moments)
 
@@ -62,9 +65,9 @@ def outcome(asked: Course, effort: Effort) -> tuple[float, float, int, int, tupl
 def test_a_run_is_replayed_by_its_efforts() -> None:
     likely, unsure = course(0.9), course(0.3)
     assert outcome(likely, "medium") == (0.0, 0.832, 1, 100, ("read",)), "no move gains anything over 0.83"
-    assert outcome(likely, "high")[-1] == ("read", "split", "replan")
+    assert outcome(likely, "high")[-1] == ("read", "split", "own")
     assert outcome(unsure, "medium") == (1.0, 0.877, 5, 1100, ("read", "split"))
-    assert outcome(unsure, "high") == (1.0, 0.881, 8, 1800, ("read", "split", "replan"))
+    assert outcome(unsure, "high") == (1.0, 0.881, 8, 1800, ("read", "split", "own"))
     half = course(0.4)  # likely right by 0.40, so that splitting gains 0.1 for a thousand tokens
     assert replay(half, READS, "medium").moves == ("read", "split")
     assert replay(half, READS, "low").moves == ("read",), "low effort asks for 0.2"
@@ -72,9 +75,20 @@ def test_a_run_is_replayed_by_its_efforts() -> None:
 
 def test_a_move_is_taken_out_of_a_replay() -> None:
     unsure = course(0.3)
-    assert replay(unsure, READS, "high", without=["replan"]).calls == 5
+    assert replay(unsure, READS, "high", without=["own"]).calls == 5
     without = replay(unsure, READS, "high", without=["split"])
-    assert without.moves == ("read",) and without.f1 == 0.0, "there is no second plan without a first"
+    assert without.moves == ("read", "own") and without.calls == 4
+    assert replay(unsure, READS, "high", without=["split", "own"]).moves == ("read",)
+
+
+def test_a_move_that_hop_no_longer_makes_is_left_out_of_stored_runs() -> None:
+    path = Path(__file__).parents[1] / "engine" / "old_traces" / "hop_replan.jsonl"
+    events = [*read_events(path)]
+    *_, last = (event for event in events if isinstance(event, Standings))
+    events.append(replace(last, after="guess"))
+    moments = [*_moments(["Providence"], events)]
+    assert [(moment.move, moment.calls) for moment in moments] == [("read", 1), ("split", 4), ("guess", 0)]
+    assert {answer.ways for answer in moments[-1].answers} == {("read",), ("split",)}
 
 
 def test_a_guess_is_made_where_there_is_no_answer_and_brings_itself_alone() -> None:

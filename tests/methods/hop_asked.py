@@ -34,7 +34,7 @@ _AFTER = {"weights": {}, "bias": 0.85, "tokens": 2000}
 """A move after which seven of ten answers are right, whatever they were before."""
 WEIGHTS = {
     "right": _RIGHT,
-    "after": {"split": _AFTER, "replan": _AFTER},
+    "after": {"split": _AFTER},
     "worth": {"low": 0.1, "medium": 0.0},
 }
 CHOOSER = {"format": 2, "with_logprobs": WEIGHTS, "without_logprobs": WEIGHTS}
@@ -44,11 +44,6 @@ EVERY = {"effort": "high"}
 
 def plan(raw: object = CHAIN) -> Rule:
     return Rule(json.dumps(raw), step="decompose")
-
-
-def replan(raw: object) -> Rule:
-    """The plan after one with parts that had no answer; it stands before `plan`, which fits any."""
-    return Rule(json.dumps(raw), step="decompose", contains="Not found:")
 
 
 def reads(**answers: str | tuple[str, float]) -> list[Rule]:

@@ -61,7 +61,7 @@ def test_answers_that_mean_the_same_are_one_with_what_speaks_for_each() -> None:
     pool = make_pool("Which label released it?")
     pool.add(Answer("Capitol", confidence=0.4, support=("a",)), "read")
     pool.add(Answer("Capitol Records", confidence=0.9, support=("b",)), "split", supported=0.5)
-    pool.add(Answer("Decca", confidence=0.2), "replan")
+    pool.add(Answer("Decca", confidence=0.2), "split")
     first, second = pool.standings()
     assert (first.answer.text, first.ways, first.answer.support) == ("Capitol Records", ("read", "split"), ("a", "b"))
     assert first.features | {"agreement": 0.5, "against": 0.5, "confidence": 0.9, "supported": 0.5} == first.features

@@ -22,8 +22,6 @@ from tests.methods.hop_asked import (
     chosen,
     plan,
     reads,
-    replan,
-    skipped,
     standings,
     steps,
 )
@@ -65,84 +63,24 @@ def test_a_plan_of_one_part_is_no_plan(asked: Ask, raw: object) -> None:
     assert not any("plan" in warning for warning in run.result.warnings), "a simple question is no failed plan"
 
 
-SECOND = {"query1": {"question": "Who made Whiplash?", "children": {"query2": "In which town was #query1 born?"}}}
-
-
-def failing(*rules: Rule) -> list[Rule]:
-    """A first plan whose second part has no answer."""
-    return [
-        *rules,
-        plan(),
-        *reads(In_which_city=("Boston", HALF), Who_directed="Damien Chazelle", Where_was="unknown"),
-        Rule(["Chicago", "Providence"], step="final", logprob=[HALF]),
-    ]
-
-
-def test_parts_without_an_answer_are_planned_once_more_under_the_first_of_them(asked: Ask) -> None:
-    script = failing(replan(SECOND), *reads(Who_made="Damien Chazelle", In_which_town="Providence"))
-    run = asked(script, **EVERY)
-    (second,) = [event for event in run.of("plan") if event.get("under")]
-    assert second["under"] == 2, "the part that had no answer"
-    first, last = second["nodes"]
-    assert last["refs"] == [first["id"]] and first["id"] > 2
-    assert (run.node(first["id"])["answer"], run.node(last["id"])["answer"]) == ("Damien Chazelle", "Providence")
-    assert [event["after"] for event in run.of("decision", kind="standings")] == ["read", "split", "replan"]
-    assert run.result.answer == "Providence"
-    (root,) = run.result.tree
-    (below,) = root.children
-    assert [node.id for node in below.children] == [first["id"]], "it hangs there in the tree, too"
-
-
-def test_a_second_plan_is_told_what_is_known_and_what_was_not_found(asked: Ask) -> None:
-    script = failing(replan(SECOND), *reads(Who_made="Damien Chazelle", In_which_town="Providence"))
-    run = asked(script, **EVERY)
-    shown = [text for step, text in run.model.requests if step == "hop/decompose"]
-    assert len(shown) == 2 and shown[1].endswith(
-        f"Question: {ROOT}\nKnown:\nWho directed the film Whiplash? Damien Chazelle\n"
-        "Not found:\nWhere was Damien Chazelle born?"
-    )
-    (last,) = [text for step, text in run.model.requests if step == "hop/final" and "Who made" in text]
-    assert "Who directed the film Whiplash? Damien Chazelle." in last, "what was known before is put together with it"
-
-
-def test_a_second_plan_where_nothing_is_known(asked: Ask) -> None:
-    script = [replan({}), plan(), *reads(In_which=("Boston", HALF), Who_directed="unknown", Where_was="unknown")]
-    run = asked(script, **EVERY)
-    shown = [text for step, text in run.model.requests if step == "hop/decompose"][-1]
-    assert "Known:\nnothing\nNot found:\nWho directed the film Whiplash?\nWhere was the answer to" in shown
-    assert run.of("decision", kind="no_plan") and run.result.answer == "Boston", "an empty plan asks for nothing"
-
-
-def test_parts_without_an_answer_are_shown_with_other_quotes_inside_than_in_prompts(asked: Ask) -> None:
+def test_a_reference_without_an_answer_has_other_quotes_inside(asked: Ask) -> None:
     second = {"question": "Where was #query1 born?", "children": {"query3": "When was #query2 founded?"}}
     chain = {"query1": {"question": "Who led it?", "children": {"query2": second}}}
-    script = [replan({}), plan(chain), *reads(In_which=("Boston", HALF), Who_led="unknown")]
+    script = [plan(chain), *reads(In_which=("Boston", HALF), Who_led="unknown")]
     run = asked(script, **EVERY)
     shown = {event["id"]: event["resolved"] for event in run.of("node") if event.get("resolved")}
     assert shown[3] == """When was the answer to "Where was the answer to 'Who led it?' born?" founded?"""
-    (told,) = [text for step, text in run.model.requests if step == "hop/decompose" and "Not found:" in text]
-    assert 'When was the answer to "Where was the answer to "Who led it?" born?" founded?' in told, "as trained"
 
 
-def test_a_second_plan_of_one_other_question_is_carried_out(asked: Ask) -> None:
-    script = failing(replan({"query1": "In which town was Damien Chazelle born?"}), *reads(In_which_town="Providence"))
-    run = asked(script, **EVERY)
-    assert "In which town was Damien Chazelle born?" in {event.get("question") for event in run.of("node")}
-    assert run.result.answer == "Providence" and not run.of("decision", kind="no_plan")
-
-
-def test_there_is_no_second_plan_without_a_reason_or_a_promise(asked: Ask) -> None:
-    found = [
+def test_there_is_one_plan_even_where_a_part_has_no_answer(asked: Ask) -> None:
+    script = [
         plan(),
-        *reads(In_which=("Boston", HALF), Who_directed="Damien Chazelle", Where_was="Providence"),
-        Rule("Providence", step="final"),
+        *reads(In_which_city=("Boston", HALF), Who_directed="Damien Chazelle", Where_was="unknown"),
+        Rule("Chicago", step="final", logprob=HALF),
     ]
-    run = asked(found, **EVERY)
-    assert steps(run).count("decompose") == 1 and not skipped(run), "every part has an answer"
-    script = failing(replan(SECOND))
-    script[-1] = Rule("Providence", step="final")
-    run = asked(script)
-    assert skipped(run) == [("replan", "it promised too little")], "the answer is likely right as it is"
+    run = asked(script, **EVERY)
+    assert run.node(2)["supported"] is False and steps(run).count("decompose") == 1
+    assert [event["after"] for event in run.of("decision", kind="standings")] == ["read", "split"]
 
 
 def test_comparisons_are_made_in_code(asked: Ask) -> None:
@@ -212,7 +150,7 @@ def test_what_rests_on_a_guess_is_not_supported(asked: Ask) -> None:
         *reads(In_which=("Boston", HALF), Who_directed="Alfred Hitchcock", Where_was_Alfred_Hitchcock="London"),
         Rule("London", step="final"),
     ]
-    run = asked([replan({}), *script], **EVERY)
+    run = asked([*script], **EVERY)
     assert (run.node(1)["source"], run.node(1)["supported"]) == ("fallback", False), "no page says so of Whiplash"
     assert (run.node(2)["answer"], run.node(2)["supported"]) == ("London", False), "though its own page says so"
 
@@ -251,13 +189,13 @@ class _Once(_Named):
 
 def test_what_the_whole_question_found_is_read_for_a_part_that_names_it(tmp_path: Path) -> None:
     script = [plan(), *reads(In_which=("Boston", HALF), Who_directed="Damien Chazelle", Where_was="unknown")]
-    first = asking(tmp_path, _Once)([replan({}), *script, Rule("Boston", step="final")], **EVERY).node(1)
+    first = asking(tmp_path, _Once)([*script, Rule("Boston", step="final")], **EVERY).node(1)
     assert (first["answer"], first["supported"]) == ("Damien Chazelle", True)
 
 
 def test_what_a_part_does_not_find_is_looked_for_in_the_words_of_the_part_before_it(tmp_path: Path) -> None:
     script = [plan(), *reads(In_which=("Boston", HALF), Who_directed="Damien Chazelle", Where_was="unknown")]
-    run = asking(tmp_path, _Named)([replan({}), *script, Rule("Boston", step="final")], **EVERY)
+    run = asking(tmp_path, _Named)([*script, Rule("Boston", step="final")], **EVERY)
     assert not run.result.error
     queries = [event["query"] for event in run.of("retrieve", node=2) if not event.get("where")]
     first = "Where was Damien Chazelle born?"
@@ -269,7 +207,6 @@ def test_what_a_part_does_not_find_is_looked_for_in_the_words_of_the_part_before
 def test_trained_asks_by_the_short_prompts_and_reads_the_copied_sentence(asked: Ask) -> None:
     born = "He was born in 1985 in the city of Providence."
     script = [
-        replan({}),
         plan(),
         Rule(["NOT FOUND", "Boston"], step="read", regex="Question: In which city"),
         *reads(Who_directed="Damien Chazelle\nSentence: It was directed by Damien Chazelle."),
@@ -279,8 +216,8 @@ def test_trained_asks_by_the_short_prompts_and_reads_the_copied_sentence(asked: 
     run = asked(script, **EVERY, trained=True)
     templates = [event["template"].split("@")[0] for event in run.of("llm")]
     assert templates[:3] == ["hop/trained_read", "hop/trained_plan", "hop/trained_read"]
-    assert "hop/trained_replan" in templates and templates[-1] == "hop/trained_guess", "it may not say NOT FOUND"
-    short = {"hop/trained_read", "hop/trained_plan", "hop/trained_replan"}
+    assert templates[-1] == "hop/trained_guess", "it may not say NOT FOUND"
+    short = {"hop/trained_read", "hop/trained_plan"}
     assert set(templates[:-1]) == {*short, "hop/trained_guess"}, "for a part that was not found"
     assert run.node(1)["answer"] == "Damien Chazelle" and run.node(1)["supported"] is True
     by_way = {tuple(row["ways"]): row for row in standings(run)[-1]}
@@ -331,7 +268,7 @@ class _Pages(Shelf):
 
 
 def test_after_not_found_only_passages_are_read_that_were_not_read_before(tmp_path: Path) -> None:
-    script = [replan({}), plan(), *reads(In_which=("Boston", HALF), Who_directed="NOT FOUND", Where_was="NOT FOUND")]
+    script = [plan(), *reads(In_which=("Boston", HALF), Who_directed="NOT FOUND", Where_was="NOT FOUND")]
     run = asking(tmp_path, _Pages)([*script, Rule("Boston", step="final")], **EVERY, k=3)
     searches = [event["k"] for event in run.of("retrieve", node=1)]
     assert searches == [3, 6], "twice as many the second time"
@@ -344,7 +281,6 @@ def test_after_not_found_only_passages_are_read_that_were_not_read_before(tmp_pa
 
 def test_a_reader_that_may_refuse_sees_twice_as_many_passages_in_the_end() -> None:
     script = [
-        replan({}),
         plan(),
         *reads(In_which="NOT FOUND", Where_was="NOT FOUND"),
         Rule(["NOT FOUND", "NOT FOUND", "Page 9"], step="read", regex="Question: Who directed"),
@@ -358,7 +294,7 @@ def test_a_reader_that_may_refuse_sees_twice_as_many_passages_in_the_end() -> No
 
 def test_a_reader_that_may_refuse_looks_no_further_where_it_answered() -> None:
     answer = Rule("Boston", step="read", regex="Question: Who directed")  # in no passage
-    script = [replan({}), plan(), *reads(In_which="NOT FOUND", Where_was="NOT FOUND"), answer]
+    script = [plan(), *reads(In_which="NOT FOUND", Where_was="NOT FOUND"), answer]
     run = WithoutLogprobs("hop", script, ROOT, _Pages(*FOUND), options={**EVERY, "k": 3})
     prompts = [text for step, text in run.model.requests if step == "hop/read" and "Question: Who directed" in text]
     assert len(prompts) == 1
@@ -366,7 +302,7 @@ def test_a_reader_that_may_refuse_looks_no_further_where_it_answered() -> None:
 
 def test_a_part_needs_a_sentence_that_states_its_answer(asked: Ask) -> None:
     parts = {"query1": {"question": "Who composed the music?", "children": {"query2": "Where was #query1 born?"}}}
-    script = [replan({}), plan(parts), *reads(In_which=("Boston", HALF), Who_composed="Damien Chazelle")]
+    script = [plan(parts), *reads(In_which=("Boston", HALF), Who_composed="Damien Chazelle")]
     run = asked([*script, *reads(Where_was="Providence"), Rule("Providence", step="final")], **EVERY)
     first = run.node(1)
     assert (first["answer"], first["source"], first["supported"]) == ("Damien Chazelle", "fallback", False)
@@ -390,19 +326,6 @@ def test_there_is_no_guess_beside_an_answer_whose_parts_are_all_supported() -> N
     assert steps(run) == ["read", "decompose", "read", "read", "final"] and run.result.answer == "Providence"
 
 
-def test_a_second_plan_that_finds_nothing_new_is_not_put_together() -> None:
-    script = [
-        replan({"query1": "In which town was Damien Chazelle born?"}),
-        plan(),
-        *reads(
-            In_which_city="NOT FOUND", Who_directed="Damien Chazelle", Where_was="NOT FOUND", In_which_town="NOT FOUND"
-        ),
-        Rule("Boston", step="final"),
-    ]
-    run = WithoutLogprobs("hop", script, ROOT, Shelf(*FOUND), options=EVERY)
-    assert steps(run).count("decompose") == 2 and steps(run).count("final") == 1
-
-
 @pytest.mark.parametrize(
     ("asked_last", "said", "supported"),
     [
@@ -416,7 +339,7 @@ def test_a_part_may_be_answered_in_another_form_than_it_is_written(asked_last: s
     page = Passage("h", "Alfred Hitchcock", "Alfred Hitchcock (born 13 August 1899) was an English director.")
     chain = {"query1": {"question": "Who directed Vertigo?", "children": {"query2": asked_last}}}
     replies = {"Who_directed": "Alfred Hitchcock", asked_last.partition(" #")[0].replace(" ", "_"): said}
-    script = [replan({}), plan(chain), *reads(**replies), Rule("NOT FOUND", step="read"), Rule(said, step="final")]
+    script = [plan(chain), *reads(**replies), Rule("NOT FOUND", step="read"), Rule(said, step="final")]
     run = WithoutLogprobs("hop", script, "Who is behind it?", Shelf(FOUND[2], page), options=EVERY)
     assert run.node(2)["supported"] is supported and run.node(2)["answer"] == said
     assert [event["node"] for event in run.of("llm", step="read") if event.get("node")] == [1, 2]

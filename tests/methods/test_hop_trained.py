@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.methods.asked import Asked, Shelf
-from tests.methods.hop_asked import EVERY, FOUND, ROOT, plan, reads, replan
+from tests.methods.hop_asked import EVERY, FOUND, ROOT, plan, reads
 from tests.models.small_adapters import install
 
 from hoptree.engine.own_prompts import OwnPrompts
@@ -14,12 +14,11 @@ from hoptree.engine.registry import find_method, read_options
 from hoptree.models.scripted import Rule, ScriptedModel
 
 __all__ = ["install"]
-PROMPTS = ("trained_read", "trained_plan", "trained_replan")
+PROMPTS = ("trained_read", "trained_plan")
 TEMPLATES = frozenset(prompt_for("hop", name).template for name in PROMPTS)
 SCRIPT = [
-    replan({"query1": "Where was Damien Chazelle born?", "query2": "Who is Damien Chazelle?"}),
     plan(),
-    *reads(Who_directed="Damien Chazelle", Where="NOT FOUND", In_which="Providence", Who_is="a director"),
+    *reads(Who_directed="Damien Chazelle", Where="NOT FOUND", In_which="Providence"),
     Rule("Providence", step="final"),
 ]
 
@@ -56,7 +55,7 @@ def test_an_adapter_is_off_for_a_prompt_that_was_replaced() -> None:
     class Reworded(Trained):
         own_prompts = OwnPrompts({"hop/trained_read.txt": f"{packaged_text('hop/trained_read.txt')}\nBe brief."})
 
-    assert sent(Reworded) == {"hop/trained_plan", "hop/trained_replan", "shared/read"}
+    assert sent(Reworded) == {"hop/trained_plan", "shared/read"}
     assert "hop/trained_read" in sent(Reworded, trained="on")
 
 

@@ -28,6 +28,7 @@ _SETTLED = 1e-10
 _MIN_PENALTY = 1e-6  # without a penalty, features that always occur together have no unique weights
 _WORTH = tuple(number / 400 for number in range(-16, 41))  # thresholds to try: least gain for 1,000 tokens
 _UNKNOWN_TO_OTHERS = ("confidence",)  # features that need log-probabilities
+_REMOVED = "replan"  # a move of earlier versions: stored runs are read as if they had not made it
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,10 @@ def _moments(golds: Sequence[str], events: Iterable[Event]) -> Iterable[Moment]:
             answers = tuple(
                 Stated(row["features"], tuple(row["ways"]), score_answer(row["answer"], golds)["f1"] or 0.0)
                 for row in event.value
+                if row["ways"] != [_REMOVED]
             )
-            yield Moment(event.after, answers, event.state, calls, tokens)
+            if event.after != _REMOVED:
+                yield Moment(event.after, answers, event.state, calls, tokens)
             calls = tokens = 0
 
 
@@ -197,7 +200,7 @@ def replay(course: Course, weights: Weights, effort: Effort, without: Sequence[s
     moves, calls, tokens = [at.move], at.calls, at.tokens
     for moment in later:
         f1, probability = at.best(weights.right)
-        if moment.move in without or (moment.move == "replan" and moves[-1] != "split"):
+        if moment.move in without:
             continue
         if moment.move == "guess" and moves == ["read"] and course.guess:
             moment = course.guess

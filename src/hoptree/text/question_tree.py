@@ -116,23 +116,6 @@ def resolve(question: str, answers: Mapping[int, str]) -> str:
     return _REFERENCE.sub(lambda match: answers.get(_number(match[1]), match[0]), question)
 
 
-def nest_plan(plan: Plan, under: Node) -> Plan:
-    """Put a plan beneath a node of another; the first under 4 is 401."""
-    ids = {node.id: 100 * under.id + place for place, node in enumerate(plan.nodes, 1)}
-    names = {old: f"#query{new}" for old, new in ids.items()}
-    nodes = (
-        Node(
-            ids[node.id],
-            resolve(node.question, names),
-            under.id if node.parent is None else ids[node.parent],
-            node.depth + under.depth,
-            tuple(ids[ref] for ref in node.refs),
-        )
-        for node in plan.nodes
-    )
-    return Plan(tuple(nodes), plan.issues)
-
-
 def single_node(question: str, issue: Issue | None = None) -> Plan:
     """Return a plan whose only node is the question."""
     return Plan((Node(1, question),), (issue,) if issue else ())

@@ -14,7 +14,7 @@ from hoptree.text.names import word_set
 from hoptree.text.parse import question_key
 from hoptree.text.quantities import countries
 
-Way = Literal["read", "split", "replan", "guess", "own"]  # the move that an answer came from
+Way = Literal["read", "split", "guess", "own"]  # the move that an answer came from
 Operator = Literal["lookup", "list", "compare", "both", "intersect", "union", "difference", "count", "yes_no"]
 COMPARED: tuple[Operator, ...] = ("compare", "both")
 COMBINED_LISTS: tuple[Operator, ...] = ("intersect", "union", "difference")
@@ -25,7 +25,6 @@ _MAX_COUNT = 2  # more moves, or other answers, than this count no further
 _MAX_REASONS = 3
 _MIN_REASON = 0.05  # a smaller weight is no reason
 _RECALLED_ONLY = "only the model's own knowledge is behind it"
-_PARTED = ("split", "replan")
 _OF_ANOTHER = word_set(
     "new old north south east west northern southern eastern western upper lower and or no not county council "
     "junior senior jr sr ii iii"
@@ -184,7 +183,6 @@ class Pool:
             key=lambda candidate: (candidate.computed, candidate.quote is not None, candidate.answer.confidence or 0.0),
         )
         ways = tuple(dict.fromkeys(candidate.way for candidate in group))
-        parted = [way in _PARTED for way in ways]
         confidences = [c.answer.confidence for c in group if c.answer.confidence is not None]
         links = self.signals.get("links", 0.0)
         computed = any(candidate.computed for candidate in group)
@@ -197,10 +195,10 @@ class Pool:
             "operated": float(self._operated),
             "uncomputed": float(self._operated and not computed),
             "supported": max(candidate.supported for candidate in group),
-            "parted": float(all(parted)),
+            "parted": float(ways == ("split",)),
             "guess": float(ways == ("guess",)),
             "links": links,
-            "unparted_links": 0.0 if any(parted) else links,
+            "unparted_links": 0.0 if "split" in ways else links,
             "pages": self.signals.get("pages", 0.0),
             "not_found": self.signals.get("not_found", 0.0),
         }

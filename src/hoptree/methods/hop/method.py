@@ -12,7 +12,7 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, ChainWritten, Decision, decision, typed_event
 from hoptree.engine.explain import shorten
 from hoptree.engine.registry import Explanation, method
-from hoptree.methods.hop.candidates import COMBINED_LISTS, COMPARED, LISTS, OPERATED, Pool, Standing, Way
+from hoptree.methods.hop.candidates import COMBINED_LISTS, COMPARED, LISTS, OPERATED, Pool, Standing
 from hoptree.methods.hop.chooser import (
     Boundary,
     Effort,
@@ -43,7 +43,7 @@ from hoptree.methods.steps.answer import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGE
 from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
 from hoptree.methods.steps.decompose import copies_demonstration, decompose_tree, nearest_demonstrations, record_plan
 from hoptree.models.model import LearnsCapabilities
-from hoptree.text.question_tree import Node, Plan, single_node
+from hoptree.text.question_tree import Plan, single_node
 
 _MAIN_QUESTION_ORDER = 1
 _USUAL_SHARE = 0.86  # the share of the mean tokens of a move that half of them keep within
@@ -154,8 +154,8 @@ async def hop(
 ) -> Answer:
     """Search and read; split the question if that is likely to improve the answer.
 
-    The moves, in order: read the passages; answer the parts of the question and combine them; plan again if a part had
-    no answer; and, if the reader found nothing, have it guess. Before each, a small frozen model estimates how likely
+    The moves, in order: read the passages; answer the parts of the question and combine them; and, if the reader found
+    nothing, have it guess. Before each, a small frozen model estimates how likely
     the best answer is right, now and after the move. `effort` sets how small the expected gain of a move may be: low,
     medium, or high, which makes every move. Below the probability `abstain`, no answer is given.
 
@@ -169,7 +169,7 @@ async def hop(
     ctx.require_corpus()
     known = read_boundary(boundary) if boundary else Boundary(0.0, False)
     run = _Run(question.text, ctx, effort, known, k=k, abstain=abstain, chooser=chooser, trained=trained, cut=cut)
-    moves = {"read": run.read, "split": run.split, "replan": run.replan, "own": run.recall, "guess": run.guess}
+    moves = {"read": run.read, "split": run.split, "own": run.recall, "guess": run.guess}
     for name, move in moves.items():
         if run.is_open(name) and run.is_worth(name):
             await move()
@@ -211,8 +211,6 @@ class _Run:
         self._pool = Pool(question, self._weights(), signals, operated, boundary.usable, self._lists, bridged)
         self._passages: tuple[Passage, ...] = ()
         self._parts = Parts(ctx, (), k=k, prompt=self._prompt, cut=self._cut)
-        self._missing: list[tuple[Node, Solved]] = []
-        self._known: list[Solved] = []
         self._skipped: list[str] = []
         self._spent = False
         ctx.emit(OperatorFound(value=self._operator))
@@ -222,8 +220,6 @@ class _Run:
 
     def is_open(self, move: str) -> bool:
         """Return whether a move has anything to do."""
-        if move == "replan":
-            return bool(self._missing)
         if move == "own":
             return self._boundary.usable
         if move == "guess":
@@ -337,26 +333,16 @@ class _Run:
                 self._pool.add(checked, "split", self._passages, computed=True, supported=1.0)
                 return
         worded = plan_by_words(self._ctx, self._question, self._operator)
-        await self._carry_out(worded or await self._decompose(), "split")
-
-    async def replan(self) -> None:
-        """Plan again from the known and the missing answers, and carry that out."""
-        shown = {
-            "known": "\n".join(f"{part.asked} {part.answer.text}" for part in self._known) or "nothing",
-            "missing": "\n".join(part.asked for _, part in self._missing),
-        }
-        under, _ = self._missing[0]
-        prompt = "trained_replan" if self._plans_trained("trained_replan") else "replan"
-        plan = await decompose_tree(
-            self._ctx, self._question, demonstrations=(), prompt=prompt, shown=shown, may_be_simple=True, under=under
-        )
-        await self._carry_out(plan, "replan", before=list(self._known))
-
-    def _plans_trained(self, prompt: str) -> bool:
-        return asks_trained(self._ctx.model_for("decompose"), prompt, self._trained)
+        plan = worded or await self._decompose()
+        if len(plan.nodes) < 2:
+            self._ctx.emit(NothingToSplit(value=plan.nodes[0].question))
+            record_plan(self._ctx, Plan(()))
+            return
+        solved = await self._parts.solve_all(plan, self._operator, complete=self._several or self._effort == "high")
+        await self._put_together(plan, solved)
 
     async def _decompose(self) -> Plan:
-        if self._plans_trained("trained_plan"):
+        if asks_trained(self._ctx.model_for("decompose"), "trained_plan", self._trained):
             return await decompose_tree(
                 self._ctx, self._question, demonstrations=(), mend_leaks=True, prompt="trained_plan", may_be_simple=True
             )
@@ -374,36 +360,22 @@ class _Run:
         )
         return single_node(self._question) if copies_demonstration(plan, self._question, shots) else plan
 
-    async def _carry_out(self, plan: Plan, way: Way, before: Sequence[Solved] = ()) -> None:
-        """Answer the parts of a plan and put them together with what was known `before`."""
-        if len(plan.nodes) < 2 and (way == "split" or plan.nodes[0].question == self._question):
-            self._ctx.emit(NothingToSplit(value=plan.nodes[0].question))
-            if way == "split":
-                record_plan(self._ctx, Plan(()))
-            return
-        solved = await self._parts.solve_all(plan, self._operator, complete=self._several or self._effort == "high")
-        self._known = [part for part in (*before, *solved.values()) if part.supported]
-        self._missing = [(node, solved[node.id]) for node in plan.order() if not solved[node.id].supported]
-        await self._put_together(plan, solved, way, before)
-
-    async def _put_together(self, plan: Plan, solved: dict[int, Solved], way: Way, before: Sequence[Solved]) -> None:
+    async def _put_together(self, plan: Plan, solved: dict[int, Solved]) -> None:
         """Combine the parts by code if the question has an operator, else by reading."""
         share = sum(part.supported for part in solved.values()) / len(solved)
         answers = {node: part.answer for node, part in solved.items()}
         recalled = all(answer.source == "internal" for answer in answers.values() if answer.known)
-        ids = [name for part in (*before, *solved.values()) for name in part.answer.support[:MAX_CITED_PASSAGES]]
+        ids = [name for part in solved.values() for name in part.answer.support[:MAX_CITED_PASSAGES]]
         cited = [name for name in dict.fromkeys(ids) if name in self._parts.seen]
         computed = self._compute(plan, solved, answers)
         if computed:
             read = [self._parts.seen[name] for name in cited]
             fits = self._several or not self._lists or "; " not in computed.raw  # several names for one thing
             copied = computed.raw.partition("; ")[0]
-            self._pool.add(computed, way, read, copied=copied, computed=fits, supported=share, recalled=recalled)
+            self._pool.add(computed, "split", read, copied=copied, computed=fits, supported=share, recalled=recalled)
             return
-        known_before = " ".join(f"{part.asked} {part.answer.text}." for part in before)
-        lines = chain_lines(plan, solved, guesses=self._prompt == FORCED)
-        chains = [line for line in (known_before, *lines) if line]
-        if not chains or (not lines and self._prompt == MAY_REFUSE):
+        chains = chain_lines(plan, solved, guesses=self._prompt == FORCED)
+        if not chains:
             return  # the first reading saw the same
         for chain in chains:
             self._ctx.emit(ChainWritten(text=chain))
@@ -413,7 +385,7 @@ class _Run:
             last = Reading(end)  # a third reading would say the same again
         else:
             last = await self._ask_reader(read, TRAINED if self._prompt == TRAINED else FORCED, chains)
-        self._pool.add(last.answer, way, read, copied=last.copied, supported=share, recalled=recalled)
+        self._pool.add(last.answer, "split", read, copied=last.copied, supported=share, recalled=recalled)
 
     def _compute(self, plan: Plan, solved: Mapping[int, Solved], answers: dict[int, Answer]) -> Answer | None:
         """Compute the answer; None without an operator, or if values cannot be read."""

@@ -167,11 +167,7 @@ class Solved:
 
     @property
     def as_reference(self) -> str:
-        return self.answer.text if self.answer.known else f'the answer to "{self.asked}"'
-
-    @property
-    def as_shown(self) -> str:
-        """The reference for people, without nested quotes; prompts have `as_reference`."""
+        """The answer, or the question in quotes."""
         quoted = self.asked.replace('"', "'")
         return self.answer.text if self.answer.known else f'the answer to "{quoted}"'
 
@@ -212,7 +208,7 @@ class Parts:
         """Answer a node; an answer that depends on an unsupported one is unsupported too."""
         references = [done[ref] for ref in node.refs]
         asked = resolve(node.question, {ref: done[ref].as_reference for ref in node.refs})
-        self._ctx.begin_node(node, resolve(node.question, {ref: done[ref].as_shown for ref in node.refs}))
+        self._ctx.begin_node(node, asked)
         answerable = all(part.answer.known for part in references)
         read = self._read_list if node.id in self._lists else self._read
         solved = await read(asked, node, references) if answerable else None

@@ -22,7 +22,7 @@ from hoptree.methods.steps.answer import note_reply
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import name_spans
 from hoptree.text.parse import question_key, read_questions
-from hoptree.text.question_tree import Issue, Node, Plan, make_plan, nest_plan, single_node
+from hoptree.text.question_tree import Issue, Node, Plan, make_plan, single_node
 
 if TYPE_CHECKING:
     from hoptree.text.parse_dialogue import DialogueTurn
@@ -144,10 +144,10 @@ class QuestionSplit(Decision):
     beyond: list[str] = field(default_factory=list)
 
 
-def record_plan(ctx: Context, plan: Plan, *, under: Node | None = None) -> None:
-    """Record a plan and its issues, under a node if one is given."""
+def record_plan(ctx: Context, plan: Plan) -> None:
+    """Record a plan and its issues."""
     issues = [{"kind": i.kind, "node": i.node, "detail": i.detail} for i in plan.issues]
-    ctx.emit(Planned(under=under.id if under else None, nodes=[*map(plan_row, plan.nodes)], issues=issues))
+    ctx.emit(Planned(nodes=[*map(plan_row, plan.nodes)], issues=issues))
 
 
 async def decompose_tree(
@@ -159,12 +159,11 @@ async def decompose_tree(
     prompt: str = "decompose",
     shown: Mapping[str, str] | None = None,
     may_be_simple: bool = False,
-    under: Node | None = None,
 ) -> Plan:
     """Ask for a tree of sub-questions, twice if needed, and repair the rest.
 
     Without a readable tree the question is the only node, and with `may_be_simple` also if the tree is empty. `shown`
-    are further variables of the `prompt`. With `under`, the plan is nested under a node of another plan.
+    are further variables of the `prompt`.
     """
     shots = [({"question": shot.question, **(shown or {})}, shot.plan) for shot in demonstrations]
     filled = prompt_for(ctx.method, prompt).fill(shots=shots, question=question, **(shown or {}))
@@ -178,7 +177,7 @@ async def decompose_tree(
         complaint = f"{unclear[0].detail.split(';')[0]} in query{unclear[0].node}" if unclear else ""
         return plan, complaint if plan.nodes else "it holds no question"
 
-    plans = await ask_twice(ctx, "decompose", filled, read, tokens=_TREE_TOKENS, node=under)
+    plans = await ask_twice(ctx, "decompose", filled, read, tokens=_TREE_TOKENS)
     plan = next((plan for plan in reversed(plans) if plan.nodes), plans[0])
     if not plan.nodes:
         plan = single_node(question, Issue("decompose_failed", 1, "no tree in the reply; the question is its own node"))
@@ -186,11 +185,7 @@ async def decompose_tree(
     for issue in plan.issues:
         if issue.kind in _WARNED_OF:
             ctx.warn(issue.kind, f"The model's plan was repaired: {issue.detail}.")
-    if under:
-        if len(plan.nodes) == 1 and plan.nodes[0].question == question:
-            return plan  # the question itself is not recorded as its own part
-        plan = nest_plan(plan, under)
-    record_plan(ctx, plan, under=under)
+    record_plan(ctx, plan)
     return plan
 
 

@@ -107,7 +107,6 @@ export const SERVER_ROWS = [
   ["relations", "Beziehungen", "关系"],
   ["relevance", "Relevanz prüfen", "判断相关性"],
   ["relevant", "Relevanz prüfen", "判断相关性"],
-  ["replan", "neu planen", "重新规划"],
   ["restate", "umformulieren", "重述"],
   ["revise", "überarbeiten", "修订"],
   ["rewrite", "neu schreiben", "改写"],
