@@ -34,7 +34,7 @@ add hotpotqa hotpotqa/corpus.jsonl.gz hotpotqa/dev.jsonl hotpotqa/dev_open.jsonl
 sources+=(--data "$data/webquestions/dev_open.jsonl" --data "$data/simplequestions/dev_open.jsonl")
 sources+=(--data weights/written.jsonl)  # over passages of the sets above
 
-hoptree align build hop --any-split --retriever linked -k 5 --seed 13 --rows 15000 "${sources[@]}" "${excluded[@]}" \
+hoptree align build hop --any-split --retriever linked -k 5 --seed 13 --rows 22000 "${sources[@]}" "${excluded[@]}" \
     --out "$work/rows.jsonl"
 hoptree align train -m "hf/$base" --data "$work/rows.jsonl" --rank 16 --epochs 1 --learning-rate 2e-4 \
     --batch 4 --accumulation 4 --max-length 12288 --out "$work/adapter"

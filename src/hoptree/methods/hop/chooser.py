@@ -234,9 +234,12 @@ def effort_figures() -> list[str]:
     models = len({run["model"] for run in measured["runs"]})
     over = f"{measured['sets']} data sets and {models} models"
     lines = [f"effort: means over {over}, each set judged by weights fitted to the others"]
-    for effort, figures in measured["efforts"].items():
-        gain = 100 * (figures["f1"] - figures["one_reading"])
-        lines.append(f"  {effort:7} {figures['calls']:.1f} calls, F1 {gain:+.1f} on the first reading")
+    for effort in EFFORTS:
+        if figures := measured["efforts"].get(effort):
+            gain = 100 * (figures["f1"] - figures["one_reading"])
+            lines.append(f"  {effort:7} {figures['calls']:.1f} calls, F1 {gain:+.1f} on the first reading")
+        else:
+            lines.append(f"  {effort:7} not measured")
     return lines
 
 
