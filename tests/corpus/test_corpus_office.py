@@ -322,6 +322,13 @@ def test_a_zip_bomb_takes_bounded_memory(tmp_path: Path, name: str, make: object
     assert peak < 400 * 2**20
 
 
+def test_a_part_that_says_it_is_too_large_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = bomb_of_blocks()
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: pytest.fail("it was opened"))
+    passages, problems = read(tmp_path / "a.docx", content)
+    assert passages == [] and problems.counts == {"oversized lines or files": 1}
+
+
 @pytest.mark.parametrize("name", ["a.xlsx", "a.csv", "a.md"])
 def test_repeated_column_names_have_a_limit(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hoptree.corpus.document.MAX_DOCUMENT_BYTES", 200_000)

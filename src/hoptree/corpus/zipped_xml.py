@@ -58,6 +58,8 @@ class Archive:
             zipfile.ZIP_DEFLATED,
         ):  # others may need much memory
             raise Unreadable("is damaged: it is packed in a way that such files are not")
+        if entry.file_size > self._left:  # no more than this is unpacked, whatever the part holds
+            raise Oversized
         try:
             with self._zip.open(entry) as file:
                 while block := file.read(_BLOCK_BYTES):
