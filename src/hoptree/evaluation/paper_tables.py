@@ -94,10 +94,16 @@ class PaperPart:
 
     def plan(self) -> Mapping[str, Any]:
         """Return the content of the experiment file."""
-        import yaml
+        return _read_experiment(self.file) if self.file else {}
 
-        plan = yaml.safe_load(self.file.read_text(encoding="utf-8")) if self.file else {}
-        return plan if isinstance(plan, dict) else {}
+
+@cache
+def _read_experiment(file: Path) -> Mapping[str, Any]:
+    """Read an experiment file of the package once, as YAML takes long."""
+    import yaml
+
+    plan = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return plan if isinstance(plan, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
