@@ -227,6 +227,7 @@ def test_a_citation_opens_its_source_and_no_other_file(tmp_path: Path) -> None:
         assert source.headers["content-security-policy"].endswith("sandbox")
         shown = get("/v1/corpora/docs/passages/page.html%231", headers={"accept": "text/html"})
         assert "<mark><p>Bees live in a hive.</p></mark>" in shown.text and "<script" not in shown.text
+        assert f'href="{server.url}/page/style.css"' in shown.text
         html = get("/v1/corpora/docs/files/page.html")
         assert html.headers["content-type"] == "text/html; charset=utf-8"
         assert html.headers["content-security-policy"] == _HTML_POLICY

@@ -39,8 +39,8 @@ _INDEX_MANIFEST = "hoptree-index.json"
 _BEIR_CORPUS = ("corpus.jsonl", "corpus.jsonl.gz")
 _BEIR_QUESTIONS = ("queries.jsonl", "queries.jsonl.gz", "qrels")
 KNOWN_KINDS = (
-    "Read are text, man pages, Markdown, reStructuredText, HTML, PDF, Word (.docx), PowerPoint (.pptx), Excel (.xlsx), "
-    "CSV, TSV, EPUB, notebooks (.ipynb), e-mail (.eml, .mbox), JSON, JSON Lines, source code and logs, "
+    "These are read: text, man pages, Markdown, reStructuredText, HTML, PDF, Word (.docx), PowerPoint (.pptx), "
+    "Excel (.xlsx), CSV, TSV, EPUB, notebooks (.ipynb), e-mail (.eml, .mbox), JSON, JSON Lines, source code and logs, "
     "each also packed (.gz)."
 )
 _TEXT_NAME = re.compile(

@@ -307,7 +307,9 @@ def _passage_page(passage: CitedPassage, base: str) -> str:
         for part in (passage["before"], passage["text"], passage["after"])
     )
     file = f' <a href="{escape(base + passage["file"])}">{document}</a>' if passage["file"] else document
-    head = f'<!DOCTYPE html><meta charset="utf-8"><title>{title}</title><link rel="stylesheet" href="/page/style.css">'
+    meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    style = f'<link rel="stylesheet" href="{escape(base)}page/style.css">'
+    head = f"<!DOCTYPE html>{meta}<title>{title}</title>{style}"
     return f'{head}<main class="in-source"><h1>{title}</h1><p>{file}</p>{before}<mark>{text}</mark>{after}</main>'
 
 

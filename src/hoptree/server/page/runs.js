@@ -2,7 +2,7 @@
 
 import { AnswerView } from "./answer.js";
 import { call, connection } from "./api.js";
-import { button, choice, count, field, link, make, pager, problemBox } from "./dom.js";
+import { button, choice, count, field, link, make, pager, problemBox, waiting } from "./dom.js";
 import { note, write } from "./route.js";
 import { decimal, digits, language, t, translated } from "./texts.js";
 
@@ -24,6 +24,7 @@ export class RunsPage {
   }
 
   async show(query, path) {
+    if (this.path?.join("/") !== path.join("/") || this.query.has("id") !== query.has("id")) this.body.replaceChildren(waiting());
     [this.query, this.path] = [query, path];
     const turn = ++this.#turn;
     document.title = `${t("Runs")} – Hoptree`;
