@@ -16,7 +16,7 @@ _NOT_DESCRIBED = frozenset(
     ("event", "run", "t", "node", "depth", "kind", "value", "raw", "step", "labels", "encoder", "answer")
 )
 Chance = tuple[float, str]  # a probability, and what it was calibrated on
-_MAX_VALUE_CHARS = 80
+_MAX_VALUE_CHARS, _MAX_LINE_CHARS = 80, 200
 _MAX_ITEMS = 10
 
 
@@ -53,7 +53,7 @@ def _is_short(value: Any) -> bool:
     return isinstance(value, str | int | float)
 
 
-def shorten(text: object, max_chars: int = 200) -> str:
+def shorten(text: object, max_chars: int = _MAX_LINE_CHARS) -> str:
     """Return a text on one line, cut where it is long."""
     line = " ".join(str(text).split())
     return line if len(line) <= max_chars else f"{line[:max_chars]}…"
@@ -402,7 +402,8 @@ def result_text(result: Result) -> str:
     lines += tree_lines(result.tree)
     rests = result.evidence or result.cited
     for number, passage in enumerate(result.shown, 1):
-        lines.append(f"{f'[{number}]' if rests else 'Read:'} {passage.title or passage.id}: {shorten(passage.text)}")
+        excerpt = cut_around(passage.text, result.answer, _MAX_LINE_CHARS)
+        lines.append(f"{f'[{number}]' if rests else 'Read:'} {passage.title or passage.id}: {excerpt}")
     return "\n".join([*lines, *(f"Note: {warning}" for warning in result.notes)])
 
 
@@ -421,7 +422,7 @@ def result_html(result: Result) -> str:
 
     status = result.support or result.error_message
     passages = "".join(
-        f"<li><b>{escape(passage.title or passage.id)}</b> {escape(shorten(passage.text, _MAX_QUOTE_CHARS))}</li>"
+        f"<li><b>{escape(passage.title or passage.id)}</b> {escape(cut_around(passage.text, result.answer, _MAX_QUOTE_CHARS))}</li>"
         for passage in result.shown
     )
     heading = "Evidence" if result.evidence or result.cited else "What was read"

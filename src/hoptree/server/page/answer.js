@@ -2,7 +2,7 @@
 
 import { Problem, stream } from "./api.js";
 import { announce, button, count, make, problemBox } from "./dom.js";
-import { facts, passages } from "./evidence.js";
+import { facts, passages, withMarks } from "./evidence.js";
 import { tools } from "./export.js";
 import { graphView } from "./graph.js";
 import { read, write } from "./route.js";
@@ -251,7 +251,7 @@ export class AnswerView extends EventTarget {
       const passage = typeof part === "number" ? [...evidence, ...cited][part - 1] : null;
       const open = () => {
         this.tree.open(0);
-        if (this.corpus) openSource(this.corpus, passage);
+        if (this.corpus) openSource(this.corpus, passage, (text) => withMarks(text, this.#used(this.tree.node(0), passage.id)));
       };
       return passage ? button(`[${part}]`, open, { class: "quiet citation", title: passage.title || passage.id }) : typeof part === "number" ? `[${part}]` : part;
     });

@@ -67,10 +67,7 @@ export function usedSentence(parts, { answers = [], question = "", cited = [] })
 
 /** Draws passages: cited ones by number, then those with a used sentence, and others folded. */
 export function passages(pairs, corpus = "") {
-  const read = pairs.map(([hit, used]) => {
-    const parts = sentences(hit.text ?? "");
-    return { hit, used, parts, place: usedSentence(parts, used) };
-  });
+  const read = pairs.map(([hit, used]) => ({ hit, used, place: usedSentence(sentences(hit.text ?? ""), used) }));
   const anyUsed = read.some(({ place }) => place >= 0);
   const numbered = read.filter(({ used }) => used.number).sort((a, b) => a.used.number - b.used.number);
   const others = read.filter(({ used }) => !used.number);
@@ -78,22 +75,24 @@ export function passages(pairs, corpus = "") {
     .map((each) => passage(each, !each.used.number && (anyUsed || numbered.length > 0) && each.place < 0, corpus));
 }
 
-function passage({ hit, used, parts, place }, folded, corpus) {
+/** The nodes of a passage's text, with the sentence marked that was used, or the words of a search. */
+export function withMarks(text, used) {
+  if (used.words) return withWords(text, used.words);
+  const parts = sentences(text);
+  const place = usedSentence(parts, used);
+  return parts.flatMap((part, at) => (at === place ? [marked(part.trimEnd(), used.answers ?? []), part.slice(part.trimEnd().length)] : part));
+}
+
+function passage({ hit, used, place }, folded, corpus) {
   const name = [used.number ? make("span", { class: "cited-as", text: `[${used.number}]` }) : null, make("span", { text: hit.title || hit.id }), hit.title ? make("code", { text: hit.id }) : null];
-  const source = corpus ? button(t("In its source"), () => openSource(corpus, hit), { class: "quiet to-source" }) : null;
+  const source = corpus ? button(t("In its source"), () => openSource(corpus, hit, used.words ? undefined : (text) => withMarks(text, used)), { class: "quiet to-source" }) : null;
   const box = folded ? make("details", { class: "passage" }, make("summary", { dir: "auto" }, name[1]))
     : make("article", { class: "passage" }, make("h4", { dir: "auto" }, name, source));
   if (hit.text === undefined) {
     box.append(make("p", { class: "note", text: t("Its text comes with the answer.") }));
     return box;
   }
-  const body = make("p", { class: "quoted", dir: "auto" });
-  if (used.words) body.append(...withWords(hit.text, used.words));
-  else for (const [at, part] of parts.entries()) {
-    if (at !== place) body.append(part);
-    else body.append(marked(part.trimEnd(), used.answers ?? []), part.slice(part.trimEnd().length));
-  }
-  box.append(body);
+  box.append(make("p", { class: "quoted", dir: "auto" }, withMarks(hit.text, used)));
   if (folded && source) box.append(source);
   if (!folded && place < 0 && (used.answers ?? []).some((answer) => answer && !UNTOLD.has(answer.toLowerCase()))) {
     box.append(make("p", { class: "note unheld", text: t("The answer does not stand in it word for word.") }));
