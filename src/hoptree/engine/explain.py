@@ -183,11 +183,13 @@ def tell_answer(
 def _holding(question: str, answer: str, evidence: Sequence[Passage]) -> tuple[list[int], bool]:
     """Return the places of passages with an answer, and if any has a name asked about."""
     from hoptree.text.grounding import held_parts, holding  # imported late, so that the first call starts sooner
+    from hoptree.text.names import CLOSED
 
     stating = holding(answer, question, evidence)
     ids = stating or holding(answer, "", evidence)
     if not ids:  # several passages may hold its parts
-        stating = ids = {name for part in held_parts(answer, evidence) for name in holding(part, "", evidence)}
+        parts = [part for part in held_parts(answer, evidence) if part.casefold() not in CLOSED]
+        stating = ids = {name for part in parts for name in holding(part, "", evidence)}
     return [place for place, passage in enumerate(evidence) if passage.id in ids], bool(stating)
 
 
@@ -252,6 +254,7 @@ _PARTICIPLES = (
 )
 _COMPARED = r"(?:more|less|closer|further|older|younger|[a-z]+ier|larger|longer|shorter|taller|higher|lower|bigger)"
 _COMMA = lazy_re(r",\s")
+_CLAUSE = lazy_re(r"\A(?:The|An?|It|He|She|They|There)\s.*\b(?:is|are|was|were|has|have|had)\s")
 _RIVAL = lazy_re(r"\bor\s(?!\?)")
 _ENGLISH = lazy_re(
     r"\b(?:who|whom|whose|what|which|where|when|why|how|is|are|was|were|did|does|do|has|have|had|can)\b", re.IGNORECASE
@@ -286,7 +289,7 @@ def state_answer(question: str, answer: str) -> str:
     frame = _frame_of(question)
     if answer.casefold() in ("yes", "no"):
         return frame.yes if answer.casefold() == "yes" else frame.no
-    if len(answer.split()) > _MAX_SPAN_WORDS or len(answer) > _MAX_SPAN_CHARS:
+    if len(answer.split()) > _MAX_SPAN_WORDS or len(answer) > _MAX_SPAN_CHARS or _CLAUSE.search(answer):
         return answer.rstrip(".。")
     answer = answer.rstrip(".。") if not re.search(r"\b\w\.\Z", answer) else answer
     if not _ENGLISH.search(asked) or asks_twice(asked):
@@ -421,9 +424,9 @@ def result_html(result: Result) -> str:
         return f"<ol>{''.join(rows)}</ol>" if rows else ""
 
     status = result.support or result.error_message
+    excerpts = ((passage, cut_around(passage.text, result.answer, _MAX_QUOTE_CHARS)) for passage in result.shown)
     passages = "".join(
-        f"<li><b>{escape(passage.title or passage.id)}</b> {escape(cut_around(passage.text, result.answer, _MAX_QUOTE_CHARS))}</li>"
-        for passage in result.shown
+        f"<li><b>{escape(passage.title or passage.id)}</b> {escape(excerpt)}</li>" for passage, excerpt in excerpts
     )
     heading = "Evidence" if result.evidence or result.cited else "What was read"
     evidence = f"<details open><summary>{heading}</summary><ol>{passages}</ol></details>" if passages else ""

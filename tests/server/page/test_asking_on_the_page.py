@@ -101,6 +101,21 @@ def test_what_the_answer_rests_on_has_the_numbers_of_the_sentence(watched: Watch
     assert page.locator(".detail details.passage").count() == 0, "the fourth is not cited"
 
 
+def test_what_is_cited_is_what_the_answer_rests_on(watched: Watched) -> None:
+    page = watched.open()
+    passage = {"id": "a", "title": "A", "text": "Ada leads the laboratory."}
+    tree = [{"id": 0, "question": "Who?", "answer": "It is led by Ada", "source": "external", "evidence": ["a"]}]
+    result = {"question": "Who?", "answer": "It is led by Ada", "method": "oner", "tree": tree, "evidence": [passage]}
+    page.evaluate(SHOWN, result | {"sentence": "It is led by Ada [1]."})
+    page.wait_for_selector(".detail .unheld")
+    assert page.locator(".detail-head .label").text_content() == "What the answer rests on"
+    page.evaluate(
+        SHOWN, {"question": "Who?", "answer": "Ada", "sentence": "Possibly Ada.", "method": "direct", "tree": []}
+    )
+    page.wait_for_selector(".detail > .note")
+    assert page.locator(".detail-head .label").text_content() == "Evidence"
+
+
 def test_passages_without_an_answer_are_what_was_read(watched: Watched) -> None:
     page = watched.open()
     result = {

@@ -358,7 +358,9 @@ export class AnswerView extends EventTarget {
     const itself = node.id === 0;
     const grounds = this.#grounds(node);
     const unheld = !node.facts?.length && grounds.some((ground) => ground.matches(".read") || ground.querySelector(".unheld"));
-    const own = !this.result ? t("The question itself") : unheld || !this.result.answer ? t("What was read") : t("What the answer rests on");
+    const rests = this.result?.answer && (!unheld || this.#numbers.size > 0);
+    const bare = grounds.length === 1 && grounds[0].matches("p.note");
+    const own = !this.result ? t("The question itself") : bare ? t("Evidence") : rests ? t("What the answer rests on") : t("What was read");
     this.detail.replaceChildren(
       make("div", { class: "detail-head" },
         make("p", { class: "label", text: itself ? own : t("Sub-question {n}", { n: this.tree.numberOf(node.id) }) }),
