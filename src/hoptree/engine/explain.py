@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hoptree.core.lazy import lazy_re
 
 if TYPE_CHECKING:
     from hoptree.core.values import Passage
-    from hoptree.engine.result import Result, TreeNode
+    from hoptree.engine.result import TreeNode
 
 _NOT_DESCRIBED = frozenset(
     ("event", "run", "t", "node", "depth", "kind", "value", "raw", "step", "labels", "encoder", "answer")
 )
 Chance = tuple[float, str]  # a probability, and what it was calibrated on
-_MAX_VALUE_CHARS, _MAX_LINE_CHARS = 80, 200
+_MAX_VALUE_CHARS, MAX_LINE_CHARS = 80, 200
 _MAX_ITEMS = 10
 
 
@@ -53,7 +54,7 @@ def _is_short(value: Any) -> bool:
     return isinstance(value, str | int | float)
 
 
-def shorten(text: object, max_chars: int = _MAX_LINE_CHARS) -> str:
+def shorten(text: object, max_chars: int = MAX_LINE_CHARS) -> str:
     """Return a text on one line, cut where it is long."""
     line = " ".join(str(text).split())
     return line if len(line) <= max_chars else f"{line[:max_chars]}…"
@@ -235,8 +236,7 @@ def _weigh_support(
     return Confidence("a guess", f"{named}{against}; answers found in this way are mostly wrong", *measured)
 
 
-SOURCES = {"internal": "own knowledge", "external": "documents", "synthesis": "its sub-questions", "graph": "the graph"}
-_MAX_QUOTE_CHARS, _MAX_WORD_CHARS = 300, 30  # longer words are cut apart, since Chinese has no spaces
+MAX_QUOTE_CHARS, _MAX_WORD_CHARS = 300, 30  # longer words are cut apart, since Chinese has no spaces
 _MAX_CITATIONS = 4  # enough for a comparison of two things in two steps each
 _MAX_SPAN_WORDS, _MAX_SPAN_CHARS = 12, 200  # a longer answer is a sentence itself
 _PREPOSITIONS = "in|at|on|from|to|for|with|by|under|of|near|after|about|into|as"
@@ -372,68 +372,19 @@ def cite_answer(
     one nearest to `asked`, the last sub-question, is quoted; the number of its passage follows it.
     """
     from hoptree.text.grounding import find_quote
+    from hoptree.text.line_breaks import unwrap_lines
 
     stated, cited = state_answer(question, answer), sorted(places[:_MAX_CITATIONS])
     frame = _frame_of(question)
-    quote = find_quote(answer, asked or question, [passages[place] for place in places])
+    quotable = [replace(passages[place], text=unwrap_lines(passages[place].text)) for place in places]
+    quote = find_quote(answer, asked or question, quotable)
     if quote is None:
         return f"{stated}{_marks(cited)}{frame.stop}"
     place = next(place for place in places if passages[place].id == quote.passage)
     before, after = [other for other in cited if other < place], [other for other in cited if other > place]
     # Citations in the passage refer to a list of its own.
-    quoted = cut_around(CITATIONS.sub("[…]", quote.text), answer, _MAX_QUOTE_CHARS)
+    quoted = cut_around(CITATIONS.sub("[…]", quote.text), answer, MAX_QUOTE_CHARS)
     return f"{frame.quote.format(f'{stated}{_marks(before)}', quoted)}{_marks([place, *after])}"
-
-
-def tree_lines(tree: Iterable[TreeNode], depth: int = 0) -> Iterator[str]:
-    """Yield a line for each sub-question, indented by its depth."""
-    for node in tree:
-        source = node.verdict or ("a guess" if node.source == "fallback" else SOURCES.get(node.source, ""))
-        origin = f" ({source})" if source and node.answer else ""
-        yield f"{'  ' * depth}{node.id}. {node.resolved or node.question} → {node.answer or '?'}{origin}"
-        yield from tree_lines(node.children, depth + 1)
-
-
-def result_text(result: Result) -> str:
-    """Return a result as text: the sentence, the answer, the tree and the passages."""
-    lines = [result.sentence] if result.sentence else []
-    lines.append(f"Answer: {result.answer or 'none'}")
-    if support := result.support:
-        lines.append(f"{support[0].upper()}{support[1:]}.")
-    if result.error_message:
-        lines.append(f"Failed: {result.error_message}")
-    lines += tree_lines(result.tree)
-    rests = result.evidence or result.cited
-    for number, passage in enumerate(result.shown, 1):
-        excerpt = cut_around(passage.text, result.answer, _MAX_LINE_CHARS)
-        lines.append(f"{f'[{number}]' if rests else 'Read:'} {passage.title or passage.id}: {excerpt}")
-    return "\n".join([*lines, *(f"Note: {warning}" for warning in result.notes)])
-
-
-def result_html(result: Result) -> str:
-    """Return a result as HTML for a notebook; every text in it is escaped."""
-    from html import escape
-
-    def items(tree: Iterable[TreeNode]) -> str:
-        rows = [
-            f"<li value='{node.id}'>{escape(node.resolved or node.question)} → <b>{escape(node.answer or '?')}</b> "
-            f"<small>{escape(', '.join(node.evidence) or SOURCES.get(node.source, node.source))}</small>"
-            f"{items(node.children)}</li>"
-            for node in tree
-        ]
-        return f"<ol>{''.join(rows)}</ol>" if rows else ""
-
-    status = result.support or result.error_message
-    excerpts = ((passage, cut_around(passage.text, result.answer, _MAX_QUOTE_CHARS)) for passage in result.shown)
-    passages = "".join(
-        f"<li><b>{escape(passage.title or passage.id)}</b> {escape(excerpt)}</li>" for passage, excerpt in excerpts
-    )
-    heading = "Evidence" if result.evidence or result.cited else "What was read"
-    evidence = f"<details open><summary>{heading}</summary><ol>{passages}</ol></details>" if passages else ""
-    return (
-        f"<div><p>{escape(result.question)}</p>{items(result.tree)}<p>{escape(result.sentence)}</p>"
-        f"<p><b>{escape(result.answer or 'No answer')}</b> <small>{escape(status)}</small></p>{evidence}</div>"
-    )
 
 
 def _marks(places: Sequence[int]) -> str:

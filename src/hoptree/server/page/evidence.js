@@ -13,8 +13,28 @@ const LETTERS = new RegExp(`${UNSPACED}|${SPACED}+`, "gu");
 const isUnspaced = (word) => Boolean(word) && new RegExp(`^${UNSPACED}`, "u").test(word);
 const UNTOLD = new Set(["yes", "no", "true", "false"]);
 
+const [MIN_WIDTH, MIN_SPACES] = [50, 5];
+const GOES_ON = /^[\p{L}\p{N}"'“„‘(]/u;
+const BEGINS_ITEM = /^(?:[\p{L}\p{N}_]{1,3}[.)]\s|[\p{L}\p{N}_-]{1,20}:\s)/u;
+
+/** Replaces the line breaks inside sentences with spaces; hoptree.text.line_breaks has the same. */
+function unwrapped(text) {
+  return text.split("\n\n").map((paragraph) => {
+    const lines = paragraph.split("\n");
+    const width = Math.max(...lines.map((line) => line.length));
+    if (lines.length < 2 || width < MIN_WIDTH) return paragraph;
+    return lines.slice(1).reduce((joined, following, at) => {
+      const line = lines[at];
+      const isFull = line.length + 1 + following.split(" ")[0].length > width && line.split(" ").length > MIN_SPACES;
+      const ends = !line.trim() || /[.!?:;…"”]$/.test(line);
+      return joined + (isFull && !ends && GOES_ON.test(following) && !BEGINS_ITEM.test(following) ? " " : "\n") + following;
+    }, lines[0]);
+  }).join("\n\n");
+}
+
 /** Splits a text into sentences with their trailing spaces. */
-export function sentences(text) {
+export function sentences(wrapped) {
+  const text = unwrapped(wrapped);
   if (!splitter) return text.match(/[^.!?]*[.!?]*\s*/g)?.filter(Boolean) ?? [text];
   const parts = [];
   for (const { segment } of splitter.segment(text)) {
@@ -101,7 +121,8 @@ function passage({ hit, used, place }, folded, corpus) {
 }
 
 /** A text with the words of a search marked, also in other forms: bee, bees. */
-function withWords(text, query) {
+function withWords(wrapped, query) {
+  const text = unwrapped(wrapped);
   const stems = new Set(wordsOf(query).filter((word) => !isUnspaced(word) && (word.length > 2 || /[^a-z]/.test(word))).map(stem));
   const pieces = [];
   let at = 0;

@@ -1,0 +1,39 @@
+"""Tell the line breaks of wrapped paragraphs from those that end a sentence."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hoptree.core.lazy import lazy_re
+
+_MIN_WIDTH = 50  # of a wrapped paragraph, in characters; lines of verse and of lists are shorter
+_MIN_SPACES = 5  # in a wrapped line, unlike in a line of code
+_ENDS_SENTENCE = tuple('.!?:;…"”')
+_GOES_ON = lazy_re(r"[^\W_]|[\"'“„‘(]")
+_BEGINS_ITEM = lazy_re(r"\w{1,3}[.)]\s|[\w-]{1,20}:\s")
+"""A number of a list, or the name of a field: "To: …"."""
+
+
+def unwrap_lines(text: str) -> str:
+    """Replace the line breaks inside sentences with spaces.
+
+    Places in the text stay the same. A line is wrapped if the first word of the next line would make it the longest of
+    its paragraph. The page's evidence.js has the same.
+    """
+    if "\n" not in text:
+        return text
+    return "\n\n".join(_unwrap_paragraph(paragraph) for paragraph in text.split("\n\n"))
+
+
+def _unwrap_paragraph(paragraph: str) -> str:
+    lines = paragraph.split("\n")
+    width = max(map(len, lines))
+    if len(lines) < 2 or width < _MIN_WIDTH:
+        return paragraph
+    pieces = [lines[0]]
+    for line, following in pairwise(lines):
+        is_full = len(line) + 1 + len(following.partition(" ")[0]) > width and line.count(" ") >= _MIN_SPACES
+        ends = not line.strip() or line.endswith(_ENDS_SENTENCE)
+        goes_on = _GOES_ON.match(following) and not _BEGINS_ITEM.match(following)
+        pieces += [" " if is_full and not ends and goes_on else "\n", following]
+    return "".join(pieces)
