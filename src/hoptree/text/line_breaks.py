@@ -7,6 +7,7 @@ from itertools import pairwise
 from hoptree.core.lazy import lazy_re
 
 _MIN_WIDTH = 50  # of a wrapped paragraph, in characters; lines of verse and of lists are shorter
+_FULL = 0.85  # of the width; the longest line may be longer than the others
 _MIN_SPACES = 5  # in a wrapped line, unlike in a line of code
 _ENDS_SENTENCE = tuple('.!?:;…"”')
 _GOES_ON = lazy_re(r"[^\W_]|[\"'“„‘(]")
@@ -17,8 +18,8 @@ _BEGINS_ITEM = lazy_re(r"\w{1,3}[.)]\s|[\w-]{1,20}:\s")
 def unwrap_lines(text: str) -> str:
     """Replace the line breaks inside sentences with spaces.
 
-    Places in the text stay the same. A line is wrapped if the first word of the next line would make it the longest of
-    its paragraph. The page's evidence.js has the same.
+    Places in the text stay the same. A line is wrapped if, with the first word of the next line, it would be about as
+    long as the longest of its paragraph. The page's evidence.js has the same.
     """
     if "\n" not in text:
         return text
@@ -32,7 +33,7 @@ def _unwrap_paragraph(paragraph: str) -> str:
         return paragraph
     pieces = [lines[0]]
     for line, following in pairwise(lines):
-        is_full = len(line) + 1 + len(following.partition(" ")[0]) > width and line.count(" ") >= _MIN_SPACES
+        is_full = len(line) + 1 + len(following.partition(" ")[0]) > _FULL * width and line.count(" ") >= _MIN_SPACES
         ends = not line.strip() or line.endswith(_ENDS_SENTENCE)
         goes_on = _GOES_ON.match(following) and not _BEGINS_ITEM.match(following)
         pieces += [" " if is_full and not ends and goes_on else "\n", following]

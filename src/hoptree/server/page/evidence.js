@@ -13,7 +13,7 @@ const LETTERS = new RegExp(`${UNSPACED}|${SPACED}+`, "gu");
 const isUnspaced = (word) => Boolean(word) && new RegExp(`^${UNSPACED}`, "u").test(word);
 const UNTOLD = new Set(["yes", "no", "true", "false"]);
 
-const [MIN_WIDTH, MIN_SPACES] = [50, 5];
+const [MIN_WIDTH, FULL, MIN_SPACES] = [50, 0.85, 5];
 const GOES_ON = /^[\p{L}\p{N}"'“„‘(]/u;
 const BEGINS_ITEM = /^(?:[\p{L}\p{N}_]{1,3}[.)]\s|[\p{L}\p{N}_-]{1,20}:\s)/u;
 
@@ -25,7 +25,7 @@ function unwrapped(text) {
     if (lines.length < 2 || width < MIN_WIDTH) return paragraph;
     return lines.slice(1).reduce((joined, following, at) => {
       const line = lines[at];
-      const isFull = line.length + 1 + following.split(" ")[0].length > width && line.split(" ").length > MIN_SPACES;
+      const isFull = line.length + 1 + following.split(" ")[0].length > FULL * width && line.split(" ").length > MIN_SPACES;
       const ends = !line.trim() || /[.!?:;…"”]$/.test(line);
       return joined + (isFull && !ends && GOES_ON.test(following) && !BEGINS_ITEM.test(following) ? " " : "\n") + following;
     }, lines[0]);
