@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hoptree.core.values import Passage
-from hoptree.engine.explain import cite_answer
-from hoptree.text.line_breaks import unwrap_lines
+from hoptree.engine.explain import cite_answer, cut_around
+from hoptree.text.line_breaks import drop_mail_head, unwrap_lines
 
 LETTER = (
     "From: Ingrid Halvorsen of Kestrel Instruments in the harbour <ingrid@kestrel.example>\n"
@@ -34,6 +34,25 @@ WRAPPED = [
 def test_lines_are_joined_where_a_paragraph_is_wrapped(text: str, unwrapped: str) -> None:
     assert unwrap_lines(text) == (unwrapped or text)
     assert len(unwrap_lines(text)) == len(text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "begins"),
+    [("", "Before that"), ("Paul Okafor", "Before that"), ("Ingrid Halvorsen", "From: "), ("nobody", "Before that")],
+)
+def test_the_head_of_an_e_mail_is_dropped_unless_only_it_has_the_answer(answer: str, begins: str) -> None:
+    assert drop_mail_head(LETTER, answer).startswith(begins)
+    assert cut_around(LETTER, answer, 300).startswith(begins)
+    assert drop_mail_head("From: Ada\n", answer) == "From: Ada\n"
+
+
+def test_a_line_of_the_head_of_an_e_mail_is_quoted_last() -> None:
+    letter = "From: Ada <ada@example.org>\nTo: Bo Lund <bo@example.org>\n\nDear Bo,\n\nWe met."
+    team = Passage("t", "Team", "The laboratory is led by Bo Lund.")
+    sentence = cite_answer("Who leads the laboratory?", "Bo Lund", [0, 1], [Passage("m", "Letter", letter), team])
+    assert "“The laboratory is led by Bo Lund.”" in sentence
+    sentence = cite_answer("Who wrote the letter?", "Ada", [0], [Passage("m", "Letter", letter)])
+    assert "“From: Ada <ada@example.org>”" in sentence
 
 
 def test_a_quotation_is_a_whole_sentence() -> None:

@@ -372,12 +372,13 @@ def cite_answer(
     one nearest to `asked`, the last sub-question, is quoted; the number of its passage follows it.
     """
     from hoptree.text.grounding import find_quote
-    from hoptree.text.line_breaks import unwrap_lines
+    from hoptree.text.line_breaks import drop_mail_head, unwrap_lines
 
     stated, cited = state_answer(question, answer), sorted(places[:_MAX_CITATIONS])
     frame = _frame_of(question)
-    quotable = [replace(passages[place], text=unwrap_lines(passages[place].text)) for place in places]
-    quote = find_quote(answer, asked or question, quotable)
+    unwrapped = [replace(passages[place], text=unwrap_lines(passages[place].text)) for place in places]
+    bodies = [replace(passage, text=drop_mail_head(passage.text)) for passage in unwrapped]
+    quote = find_quote(answer, asked or question, bodies) or find_quote(answer, asked or question, unwrapped)
     if quote is None:
         return f"{stated}{_marks(cited)}{frame.stop}"
     place = next(place for place in places if passages[place].id == quote.passage)
@@ -393,7 +394,9 @@ def _marks(places: Sequence[int]) -> str:
 
 def cut_around(text: str, answer: str, max_chars: int) -> str:
     """Return a text on one line, cut to the words around an answer if it is long."""
-    text = " ".join(text.split())
+    from hoptree.text.line_breaks import drop_mail_head
+
+    text = " ".join(drop_mail_head(text, answer).split())
     if len(text) <= max_chars:
         return text
     place = max(text.casefold().find(answer.casefold()), 0)

@@ -1,4 +1,4 @@
-"""Tell the line breaks of wrapped paragraphs from those that end a sentence."""
+"""Find sentences across wrapped lines, and the text of an e-mail below its head."""
 
 from __future__ import annotations
 
@@ -13,6 +13,19 @@ _ENDS_SENTENCE = tuple('.!?:;…"”')
 _GOES_ON = lazy_re(r"[^\W_]|[\"'“„‘(]")
 _BEGINS_ITEM = lazy_re(r"\w{1,3}[.)]\s|[\w-]{1,20}:\s")
 """A number of a list, or the name of a field: "To: …"."""
+
+_MAIL_HEAD = lazy_re(r"(?:(?:From|To|Cc|Date): [^\n]*(?:\n|\Z))+")
+
+
+def drop_mail_head(text: str, answer: str = "") -> str:
+    """Return an e-mail without sender, recipients and date.
+
+    They stay if only they have the answer, or if there is no other text.
+    """
+    match = _MAIL_HEAD.match(text)
+    body = text[match.end() :].lstrip() if match else ""
+    is_only_in_head = answer.casefold() in text.casefold() and answer.casefold() not in body.casefold()
+    return text if not body or is_only_in_head else body
 
 
 def unwrap_lines(text: str) -> str:

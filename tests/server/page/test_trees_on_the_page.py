@@ -174,6 +174,8 @@ def test_the_sentence_that_was_used(watched: Watched) -> None:
         ("The Berliner wrote.", "Berlin", None),
         ("Ada kam. Sie tagte am 12. März in Ulm. Bo ging.", "Ulm", "Sie tagte am 12. März in Ulm."),
         ("Nothing of the sort.", "Paris", None),
+        ("To: Ada Lund\n\nWe met Ada Lund.", "Ada Lund", "We met Ada Lund."),
+        ("To: Ada Lund\n\nWe met.", "Ada Lund", "To: Ada Lund"),
         ("No, it was not.", "no", None),
         ("", "x", None),
     ]

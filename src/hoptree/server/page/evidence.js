@@ -17,6 +17,9 @@ const [MIN_WIDTH, FULL, MIN_SPACES] = [50, 0.85, 5];
 const GOES_ON = /^[\p{L}\p{N}"'“„‘(]/u;
 const BEGINS_ITEM = /^(?:[\p{L}\p{N}_]{1,3}[.)]\s|[\p{L}\p{N}_-]{1,20}:\s)/u;
 
+/** A line of the head of an e-mail, which states an answer only if nothing else does. */
+const MAIL_HEAD = /^(?:From|To|Cc|Date): /;
+
 /** Replaces the line breaks inside sentences with spaces; hoptree.text.line_breaks has the same. */
 function unwrapped(text) {
   return text.split("\n\n").map((paragraph) => {
@@ -79,7 +82,7 @@ export function usedSentence(parts, { answers = [], question = "", cited = [] })
   let most = -1;
   for (const [place, part] of parts.entries()) {
     if (!answers.some((answer) => placeOf(part, answer))) continue;
-    const shared = new Set(wordsOf(part).filter((word) => asked.has(word))).size;
+    const shared = MAIL_HEAD.test(part) ? -0.5 : new Set(wordsOf(part).filter((word) => asked.has(word))).size;
     if (shared > most) [best, most] = [place, shared];
   }
   return best;
