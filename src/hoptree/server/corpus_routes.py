@@ -30,6 +30,7 @@ from hoptree.server.settings import NAME, Settings
 from hoptree.server.topics import Topic
 from hoptree.server.uploads import too_many_files
 from hoptree.server.views import Json
+from hoptree.text.line_breaks import unwrap_lines
 
 _Name = Annotated[str, Path(json_schema_extra={"pattern": NAME})]
 _FileName = Annotated[
@@ -303,7 +304,7 @@ def _passage_page(passage: CitedPassage, base: str) -> str:
     """Return a passage and the text around it as HTML, with all text escaped."""
     title, document = escape(passage["title"] or passage["id"]), escape(passage["document"] or passage["id"])
     before, text, after = (
-        "".join(f"<p>{escape(line)}</p>" for line in part.split("\n") if line.strip())
+        "".join(f"<p>{escape(line)}</p>" for line in unwrap_lines(part).split("\n") if line.strip())
         for part in (passage["before"], passage["text"], passage["after"])
     )
     file = f' <a href="{escape(base + passage["file"])}">{document}</a>' if passage["file"] else document

@@ -26,6 +26,7 @@ def test_from_files_to_a_question_and_back_to_nothing(watched: Watched) -> None:
     assert "120 passages" in page.locator(".entries").inner_text()
     send(page, "letters", file("ada.txt", "Ada wrote to Charles."), file("mary.txt", "Mary met Ada in 1834."))
     page.wait_for_selector(".good")
+    page.locator(".job").get_by_text("letters is ready.").wait_for()
     page.get_by_role("link", name="look at it").click()
     page.wait_for_selector("h1 >> text=letters")
     page.wait_for_selector(".entries.small li")

@@ -72,7 +72,7 @@ export class CorporaPage {
       await this.#send("v1/corpora", data, box, () => {
         taken.push(chosen);
         form.reset();
-        box.append(make("p", {}, `${t("Done.")} `, link(write(["ask"], { corpus: chosen }), t("Ask it something")), ` ${t("or")} `,
+        box.append(make("p", {}, `${t("{name} is ready.", { name: chosen })} `, link(write(["ask"], { corpus: chosen }), t("Ask it something")), ` ${t("or")} `,
           link(write(["corpora", chosen]), t("look at it")), "."));
         announce(t("{name} is ready.", { name: chosen }));
         changed();
