@@ -219,7 +219,7 @@ def test_other_numbers_are_neither_items_nor_page_numbers(tmp_path: Path) -> Non
 
 def test_a_file_with_an_unusable_title_is_read(tmp_path: Path) -> None:
     broken = "\\376\\377\\330\\000\\000a"  # half a surrogate pair
-    for title in (broken, "Microsoft Word - a.doc"):
+    for title in (broken, "Microsoft Word - a.doc", "Annual report.indd"):
         passages, problems = lenient(tmp_path / "a.pdf", pdf("Words.", title=title, outline=((broken, 0),)))
         assert [(p.title, p.text) for p in passages] == [("a", "Words.")] and problems.broken == 0
 

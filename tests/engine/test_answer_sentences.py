@@ -349,6 +349,18 @@ def test_a_long_quotation_is_cut_around_the_answer() -> None:
 BRADEN = Passage("p", "Braden Cup", "The cup was given by Samuel Braden in 1920. Johanna Smith and Frances Hill came.")
 
 
+def test_an_answer_that_is_a_sentence_stays_one_and_rests_on_its_names() -> None:
+    answer = "The film was made by Wojciech Jerzy Has"
+    assert state_answer("Who directed the film?", answer) == answer
+    assert state_answer("Which film did Ada see?", "The Way We Were") == "The answer is The Way We Were"
+    others = Passage("o", "Other", "The keeper has a boat.")
+    held = tell_answer(
+        "Who?", answer, "external", nodes=(), evidence=[others, Passage(FILM["id"], FILM["title"], FILM["text"])],
+        cited=(), read=2, computed=False, measured=None,
+    )  # fmt: skip
+    assert held[0] == f"{answer} [2]."  # "The" is no name
+
+
 @pytest.mark.parametrize(
     ("answer", "spelled"),
     [("Branden", "Braden"), ("Samuel Branden", "Samuel Braden"), ("samuel brandon", "samuel brandon")],

@@ -108,6 +108,51 @@ def test_a_question_that_a_model_repeats_is_not_taken_for_a_follow_up() -> None:
     assert result.question == "What about the music?" and result.warnings
 
 
+@pytest.mark.parametrize(
+    ("last", "follow_up", "reply", "read_as"),
+    [
+        (
+            "When must the anemometers be delivered?",
+            "What about the barometer BP-7?",
+            "What is the name of the barometer BP-7?",  # of the embedded model
+            "When must the barometer BP-7 be delivered?",
+        ),
+        ("When was Ada born?", "And Charles Babbage?", "Who is Charles Babbage?", "When was Charles Babbage born?"),
+        (
+            "What does the anemometer KX-200 cost?",
+            "How about the barometer BP-7?",
+            "What does the barometer BP-7 cost?",
+            "What does the barometer BP-7 cost?",
+        ),
+        (
+            "What does the anemometer KX-200 cost?",
+            "And the barometer BP-7?",
+            "What is the barometer BP-7?",
+            "What does the barometer BP-7 cost?",
+        ),
+        (
+            "Wer hat das Barometer BP-7 entwickelt?",
+            "Was ist mit dem Thermometer TM-1?",
+            "Was ist das Thermometer TM-1?",
+            "Wer hat das Thermometer TM-1 entwickelt?",
+        ),
+        (
+            "Who directed the film Solaris?",
+            "What about the music?",
+            "Who wrote the music of Solaris?",
+            "Who wrote the music of Solaris?",
+        ),
+        ("Where did Ada meet Charles?", "What about Mary?", "Who is Mary?", "What about Mary?"),
+        ("Where was Ada born?", "What about her sister?", "", "What about Ada's sister?"),
+        ("Where was Ada born?", "And where did Mary live?", "And where did Mary live?", "And where did Mary live?"),
+        ("Where was Ada born?", "And Mary was born where?", "Where was Mary born?", "Where was Mary born?"),
+    ],
+)
+def test_what_about_another_asks_the_last_question_of_it(last: str, follow_up: str, reply: str, read_as: str) -> None:
+    result, _ = asked(Question(follow_up, history=((last, "unknown"),)), reply)
+    assert result.question == read_as
+
+
 def test_words_that_are_written_on_and_on_are_no_answer() -> None:
     model = ScriptedModel(rules=[Rule('Susan "Sue"' + " H." * 60)])
 
@@ -134,3 +179,12 @@ def test_questions_in_other_scripts_are_rewritten_too() -> None:
     history = (("《索拉里斯》的导演是谁？", "塔可夫斯基"),)
     result, _ = asked(Question("他的妻子呢？", history=history), "塔可夫斯基的妻子是谁？")
     assert result.question == "塔可夫斯基的妻子是谁？"
+
+
+@pytest.mark.parametrize("answer", ["李文博", "答案是李文博：“总经理是李文博。” [1]"])
+def test_a_pronoun_in_chinese_is_the_person_who_was_asked_for(answer: str) -> None:
+    history = (("总经理是谁？", answer), ("公司在哪里？", "上海"))
+    result, _ = asked(Question("他的公司叫什么？", history=history), "公司是什么")
+    assert result.question == "李文博的公司叫什么？"
+    other, _ = asked(Question("其他人呢？", history=history), "其他人呢？")
+    assert other.question == "其他人呢？"

@@ -96,6 +96,15 @@ def test_a_result_is_readable_as_text_and_in_a_notebook(documents: Path) -> None
     assert "<b>Ada Moor</b>" in html and "<summary>Evidence</summary>" in html
 
 
+def test_an_excerpt_has_the_answer_and_not_the_head_of_a_letter(tmp_path: Path) -> None:
+    people = ", ".join(f"Person {number} <person{number}@example.org>" for number in range(9))
+    letter = f"From: Ada <ada@example.org>\nTo: {people}\nSubject: Film\n\nRed Kite is a film directed by Ada Moor.\n"
+    (tmp_path / "letter.eml").write_text(letter, encoding="utf-8")
+    result = hoptree.ask(QUESTION, corpus=tmp_path / "letter.eml", model=model(), method="oner", cache=None)
+    for text in (str(result), result._repr_html_()):
+        assert "Red Kite is a film directed by Ada Moor." in text.partition("Film")[2] and "From: Ada" not in text
+
+
 def test_no_text_of_a_document_or_a_model_is_markup_in_a_notebook(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     (tmp_path / "evil.txt").write_text(f"{evil} wrote the film {evil}.\n", encoding="utf-8")

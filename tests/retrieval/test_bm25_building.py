@@ -148,7 +148,7 @@ def test_a_file_that_could_not_be_indexed_is_not_recommended_for_an_index(tmp_pa
     (tmp_path / "kite.png").write_bytes(b"\x89PNG")
     with pytest.raises(CorpusError, match="files of this kind are not read") as caught:
         BM25(Index(tmp_path / "kite.png"))
-    assert caught.value.remedy.startswith("Read are text") and "hoptree index" not in caught.value.remedy
+    assert caught.value.remedy.startswith("These are read: text") and "hoptree index" not in caught.value.remedy
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "[]", "{}", "3", '{"format": 1}', "[" * 5000])

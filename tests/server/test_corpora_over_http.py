@@ -25,6 +25,8 @@ from hoptree.retrieval.indexing import build_index
 from hoptree.server import corpus_routes
 from hoptree.server.keys import Key
 
+_HTML_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
+
 
 def _post(server: Running, path: str, files: dict[str, bytes], **data: str) -> Any:
     sent = [("files", (name, content)) for name, content in files.items()]
@@ -225,8 +227,10 @@ def test_a_citation_opens_its_source_and_no_other_file(tmp_path: Path) -> None:
         assert source.headers["content-security-policy"].endswith("sandbox")
         shown = get("/v1/corpora/docs/passages/page.html%231", headers={"accept": "text/html"})
         assert "<mark><p>Bees live in a hive.</p></mark>" in shown.text and "<script" not in shown.text
+        assert f'href="{server.url}/page/style.css"' in shown.text
         html = get("/v1/corpora/docs/files/page.html")
-        assert html.headers["content-type"].startswith("text/plain")
+        assert html.headers["content-type"] == "text/html; charset=utf-8"
+        assert html.headers["content-security-policy"] == _HTML_POLICY
         for name in encodings:
             text = get(f"/v1/corpora/docs/files/{name}")
             assert text.headers["content-type"].startswith("text/plain") and text.text.lstrip("\ufeff").startswith(
@@ -249,7 +253,22 @@ def test_a_citation_opens_its_source_and_no_other_file(tmp_path: Path) -> None:
         assert told["text"] == "Bees live in a hive." and told["file"] is None
 
 
-def test_a_packed_text_is_opened_and_never_as_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("content", "charset"),
+    [
+        ('<meta charset="gb2312"><p>蜂箱'.encode("gb18030"), "gb2312"),
+        ("<p>Größe".encode("cp1252"), "windows-1252"),
+        ('<meta charset="latin1"><p>Größe'.encode("cp1252"), "windows-1252"),
+        (b'<meta charset="utf-8">' + "<p>Größe ".encode() * 20 + b"\xff", "utf-8"),
+    ],
+)
+def test_a_page_is_opened_in_the_encoding_it_is_read_in(tmp_path: Path, content: bytes, charset: str) -> None:
+    (tmp_path / "page.htm").write_bytes(content)
+    told = corpus_routes._file_response(tmp_path / "page.htm")
+    assert told.headers["content-type"] == f"text/html; charset={charset}"
+
+
+def test_a_packed_text_is_opened_and_no_script_in_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
     page = b"<script>alert(1)</script><p>Bees live in a hive.</p>"
@@ -264,8 +283,8 @@ def test_a_packed_text_is_opened_and_never_as_a_page(tmp_path: Path, monkeypatch
     with running(settings(tmp_path, corpora={"docs": str(tmp_path / "docs.idx")})) as server:
         told = {name: server.client.get(f"/v1/corpora/docs/files/{name}") for name in (*contents, "cut.txt.gz")}
         html = told["page.html.gz"]
-        assert html.content == page and html.headers["content-type"] == "text/plain; charset=utf-8"
-        assert html.headers["content-security-policy"].endswith("sandbox")
+        assert html.content == page and html.headers["content-type"] == "text/html; charset=utf-8"
+        assert html.headers["content-security-policy"] == _HTML_POLICY
         assert html.headers["content-disposition"] == "inline; filename*=utf-8''page.html"
         assert told["old.txt.gz"].text == "Größe zählt.\n"
         for name in ("long.txt.gz", "cut.txt.gz"):  # too long, and broken in what is looked at first

@@ -244,7 +244,7 @@ def test_an_upload_of_which_nothing_can_be_read_names_every_kind_of_problem(tmp_
                 name in error["message"] for name in ("a.docx", "empty.txt is empty.", "kite.png is no document")
             )
             assert "b.docx" not in error["message"] and "owl.png" not in error["message"]
-            assert "Leave it out" in error["remedy"] and "Read are text" in error["remedy"]
+            assert "Leave it out" in error["remedy"] and "These are read: text" in error["remedy"]
 
 
 def test_the_worker_gets_no_code_and_no_secrets_of_the_servers_surroundings(

@@ -15,6 +15,7 @@ from hoptree.engine.explain import cut_around, describe_decision, shorten
 from hoptree.engine.result import Result, TreeNode
 from hoptree.engine.trace import EntitiesFound, FactsFound, ModelCalled, Retrieved, TitlesFound, WorldCall, events_of
 from hoptree.text.grounding import Quote, find_quote
+from hoptree.text.line_breaks import unwrap_lines
 
 _MAX_NODES = 30  # that an error lists
 _MAX_ITEMS = 8
@@ -44,7 +45,8 @@ class NodeRecord:
         self.events = [*_own_events(events, self.node.id)]
         self.passages = _passages(self.events)
         read = result.evidence if self.is_question else self.passages
-        cited = [passage for passage in read if passage.id in self.node.evidence]
+        in_node = (passage for passage in read if passage.id in self.node.evidence)
+        cited = [replace(passage, text=unwrap_lines(passage.text)) for passage in in_node]
         resolved = self.node.resolved or self.node.question
         self.quote: Quote | None = find_quote(self.node.answer, resolved, cited) if self.node.answer else None
 

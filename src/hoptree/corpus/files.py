@@ -39,8 +39,8 @@ _INDEX_MANIFEST = "hoptree-index.json"
 _BEIR_CORPUS = ("corpus.jsonl", "corpus.jsonl.gz")
 _BEIR_QUESTIONS = ("queries.jsonl", "queries.jsonl.gz", "qrels")
 KNOWN_KINDS = (
-    "Read are text, man pages, Markdown, reStructuredText, HTML, PDF, Word (.docx), PowerPoint (.pptx), Excel (.xlsx), "
-    "CSV, TSV, EPUB, notebooks (.ipynb), e-mail (.eml, .mbox), JSON, JSON Lines, source code and logs, "
+    "These are read: text, man pages, Markdown, reStructuredText, HTML, PDF, Word (.docx), PowerPoint (.pptx), "
+    "Excel (.xlsx), CSV, TSV, EPUB, notebooks (.ipynb), e-mail (.eml, .mbox), JSON, JSON Lines, source code and logs, "
     "each also packed (.gz)."
 )
 _TEXT_NAME = re.compile(
@@ -207,8 +207,8 @@ _GZIP_READ_BYTES = 2**11  # small, as the block with the damage is lost
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_BYTES = 8192
 LATIN = "Latin-1"
-_DAMAGED_UTF8 = "UTF-8 with damaged characters"
-GUESSES = (LATIN, _DAMAGED_UTF8, "gb18030", "euc_jp", "euc_kr")
+DAMAGED_UTF8 = "UTF-8 with damaged characters"
+GUESSES = (LATIN, DAMAGED_UTF8, "gb18030", "euc_jp", "euc_kr")
 """The encodings of texts that are neither valid UTF-8 nor UTF-16."""
 _REPLACEMENT, _MIN_CHARS_PER_DAMAGED = "\ufffd", 5  # of the characters beyond ASCII
 _HIGH_BYTES = re.compile(rb"[\x80-\xff]+")
@@ -320,7 +320,7 @@ def decode(content: bytes) -> tuple[str, str]:
             return "", ""
     text = content.decode(encoding, "replace")
     if text.count(_REPLACEMENT) * _MIN_CHARS_PER_DAMAGED < len(text) - len(text.encode("ascii", "ignore")):
-        return text, _DAMAGED_UTF8
+        return text, DAMAGED_UTF8
     if guess := _paired_encoding(head):
         with suppress(UnicodeDecodeError):
             return content.decode(guess), guess

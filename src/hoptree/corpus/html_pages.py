@@ -92,12 +92,19 @@ def read_html(stream: io.BufferedReader, name: str, problems: Problems) -> Itera
 def decode_html(content: bytes) -> str:
     """Decode by byte order mark, as UTF-8, by the declared encoding or as Latin-1."""
     text, encoding = decode(content)
-    match = _CHARSET.search(content[:4096]) if encoding in ("", *GUESSES) else None
-    named = match[1].decode().lower() if match else ""
-    if named and named not in _LATIN and not named.startswith(("utf", "unicode", "raw_unicode", "idna", "punycode")):
+    named = declared_encoding(content) if encoding in ("", *GUESSES) else ""
+    if named:
         with suppress(LookupError, ValueError):
             return content.decode(named, "replace")
     return text
+
+
+def declared_encoding(content: bytes) -> str:
+    """Return the encoding that a page declares; "" for Latin-1 and those of Unicode."""
+    match = _CHARSET.search(content[:4096])
+    named = match[1].decode().lower() if match else ""
+    excluded = named in _LATIN or named.startswith(("utf", "unicode", "raw_unicode", "idna", "punycode"))
+    return "" if excluded else named
 
 
 def html_document(text: str, name: str) -> Document:

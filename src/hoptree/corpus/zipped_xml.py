@@ -130,10 +130,10 @@ def _local(name: str) -> str:
 
 DEFAULT_TITLE = re.compile(
     r"(?:Microsoft (?:Office )?(?:Word|PowerPoint|Excel)(?: [-–]|$)|PowerPoint[ -]Pr[eä]sentation$|Slide \d|Folie \d|"
-    r"Untitled|Document\d*$|Title$)",
+    r"Untitled|Document\d*$|Title$|.*\.(?:docx?|odt|rtf|pptx?|xlsx?|html?|tex|dvi|indd|qxd|pdf|ps|txt|md)$)",
     re.IGNORECASE,
 )
-"""Titles that programs set, which say nothing about the text."""
+"""Titles that programs set, such as names of files, which say nothing about the text."""
 
 
 _NONE: Mapping[str, str] = MappingProxyType({})

@@ -1,7 +1,8 @@
 """Rewrite a follow-up question so that it can be understood alone.
 
 A small model may repeat an earlier question, alone or before the follow-up, and leave the pronoun in. The repetition
-is then dropped, and the pronoun is replaced by the person or thing that the conversation is about.
+is then dropped, and the pronoun is replaced by the person or thing that the conversation is about. Of "What about B?"
+it may make a question of its own; then the last question is asked with B in the place of what it is about.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from hoptree.engine.explain import shorten
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.trace import QuestionRewritten
 from hoptree.text.grounding import covers, stems
-from hoptree.text.names import CLOSED, name_spans
+from hoptree.text.names import CLOSED, name_spans, word_set
 
 if TYPE_CHECKING:
     from hoptree.engine.context import Context
@@ -36,6 +37,24 @@ _THING = lazy_re(r"\b(?:(?P<of>its)|it(?! (?:\w+ ){1,2}(?:to|that|if|whether)\b)
 _ODD_NAME = lazy_re(r"(?<!\S)(?:[A-Za-z]+[\d_][\w.+-]*\w|[A-Za-z]+\d|[./~]*/[\w./+-]*\w)")
 """bzip2, libz.so.1, snake_case, /usr/share"""
 _ASKS_FOR_PERSON = lazy_re(r"\b(?:who|whom|wer|wen|wem)\b", re.IGNORECASE)
+_CHINESE_PERSON = lazy_re(r"(?<![其吉])[他她](?!们)")
+_CHINESE_WHO = lazy_re(r"谁|哪位|哪个人")
+_CHINESE_NAME = lazy_re(r"(?:答案是|可能是)?(?P<name>[\u4e00-\u9fff][\u4e00-\u9fff·]{1,19})(?:[：。（(].*)?", re.DOTALL)
+_DETERMINERS = "the|a|an|der|die|das|dem|den|des|ein|eine|einem|einen|einer"
+_WHAT_ABOUT = lazy_re(
+    r"(?:(?:and|but|so|und|aber)\s+)?(?:(?:what|how)\s+about|was\s+ist\s+mit|wie\s+(?:ist|steht)\s+es\s+mit)\s+"
+    r"(?P<topic>.+?)\s*\?*",
+    re.IGNORECASE,
+)
+_AND = lazy_re(rf"(?:[Aa]nd|[Uu]nd)\s+(?P<topic>(?:(?:{_DETERMINERS})\s+\S|[^\Wa-zäöüß]).*?)\s*\?*")
+_DETERMINED = lazy_re(rf"(?:{_DETERMINERS})\s+", re.IGNORECASE)
+_ONLY_THING = lazy_re(r"\b(?:the|an?)\s+(?P<noun>[a-z-]+)(?:\s+(?P<next>\w+))?", re.IGNORECASE)
+_MAX_TOPIC_WORDS = 6
+_CLAUSE = word_set(
+    "who whom whose what which where when why how is are was were be did do does has have had can must will wer wen "
+    "wem was welche welcher welches wo wann warum wie ist sind war waren hat haben kann muss wird"
+)
+"""Words that make a question of "And B"."""
 _OF_PERSON = lazy_re(
     r"\b(?:born|die[ds]?|death|live[ds]?|marr\w+|wife|husband|spouse|mother|father|sons?|daughters?|child\w*|stud\w+"
     r"|geboren|gestorben|starb|lebte|verheiratet|frau|mann|mutter|vater|sohn|tochter|kinder|stud\w+)\b",
@@ -58,7 +77,12 @@ async def rewrite_question(asked: Question, ctx: Context) -> Question:
     text = " ".join(reply.removeprefix("Next question:").split())
     text = re.sub(r'\A["“„]([^"“”„]*)["”“]\Z', r"\1", text)  # the quotes of a title at the beginning stay
     text = _without_earlier(text, turns)
-    accepted = _is_rewriting(text, asked.text, history)
+    person = _last_chinese_person(turns) if _CHINESE_PERSON.search(asked.text) else ""
+    accepted = _is_rewriting(text, asked.text, history) and person in text
+    topic = _topic(asked.text)
+    if topic and turns and not (accepted and _asks_alike(text, turns[-1][0])):
+        replaced = _with_topic(turns[-1][0], topic)
+        text, accepted = replaced or asked.text, bool(replaced)
     text = resolve_pronoun(text if accepted else asked.text, turns)
     if not accepted and text == asked.text:
         message = "The question was asked as it stands: what the model made of it names something else."
@@ -85,8 +109,48 @@ def _is_rewriting(text: str, asked: str, history: str) -> bool:
     return bool(kept) and len(added) <= _MAX_ADDED_STEMS and covers(text, [Passage("", "", f"{history}\n{asked}")])
 
 
+def _topic(asked: str) -> str:
+    """Return B of "What about B?" and "And B?"; "" if B has a pronoun, or is a clause."""
+    match = _WHAT_ABOUT.fullmatch(asked.strip()) or _AND.fullmatch(asked.strip())
+    topic = match["topic"] if match else ""
+    words = _DETERMINED.sub("", topic, count=1).split()
+    is_phrase = len(words) <= _MAX_TOPIC_WORDS and not any(word.strip("?,").casefold() in _CLAUSE for word in words)
+    return "" if not is_phrase or _PERSON.search(topic) or _THING.search(topic) else topic
+
+
+def _asks_alike(text: str, last: str) -> bool:
+    """Return whether a rewriting asks what the last question asks, or about its names."""
+    names = _names(last)
+    wanted = stems(last) - stems(" ".join(names))
+    if names and stems(" ".join(names)) <= stems(text):
+        return True
+    return 2 * len(wanted & stems(text)) >= len(wanted)
+
+
+def _with_topic(last: str, topic: str) -> str:
+    """Ask the last question of a topic, in place of its only name or thing; or ""."""
+    if not _names(f"about {topic}"):
+        return ""
+    names = set(_names(last))
+    if len(names) == 1:
+        name = re.escape(names.pop())
+        bare = _DETERMINED.sub("", topic, count=1)
+        phrase = rf"\b(?:[Tt]he|[Aa]n?)\s+(?:(?!(?:of|in|at|on|to|for|by|from)\b)[a-z-]+\s+){{0,2}}{name}"
+        if bare != topic and (noun_phrase := re.search(phrase, last)):
+            return f"{last[: noun_phrase.start()]}{topic}{last[noun_phrase.end() :]}"
+        has_own = re.search(rf"\b(?:{_DETERMINERS})\s+{name}", last, re.IGNORECASE)
+        return re.sub(name, lambda _: bare if has_own else topic, last, count=1)
+    things = list(_ONLY_THING.finditer(last))
+    if names or len(things) != 1 or (things[0]["next"] or "be").casefold() not in CLOSED:
+        return ""
+    return f"{last[: things[0].start()]}{topic}{last[things[0].end('noun') :]}"
+
+
 def resolve_pronoun(text: str, turns: Sequence[Turn]) -> str:
     """Replace a pronoun by the last person or thing, unless the question names one."""
+    if (chinese := _CHINESE_PERSON.search(text)) is not None:
+        name = _last_chinese_person(turns)
+        return text if not name or name in text else f"{text[: chinese.start()]}{name}{text[chinese.end() :]}"
     bare = text[joined.end() :] if (joined := _JOINED.match(text)) else text
     pronoun = _PERSON.search(bare)
     if pronoun is not None:
@@ -111,6 +175,13 @@ def _last_person(turns: Sequence[Turn]) -> str:
         if len(names) == 1 and _OF_PERSON.search(question):
             return names[0]
     return ""
+
+
+def _last_chinese_person(turns: Sequence[Turn]) -> str:
+    """Return the answer to the latest question of who, if it is a name in Chinese."""
+    answers = (answer for question, answer in reversed(turns) if _CHINESE_WHO.search(question))
+    match = _CHINESE_NAME.fullmatch(next(answers, ""))
+    return match["name"] if match else ""
 
 
 def _person_of(question: str, answer: str) -> str:

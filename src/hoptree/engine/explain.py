@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hoptree.core.lazy import lazy_re
 
 if TYPE_CHECKING:
     from hoptree.core.values import Passage
-    from hoptree.engine.result import Result, TreeNode
+    from hoptree.engine.result import TreeNode
 
 _NOT_DESCRIBED = frozenset(
     ("event", "run", "t", "node", "depth", "kind", "value", "raw", "step", "labels", "encoder", "answer")
 )
 Chance = tuple[float, str]  # a probability, and what it was calibrated on
-_MAX_VALUE_CHARS = 80
+_MAX_VALUE_CHARS, MAX_LINE_CHARS = 80, 200
 _MAX_ITEMS = 10
 
 
@@ -53,7 +54,7 @@ def _is_short(value: Any) -> bool:
     return isinstance(value, str | int | float)
 
 
-def shorten(text: object, max_chars: int = 200) -> str:
+def shorten(text: object, max_chars: int = MAX_LINE_CHARS) -> str:
     """Return a text on one line, cut where it is long."""
     line = " ".join(str(text).split())
     return line if len(line) <= max_chars else f"{line[:max_chars]}…"
@@ -183,11 +184,13 @@ def tell_answer(
 def _holding(question: str, answer: str, evidence: Sequence[Passage]) -> tuple[list[int], bool]:
     """Return the places of passages with an answer, and if any has a name asked about."""
     from hoptree.text.grounding import held_parts, holding  # imported late, so that the first call starts sooner
+    from hoptree.text.names import CLOSED
 
     stating = holding(answer, question, evidence)
     ids = stating or holding(answer, "", evidence)
     if not ids:  # several passages may hold its parts
-        stating = ids = {name for part in held_parts(answer, evidence) for name in holding(part, "", evidence)}
+        parts = [part for part in held_parts(answer, evidence) if part.casefold() not in CLOSED]
+        stating = ids = {name for part in parts for name in holding(part, "", evidence)}
     return [place for place, passage in enumerate(evidence) if passage.id in ids], bool(stating)
 
 
@@ -233,8 +236,7 @@ def _weigh_support(
     return Confidence("a guess", f"{named}{against}; answers found in this way are mostly wrong", *measured)
 
 
-SOURCES = {"internal": "own knowledge", "external": "documents", "synthesis": "its sub-questions", "graph": "the graph"}
-_MAX_QUOTE_CHARS, _MAX_WORD_CHARS = 300, 30  # longer words are cut apart, since Chinese has no spaces
+MAX_QUOTE_CHARS, _MAX_WORD_CHARS = 300, 30  # longer words are cut apart, since Chinese has no spaces
 _MAX_CITATIONS = 4  # enough for a comparison of two things in two steps each
 _MAX_SPAN_WORDS, _MAX_SPAN_CHARS = 12, 200  # a longer answer is a sentence itself
 _PREPOSITIONS = "in|at|on|from|to|for|with|by|under|of|near|after|about|into|as"
@@ -252,6 +254,7 @@ _PARTICIPLES = (
 )
 _COMPARED = r"(?:more|less|closer|further|older|younger|[a-z]+ier|larger|longer|shorter|taller|higher|lower|bigger)"
 _COMMA = lazy_re(r",\s")
+_CLAUSE = lazy_re(r"\A(?:The|An?|It|He|She|They|There)\s.*\b(?:is|are|was|were|has|have|had)\s")
 _RIVAL = lazy_re(r"\bor\s(?!\?)")
 _ENGLISH = lazy_re(
     r"\b(?:who|whom|whose|what|which|where|when|why|how|is|are|was|were|did|does|do|has|have|had|can)\b", re.IGNORECASE
@@ -286,7 +289,7 @@ def state_answer(question: str, answer: str) -> str:
     frame = _frame_of(question)
     if answer.casefold() in ("yes", "no"):
         return frame.yes if answer.casefold() == "yes" else frame.no
-    if len(answer.split()) > _MAX_SPAN_WORDS or len(answer) > _MAX_SPAN_CHARS:
+    if len(answer.split()) > _MAX_SPAN_WORDS or len(answer) > _MAX_SPAN_CHARS or _CLAUSE.search(answer):
         return answer.rstrip(".。")
     answer = answer.rstrip(".。") if not re.search(r"\b\w\.\Z", answer) else answer
     if not _ENGLISH.search(asked) or asks_twice(asked):
@@ -369,67 +372,20 @@ def cite_answer(
     one nearest to `asked`, the last sub-question, is quoted; the number of its passage follows it.
     """
     from hoptree.text.grounding import find_quote
+    from hoptree.text.line_breaks import drop_mail_head, unwrap_lines
 
     stated, cited = state_answer(question, answer), sorted(places[:_MAX_CITATIONS])
     frame = _frame_of(question)
-    quote = find_quote(answer, asked or question, [passages[place] for place in places])
+    unwrapped = [replace(passages[place], text=unwrap_lines(passages[place].text)) for place in places]
+    bodies = [replace(passage, text=drop_mail_head(passage.text)) for passage in unwrapped]
+    quote = find_quote(answer, asked or question, bodies) or find_quote(answer, asked or question, unwrapped)
     if quote is None:
         return f"{stated}{_marks(cited)}{frame.stop}"
     place = next(place for place in places if passages[place].id == quote.passage)
     before, after = [other for other in cited if other < place], [other for other in cited if other > place]
     # Citations in the passage refer to a list of its own.
-    quoted = cut_around(CITATIONS.sub("[…]", quote.text), answer, _MAX_QUOTE_CHARS)
+    quoted = cut_around(CITATIONS.sub("[…]", quote.text), answer, MAX_QUOTE_CHARS)
     return f"{frame.quote.format(f'{stated}{_marks(before)}', quoted)}{_marks([place, *after])}"
-
-
-def tree_lines(tree: Iterable[TreeNode], depth: int = 0) -> Iterator[str]:
-    """Yield a line for each sub-question, indented by its depth."""
-    for node in tree:
-        source = node.verdict or ("a guess" if node.source == "fallback" else SOURCES.get(node.source, ""))
-        origin = f" ({source})" if source and node.answer else ""
-        yield f"{'  ' * depth}{node.id}. {node.resolved or node.question} → {node.answer or '?'}{origin}"
-        yield from tree_lines(node.children, depth + 1)
-
-
-def result_text(result: Result) -> str:
-    """Return a result as text: the sentence, the answer, the tree and the passages."""
-    lines = [result.sentence] if result.sentence else []
-    lines.append(f"Answer: {result.answer or 'none'}")
-    if support := result.support:
-        lines.append(f"{support[0].upper()}{support[1:]}.")
-    if result.error_message:
-        lines.append(f"Failed: {result.error_message}")
-    lines += tree_lines(result.tree)
-    rests = result.evidence or result.cited
-    for number, passage in enumerate(result.shown, 1):
-        lines.append(f"{f'[{number}]' if rests else 'Read:'} {passage.title or passage.id}: {shorten(passage.text)}")
-    return "\n".join([*lines, *(f"Note: {warning}" for warning in result.notes)])
-
-
-def result_html(result: Result) -> str:
-    """Return a result as HTML for a notebook; every text in it is escaped."""
-    from html import escape
-
-    def items(tree: Iterable[TreeNode]) -> str:
-        rows = [
-            f"<li value='{node.id}'>{escape(node.resolved or node.question)} → <b>{escape(node.answer or '?')}</b> "
-            f"<small>{escape(', '.join(node.evidence) or SOURCES.get(node.source, node.source))}</small>"
-            f"{items(node.children)}</li>"
-            for node in tree
-        ]
-        return f"<ol>{''.join(rows)}</ol>" if rows else ""
-
-    status = result.support or result.error_message
-    passages = "".join(
-        f"<li><b>{escape(passage.title or passage.id)}</b> {escape(shorten(passage.text, _MAX_QUOTE_CHARS))}</li>"
-        for passage in result.shown
-    )
-    heading = "Evidence" if result.evidence or result.cited else "What was read"
-    evidence = f"<details open><summary>{heading}</summary><ol>{passages}</ol></details>" if passages else ""
-    return (
-        f"<div><p>{escape(result.question)}</p>{items(result.tree)}<p>{escape(result.sentence)}</p>"
-        f"<p><b>{escape(result.answer or 'No answer')}</b> <small>{escape(status)}</small></p>{evidence}</div>"
-    )
 
 
 def _marks(places: Sequence[int]) -> str:
@@ -438,7 +394,9 @@ def _marks(places: Sequence[int]) -> str:
 
 def cut_around(text: str, answer: str, max_chars: int) -> str:
     """Return a text on one line, cut to the words around an answer if it is long."""
-    text = " ".join(text.split())
+    from hoptree.text.line_breaks import drop_mail_head
+
+    text = " ".join(drop_mail_head(text, answer).split())
     if len(text) <= max_chars:
         return text
     place = max(text.casefold().find(answer.casefold()), 0)

@@ -19,8 +19,9 @@ from hoptree.engine.events import (
     Started,
     Warned,
 )
-from hoptree.engine.explain import Confidence, result_html, result_text, tell_answer
+from hoptree.engine.explain import Confidence, tell_answer
 from hoptree.engine.registry import Explanation, load_method
+from hoptree.engine.result_text import result_html, result_text
 from hoptree.engine.trace import QuestionRewritten, Retrieved, usage_of
 from hoptree.text.grounding import correct_spelling, supports_answer
 

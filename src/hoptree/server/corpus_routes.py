@@ -19,7 +19,8 @@ from typing_extensions import TypedDict
 
 from hoptree.core.config import is_loopback
 from hoptree.corpus.document import MAX_DOCUMENT_BYTES
-from hoptree.corpus.files import LATIN, Damaged, bom_encoding, decode, open_bytes
+from hoptree.corpus.files import DAMAGED_UTF8, GUESSES, LATIN, Damaged, bom_encoding, decode, open_bytes
+from hoptree.corpus.html_pages import declared_encoding
 from hoptree.server.corpus_service import CorpusService
 from hoptree.server.error_responses import Refusal, refuse_when_disk_full
 from hoptree.server.jobs import Job, JobReply, Jobs
@@ -29,6 +30,7 @@ from hoptree.server.settings import NAME, Settings
 from hoptree.server.topics import Topic
 from hoptree.server.uploads import too_many_files
 from hoptree.server.views import Json
+from hoptree.text.line_breaks import unwrap_lines
 
 _Name = Annotated[str, Path(json_schema_extra={"pattern": NAME})]
 _FileName = Annotated[
@@ -102,8 +104,8 @@ class CitedPassage(TypedDict):
 NO_RIGHT = "This key may not change corpora; the server's administrator can allow it."
 _FILE: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The file: PDF, plain text, or bytes to be saved.",
-        "content": {kind: {} for kind in ("application/pdf", "text/plain", "application/octet-stream")},
+        "description": "The file: PDF, HTML, plain text, or bytes to be saved.",
+        "content": {kind: {} for kind in ("application/pdf", "text/html", "text/plain", "application/octet-stream")},
     }
 }
 _UPLOADED = replies(StartedJob, UPLOAD_ERRORS, status=202)
@@ -235,18 +237,22 @@ def _is_local(request: Request) -> bool:
 
 _HEAD_BYTES = 2**20  # enough to recognise text and its encoding
 _PDF_POLICY = "default-src 'none'; style-src 'unsafe-inline'; object-src 'self'; frame-ancestors 'none'"
+_HTML_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
 _TEXT_POLICY = "default-src 'none'; sandbox"
+_CHARSETS = {LATIN: "windows-1252", DAMAGED_UTF8: "utf-8"}
 
 
 def _file_response(path: FilePath) -> Response:
     """Send a file so that nothing in it runs in the browser.
 
-    PDF and plain text are shown, texts in .gz unpacked; anything else is to be saved.
+    PDF, HTML (without scripts, or anything from elsewhere) and plain text are shown, texts in .gz unpacked; anything
+    else is to be saved.
     """
     if path.suffix.lower() == ".pdf":
         kind, policy, disposition = "application/pdf", _PDF_POLICY, "inline"
     elif charset := _charset_of(path):
-        kind, policy, disposition = f"text/plain; charset={charset}", _TEXT_POLICY, "inline"
+        kind, policy = ("text/html", _HTML_POLICY) if _is_html(path) else ("text/plain", _TEXT_POLICY)
+        kind, disposition = f"{kind}; charset={charset}", "inline"
     else:
         kind, policy, disposition = "application/octet-stream", _TEXT_POLICY, "attachment"
     headers = {"Content-Security-Policy": policy}
@@ -258,6 +264,10 @@ def _file_response(path: FilePath) -> Response:
     return FileResponse(path, 200, headers, kind, filename=path.name, content_disposition_type=disposition)
 
 
+def _is_html(path: FilePath) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith((".html", ".htm", ".xhtml"))
+
+
 def _charset_of(path: FilePath) -> str:
     """Return the encoding of a text as browsers name it; "" for other files."""
     try:
@@ -267,7 +277,9 @@ def _charset_of(path: FilePath) -> str:
         return ""
     complete = len(head) < _HEAD_BYTES
     encoding = bom_encoding(head) or decode(head if complete else head[: head.rfind(b"\n") + 1])[1]
-    return "windows-1252" if encoding == LATIN else encoding.replace("utf-16-", "utf-16").replace("_", "-")
+    if _is_html(path) and encoding in GUESSES:
+        encoding = declared_encoding(head) or encoding
+    return _CHARSETS.get(encoding, encoding.replace("utf-16-", "utf-16").replace("_", "-"))
 
 
 def _is_packed(path: FilePath) -> bool:
@@ -292,11 +304,13 @@ def _passage_page(passage: CitedPassage, base: str) -> str:
     """Return a passage and the text around it as HTML, with all text escaped."""
     title, document = escape(passage["title"] or passage["id"]), escape(passage["document"] or passage["id"])
     before, text, after = (
-        "".join(f"<p>{escape(line)}</p>" for line in part.split("\n") if line.strip())
+        "".join(f"<p>{escape(line)}</p>" for line in unwrap_lines(part).split("\n") if line.strip())
         for part in (passage["before"], passage["text"], passage["after"])
     )
     file = f' <a href="{escape(base + passage["file"])}">{document}</a>' if passage["file"] else document
-    head = f'<!DOCTYPE html><meta charset="utf-8"><title>{title}</title><link rel="stylesheet" href="/page/style.css">'
+    meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    style = f'<link rel="stylesheet" href="{escape(base)}page/style.css">'
+    head = f"<!DOCTYPE html>{meta}<title>{title}</title>{style}"
     return f'{head}<main class="in-source"><h1>{title}</h1><p>{file}</p>{before}<mark>{text}</mark>{after}</main>'
 
 

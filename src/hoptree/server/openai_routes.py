@@ -15,9 +15,10 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from hoptree.engine.events import Event
-from hoptree.engine.explain import CITATIONS, tree_lines
+from hoptree.engine.explain import CITATIONS
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import Result
+from hoptree.engine.result_text import tree_lines
 from hoptree.engine.trace import ModelProgress
 from hoptree.retrieval.retriever import is_remote
 from hoptree.server import reply_schemas as schemas

@@ -25,8 +25,9 @@ from hoptree.engine.events import (
     TextQuarantined,
     Warned,
 )
-from hoptree.engine.explain import SOURCES, shorten
+from hoptree.engine.explain import shorten
 from hoptree.engine.result import Result
+from hoptree.engine.result_text import SOURCES
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.question_service import PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import StepEvent

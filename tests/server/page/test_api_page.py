@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Route
     from tests.server.page.browsing import Watched
     from tests.server.running import Running
 
@@ -31,6 +31,20 @@ def test_every_route_and_object_is_drawn(watched: Watched, server: Running) -> N
     assert "evidence" in page.locator("#schema-AskReply").inner_text()
     page.set_viewport_size({"width": 375, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
+
+
+def test_while_it_loads_it_says_so(watched: Watched) -> None:
+    held: list[Route] = []
+    watched.page.route("**/openapi.json", lambda route: held.append(route))
+    page = watched.open("docs")
+    page.get_by_text("Loading …").wait_for()
+    while not held:
+        page.wait_for_timeout(10)
+    held[0].continue_()
+    page.wait_for_selector(".operation")
+    assert page.get_by_text("Loading …").count() == 0
+    page.get_by_role("link", name="Runs", exact=True).click()
+    page.wait_for_selector("h1 >> text=Runs")
 
 
 def test_it_is_reached_from_the_page_under_the_same_policy(watched: Watched, server: Running) -> None:

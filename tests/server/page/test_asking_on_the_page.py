@@ -62,7 +62,9 @@ def test_a_sentence_with_citations_stands_above_the_answer(watched: Watched) -> 
     page.locator(".sentence .citation").first.click()
     source = page.get_by_role("dialog")
     source.wait_for()
-    assert source.locator("h2").inner_text() == "Ousmane Sembène" and "1923" in source.locator("mark").inner_text()
+    assert source.locator("h2").inner_text() == "Ousmane Sembène"
+    marked, paragraph = source.locator("mark").inner_text(), source.locator("p:has(mark)").inner_text()
+    assert "1923" in marked and marked in paragraph and len(marked) < len(paragraph)  # only the sentence
     source.get_by_role("button", name="Close").click()
     page.wait_for_selector(".detail .passage")
     page.locator(".sentence .citation").first.click()
@@ -97,6 +99,21 @@ def test_what_the_answer_rests_on_has_the_numbers_of_the_sentence(watched: Watch
     heads = page.locator(".detail article.passage h4").all_inner_texts()
     assert [head.split()[:2] for head in heads] == [["[1]", "A"], ["[2]", "B"], ["[3]", "C"]]
     assert page.locator(".detail details.passage").count() == 0, "the fourth is not cited"
+
+
+def test_what_is_cited_is_what_the_answer_rests_on(watched: Watched) -> None:
+    page = watched.open()
+    passage = {"id": "a", "title": "A", "text": "Ada leads the laboratory."}
+    tree = [{"id": 0, "question": "Who?", "answer": "It is led by Ada", "source": "external", "evidence": ["a"]}]
+    result = {"question": "Who?", "answer": "It is led by Ada", "method": "oner", "tree": tree, "evidence": [passage]}
+    page.evaluate(SHOWN, result | {"sentence": "It is led by Ada [1]."})
+    page.wait_for_selector(".detail .unheld")
+    assert page.locator(".detail-head .label").text_content() == "What the answer rests on"
+    page.evaluate(
+        SHOWN, {"question": "Who?", "answer": "Ada", "sentence": "Possibly Ada.", "method": "direct", "tree": []}
+    )
+    page.wait_for_selector(".detail > .note")
+    assert page.locator(".detail-head .label").text_content() == "Evidence"
 
 
 def test_passages_without_an_answer_are_what_was_read(watched: Watched) -> None:
@@ -295,6 +312,18 @@ def test_who_comes_without_a_question_is_offered_some(watched: Watched) -> None:
     page.click(".examples a >> nth=2")
     page.wait_for_selector(".hint:not([hidden])")
     assert page.input_value("#question") == FILMS and not page.locator(".examples").is_visible()
+
+
+def test_suggestions_are_of_the_corpus_that_an_address_names(watched: Watched, server: Running) -> None:
+    bees = b"# Honey bees\n\nHoney bees are insects.\n\n# Wax moths\n\nWax moths are pests of hives."
+    made = server.client.post("/v1/corpora", data={"name": "bees"}, files={"files": ("bees.md", bees)})
+    assert server.job(made)["state"] == "done"
+    page = watched.open()
+    page.wait_for_selector(".examples li")
+    page.evaluate("location.hash = '#/ask?corpus=bees'")
+    page.get_by_text("Questions about bees").wait_for()
+    assert "Wax moths" in page.locator(".examples").inner_text()
+    server.client.delete("/v1/corpora/bees")
 
 
 def test_passages_that_do_not_hold_the_answer_are_only_what_was_read(watched: Watched) -> None:

@@ -26,6 +26,7 @@ def test_from_files_to_a_question_and_back_to_nothing(watched: Watched) -> None:
     assert "120 passages" in page.locator(".entries").inner_text()
     send(page, "letters", file("ada.txt", "Ada wrote to Charles."), file("mary.txt", "Mary met Ada in 1834."))
     page.wait_for_selector(".good")
+    page.locator(".job").get_by_text("letters is ready.").wait_for()
     page.get_by_role("link", name="look at it").click()
     page.wait_for_selector("h1 >> text=letters")
     page.wait_for_selector(".entries.small li")
@@ -78,6 +79,7 @@ def test_a_page_that_is_come_back_to_holds_nothing_old_to_click_on(watched: Watc
     page.route("**/v1/corpora", lambda route: held.append(route))
     page.go_back()
     watched.until("location.hash.startsWith('#/corpora') && !document.querySelector('form.search')")
+    page.get_by_text("Loading …").wait_for()
     while not held:
         page.wait_for_timeout(10)
     held[0].continue_()
@@ -157,8 +159,10 @@ def test_files_that_were_passed_over_are_named_and_the_list_has_the_new_corpus(w
     assert page.locator(".passed-over").inner_text().split("\n") == [
         "2 files have a problem:",
         "",
-        "junk.pdf, j.pdf: is damaged. Save it anew.",
+        "junk.pdf, j.pdf: each is damaged. Save it anew.",
     ]
+    assert page.get_by_label("Name").input_value() == ""  # so that nothing is sent twice
+    assert page.locator("form.files input[type=file]").evaluate("(input) => input.files.length") == 0
     watched.until("document.querySelector('.entries').textContent.includes('mixed')")
     assert page.get_by_role("link", name="look at it").is_visible()
     page.get_by_role("link", name="look at it").click()

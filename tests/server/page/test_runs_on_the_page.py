@@ -14,7 +14,7 @@ from tests.server.page.scripts import CITY, WRITTEN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Route
     from tests.server.page.browsing import Gated, Watched
     from tests.server.running import Running
 
@@ -129,8 +129,15 @@ def test_two_runs_against_each_other(runs: Path, watched: Watched) -> None:
     assert go.is_disabled()
     for box in page.locator("tbody input").all():
         box.check()
+    held: list[Route] = []
+    page.route("**/v1/compare?*", lambda route: held.append(route))
     go.click()
+    page.get_by_text("Loading …").wait_for()
+    while not held:
+        page.wait_for_timeout(10)
+    held[0].continue_()
     page.wait_for_selector(".verdict-line")
+    page.unroute_all()
     told = page.locator(".verdict-line").inner_text()
     assert "points of F1 better" in told and "95 %" in told and "p " in told
     assert page.locator(".entries > li").count() >= 5

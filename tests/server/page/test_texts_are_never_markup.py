@@ -10,7 +10,7 @@ from tests.server.page.scripts import EVIL, HURT
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Page
+    from playwright.sync_api import BrowserContext, Page
     from tests.server.page.browsing import Watched
     from tests.server.running import Running
 
@@ -70,3 +70,23 @@ def test_links_made_of_values_stay_on_the_page(watched: Watched) -> None:
     for name in ("onclick", "style", "src"):
         assert page.evaluate(made.replace("MADE", f"make('p', {{ {name}: 'x' }})")) == f"no {name} from values"
     assert page.evaluate(made.replace("MADE", "link('#/ask', 'x')")) == "made"
+
+
+def test_a_page_of_a_corpus_is_drawn_and_runs_nothing(context: BrowserContext, server: Running) -> None:
+    html = (
+        "<title>Bees</title><style>h1 { color: rgb(1, 2, 3) }</style><h1>Bees live in a hive</h1>"
+        "<img src=x onerror='document.title = 1'><script>document.title = 2</script>"
+        "<form action='/v1/ask'><button>Go</button></form><iframe src='/health'></iframe>"
+    )
+    made = server.client.post("/v1/corpora", data={"name": "pages"}, files={"files": ("bees.html", html.encode())})
+    assert server.job(made)["state"] == "done"
+    got: list[str] = []
+    page = context.new_page()
+    page.on("response", lambda reply: got.append(reply.url))
+    page.goto(address := f"{server.url}/v1/corpora/pages/files/bees.html")
+    assert page.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(1, 2, 3)"
+    page.get_by_role("button", name="Go").click()
+    page.wait_for_timeout(50)
+    assert page.title() == "Bees" and page.url == address and page.evaluate("origin") == "null"
+    assert got == [address]
+    page.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.server.page.scripts import FILMS
+from tests.test_line_breaks import WRAPPED
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -173,6 +174,8 @@ def test_the_sentence_that_was_used(watched: Watched) -> None:
         ("The Berliner wrote.", "Berlin", None),
         ("Ada kam. Sie tagte am 12. März in Ulm. Bo ging.", "Ulm", "Sie tagte am 12. März in Ulm."),
         ("Nothing of the sort.", "Paris", None),
+        ("To: Ada Lund\n\nWe met Ada Lund.", "Ada Lund", "We met Ada Lund."),
+        ("To: Ada Lund\n\nWe met.", "Ada Lund", "To: Ada Lund"),
         ("No, it was not.", "no", None),
         ("", "x", None),
     ]
@@ -185,6 +188,14 @@ def test_the_sentence_that_was_used(watched: Watched) -> None:
         cases,
     )
     assert found == [list(case) for case in cases]
+
+
+def test_wrapped_lines_are_joined_as_in_python(watched: Watched) -> None:
+    joined = watched.open().evaluate(
+        "(texts) => import('/page/evidence.js').then(({ sentences }) => texts.map((text) => sentences(text).join('')))",
+        [text for text, _ in WRAPPED],
+    )
+    assert joined == [unwrapped or text for text, unwrapped in WRAPPED]
 
 
 def test_words_of_a_search_are_marked_in_scripts_without_spaces(watched: Watched) -> None:

@@ -2,7 +2,7 @@
 
 import { Problem, stream } from "./api.js";
 import { announce, button, count, make, problemBox } from "./dom.js";
-import { facts, passages } from "./evidence.js";
+import { facts, passages, withMarks } from "./evidence.js";
 import { tools } from "./export.js";
 import { graphView } from "./graph.js";
 import { read, write } from "./route.js";
@@ -251,7 +251,7 @@ export class AnswerView extends EventTarget {
       const passage = typeof part === "number" ? [...evidence, ...cited][part - 1] : null;
       const open = () => {
         this.tree.open(0);
-        if (this.corpus) openSource(this.corpus, passage);
+        if (this.corpus) openSource(this.corpus, passage, (text) => withMarks(text, this.#used(this.tree.node(0), passage.id)));
       };
       return passage ? button(`[${part}]`, open, { class: "quiet citation", title: passage.title || passage.id }) : typeof part === "number" ? `[${part}]` : part;
     });
@@ -358,7 +358,9 @@ export class AnswerView extends EventTarget {
     const itself = node.id === 0;
     const grounds = this.#grounds(node);
     const unheld = !node.facts?.length && grounds.some((ground) => ground.matches(".read") || ground.querySelector(".unheld"));
-    const own = !this.result ? t("The question itself") : unheld || !this.result.answer ? t("What was read") : t("What the answer rests on");
+    const rests = this.result?.answer && (!unheld || this.#numbers.size > 0);
+    const bare = grounds.length === 1 && grounds[0].matches("p.note");
+    const own = !this.result ? t("The question itself") : bare ? t("Evidence") : rests ? t("What the answer rests on") : t("What was read");
     this.detail.replaceChildren(
       make("div", { class: "detail-head" },
         make("p", { class: "label", text: itself ? own : t("Sub-question {n}", { n: this.tree.numberOf(node.id) }) }),

@@ -116,11 +116,12 @@ function refusalOf(status, error, header) {
   return new Problem({ kind: error?.class, message, remedy, status, retryable });
 }
 
-/** Opens a file in a new tab; with a key, which a tab does not send, the file is fetched first. */
+/** Opens a file in a new tab; with a key, which a tab does not send, it is fetched first, and HTML is shown as text. */
 export async function openFile(path) {
   if (!hasKey()) return void window.open(address(path), "_blank", "noopener");
   const [file, page] = path.split(/(?=#[^#]*$)/);
-  const url = URL.createObjectURL(await (await send(file, {})).blob());
+  const content = await (await send(file, {})).blob();
+  const url = URL.createObjectURL(new Blob([content], { type: content.type.replace(/^text\/html/, "text/plain") })); // it is of this page's origin
   window.open(`${url}${page ?? ""}`, "_blank", "noopener");
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }

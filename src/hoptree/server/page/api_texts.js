@@ -46,7 +46,7 @@ export const API_ROWS = [
   ["What questions about a corpus could be about", "Wovon Fragen an eine Sammlung handeln könnten", "关于文档库可以问些什么"],
   ["A passage that an answer cites; a page for browsers", "Eine Stelle, die eine Antwort zitiert; für Browser eine Seite", "答案引用的段落；浏览器得到一个页面"],
   ["The file that a document was read from", "Die Datei, aus der ein Dokument gelesen wurde", "文档所读自的文件"],
-  ["The file: PDF, plain text, or bytes to be saved.", "Die Datei: PDF, Text, oder Bytes zum Speichern.", "文件：PDF、纯文本，或供保存的字节。"],
+  ["The file: PDF, HTML, plain text, or bytes to be saved.", "Die Datei: PDF, HTML, Text, oder Bytes zum Speichern.", "文件：PDF、HTML、纯文本，或供保存的字节。"],
   ["Take a file out", "Eine Datei herausnehmen", "移除一个文件"],
   ["How far a change of a corpus is", "Wie weit eine Änderung einer Sammlung ist", "文档库变更的进度"],
   ["All runs", "Alle Läufe", "所有运行"],

@@ -40,6 +40,7 @@ export class AskPage {
   #offer = null;
   #loading = null;
   #shown = "";
+  #examplesOf = "";
   #early = false; // asked before the form was there
 
   constructor() {
@@ -184,6 +185,7 @@ export class AskPage {
   /** Suggests questions about the chosen corpus: fixed ones for the sample, else from its topics. */
   async #offerExamples() {
     const corpus = this.where.corpus.value;
+    this.#examplesOf = corpus;
     this.examples.replaceChildren();
     if (!corpus) return;
     let questions = EXAMPLES;
@@ -240,6 +242,7 @@ export class AskPage {
     this.#shown = key;
     this.goesOn.checked = asked.has("turn"); // a question out of an address stands for itself
     this.#fill(asked);
+    if (this.#examplesOf !== this.where.corpus.value) this.#offerExamples();
     const kept = this.#answers.get(key);
     this.panes.replaceChildren(...(kept ?? []).map((view) => view.element));
     this.panes.classList.toggle("two", kept?.length === 2);

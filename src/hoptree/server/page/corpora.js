@@ -1,7 +1,7 @@
 // The page of corpora: list, upload, search, and add or remove documents.
 
 import { call, connection, upload } from "./api.js";
-import { announce, button, count, field, link, make, openDialog, pager, problemBox } from "./dom.js";
+import { announce, button, count, field, link, make, openDialog, pager, problemBox, waiting } from "./dom.js";
 import { passages as drawn } from "./evidence.js";
 import { write } from "./route.js";
 import { digits, t, translated } from "./texts.js";
@@ -20,7 +20,7 @@ export class CorporaPage {
   }
 
   async show(query, path) {
-    if (this.path !== path) this.body.replaceChildren(); // what stood here belongs to another address: nobody is to click on it
+    if (this.path !== path) this.body.replaceChildren(waiting()); // what stood here belongs to another address: nobody is to click on it
     [this.query, this.path] = [query, path];
     const [name] = path;
     document.title = name ? `${name} – ${t("Corpora")} – Hoptree` : `${t("Corpora")} – Hoptree`;
@@ -71,7 +71,8 @@ export class CorporaPage {
       data.append("name", chosen);
       await this.#send("v1/corpora", data, box, () => {
         taken.push(chosen);
-        box.append(make("p", {}, `${t("Done.")} `, link(write(["ask"], { corpus: chosen }), t("Ask it something")), ` ${t("or")} `,
+        form.reset();
+        box.append(make("p", {}, `${t("{name} is ready.", { name: chosen })} `, link(write(["ask"], { corpus: chosen }), t("Ask it something")), ` ${t("or")} `,
           link(write(["corpora", chosen]), t("look at it")), "."));
         announce(t("{name} is ready.", { name: chosen }));
         changed();
@@ -81,6 +82,7 @@ export class CorporaPage {
       const chosen = corpusName(name.value, taken);
       hint.textContent = name.value && chosen !== name.value ? t("It will be called {name}.", { name: chosen }) : "";
     });
+    form.addEventListener("reset", () => { hint.textContent = ""; });
     form.querySelector("h2").after(field(t("Name"), name, t("Any; left empty, that of the first file.")), hint);
     return form;
   }
@@ -102,6 +104,7 @@ export class CorporaPage {
       size.classList.toggle("warm", sum > bytes);
     };
     files.addEventListener("change", tell);
+    form.addEventListener("reset", () => { size.textContent = ""; });
     form.addEventListener("dragover", (event) => { event.preventDefault(); form.classList.add("over"); });
     form.addEventListener("dragleave", () => form.classList.remove("over"));
     form.addEventListener("drop", (event) => {
@@ -199,8 +202,11 @@ export class CorporaPage {
       size, make("p", {}, link(write(["ask"], { corpus: name }), t("Ask it something"))), job, this.#searchForm(name)];
     if (corpus.managed && !this.uploads) parts.push(this.#noUploads(), documents);
     else if (corpus.managed) {
-      parts.push(this.#filesForm(t("Add documents"), t("Add them"), (data, box) => this.#send(`v1/corpora/${encodeURIComponent(name)}/documents`, data, box, changed)),
-        documents,
+      const form = this.#filesForm(t("Add documents"), t("Add them"), (data, box) => this.#send(`v1/corpora/${encodeURIComponent(name)}/documents`, data, box, () => {
+        form.reset();
+        return changed();
+      }));
+      parts.push(form, documents,
         make("p", { class: "actions" }, button(t("Remove this corpus …"), () => this.#removeCorpus(name, corpus), { class: "danger" })));
     } else parts.push(make("p", { class: "note", text: t("It was given to the server when it was started, so it is not changed from here.") }));
     this.body.replaceChildren(...parts);
@@ -286,7 +292,7 @@ function passedOver(files) {
     const words = [unnamed(translated(file.cause ?? ""), file.file), translated(file.remedy)].filter(Boolean).join(" ");
     names.set(words, [...(names.get(words) ?? []), file.file]);
   }
-  const rows = [...names].map(([words, same]) => make("li", { dir: "auto" }, make("strong", { text: same.join(", ") }), `${same.length > 1 ? ":" : ""} ${words}`));
+  const rows = [...names].map(([words, same]) => make("li", { dir: "auto" }, make("strong", { text: same.join(", ") }), same.length > 1 ? `: ${t("each {words}", { words })}` : ` ${words}`));
   return [make("div", { class: "passed-over warm" }, make("p", { text: files.length === 1 ? t("1 file has a problem:") : t("{n} files have a problem:", { n: digits(files.length) }) }), make("ul", {}, rows))];
 }
 

@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { API_ROWS } from "./api_texts.js";
-import { link, make, problemBox } from "./dom.js";
+import { link, make, problemBox, waiting } from "./dom.js";
 import { language, learn, t, translated } from "./texts.js";
 
 learn(API_ROWS);
@@ -104,4 +104,5 @@ function draw(api) {
 
 document.documentElement.lang = language;
 for (const element of document.querySelectorAll("[data-text]")) element.textContent = t(element.textContent);
+main.replaceChildren(waiting());
 call("openapi.json").then(draw).catch((problem) => main.replaceChildren(make("h1", { text: t("The API") }), problemBox(problem)));

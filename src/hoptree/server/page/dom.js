@@ -53,6 +53,9 @@ export const count = (number, thing, many = `${thing}s`) => t(`{n} ${number === 
 
 export const spaced = (text) => String(text ?? "").replace(/\s+/g, " ").trim();
 
+/** A note for while something is fetched, which CSS shows after a moment. */
+export const waiting = () => make("p", { class: "note waiting", role: "status", text: t("Loading …") });
+
 /** Links to the pages before and after `offset` of a list; null if it has one page. */
 export function pager(offset, total, size, address) {
   const links = [];

@@ -13,8 +13,31 @@ const LETTERS = new RegExp(`${UNSPACED}|${SPACED}+`, "gu");
 const isUnspaced = (word) => Boolean(word) && new RegExp(`^${UNSPACED}`, "u").test(word);
 const UNTOLD = new Set(["yes", "no", "true", "false"]);
 
+const [MIN_WIDTH, FULL, MIN_SPACES] = [50, 0.85, 5];
+const GOES_ON = /^[\p{L}\p{N}"'“„‘(]/u;
+const BEGINS_ITEM = /^(?:[\p{L}\p{N}_]{1,3}[.)]\s|[\p{L}\p{N}_-]{1,20}:\s)/u;
+
+/** A line of the head of an e-mail, which states an answer only if nothing else does. */
+const MAIL_HEAD = /^(?:From|To|Cc|Date): /;
+
+/** Replaces the line breaks inside sentences with spaces; hoptree.text.line_breaks has the same. */
+function unwrapped(text) {
+  return text.split("\n\n").map((paragraph) => {
+    const lines = paragraph.split("\n");
+    const width = Math.max(...lines.map((line) => line.length));
+    if (lines.length < 2 || width < MIN_WIDTH) return paragraph;
+    return lines.slice(1).reduce((joined, following, at) => {
+      const line = lines[at];
+      const isFull = line.length + 1 + following.split(" ")[0].length > FULL * width && line.split(" ").length > MIN_SPACES;
+      const ends = !line.trim() || /[.!?:;…"”]$/.test(line);
+      return joined + (isFull && !ends && GOES_ON.test(following) && !BEGINS_ITEM.test(following) ? " " : "\n") + following;
+    }, lines[0]);
+  }).join("\n\n");
+}
+
 /** Splits a text into sentences with their trailing spaces. */
-export function sentences(text) {
+export function sentences(wrapped) {
+  const text = unwrapped(wrapped);
   if (!splitter) return text.match(/[^.!?]*[.!?]*\s*/g)?.filter(Boolean) ?? [text];
   const parts = [];
   for (const { segment } of splitter.segment(text)) {
@@ -59,7 +82,7 @@ export function usedSentence(parts, { answers = [], question = "", cited = [] })
   let most = -1;
   for (const [place, part] of parts.entries()) {
     if (!answers.some((answer) => placeOf(part, answer))) continue;
-    const shared = new Set(wordsOf(part).filter((word) => asked.has(word))).size;
+    const shared = MAIL_HEAD.test(part) ? -0.5 : new Set(wordsOf(part).filter((word) => asked.has(word))).size;
     if (shared > most) [best, most] = [place, shared];
   }
   return best;
@@ -67,10 +90,7 @@ export function usedSentence(parts, { answers = [], question = "", cited = [] })
 
 /** Draws passages: cited ones by number, then those with a used sentence, and others folded. */
 export function passages(pairs, corpus = "") {
-  const read = pairs.map(([hit, used]) => {
-    const parts = sentences(hit.text ?? "");
-    return { hit, used, parts, place: usedSentence(parts, used) };
-  });
+  const read = pairs.map(([hit, used]) => ({ hit, used, place: usedSentence(sentences(hit.text ?? ""), used) }));
   const anyUsed = read.some(({ place }) => place >= 0);
   const numbered = read.filter(({ used }) => used.number).sort((a, b) => a.used.number - b.used.number);
   const others = read.filter(({ used }) => !used.number);
@@ -78,22 +98,24 @@ export function passages(pairs, corpus = "") {
     .map((each) => passage(each, !each.used.number && (anyUsed || numbered.length > 0) && each.place < 0, corpus));
 }
 
-function passage({ hit, used, parts, place }, folded, corpus) {
+/** The nodes of a passage's text, with the sentence marked that was used, or the words of a search. */
+export function withMarks(text, used) {
+  if (used.words) return withWords(text, used.words);
+  const parts = sentences(text);
+  const place = usedSentence(parts, used);
+  return parts.flatMap((part, at) => (at === place ? [marked(part.trimEnd(), used.answers ?? []), part.slice(part.trimEnd().length)] : part));
+}
+
+function passage({ hit, used, place }, folded, corpus) {
   const name = [used.number ? make("span", { class: "cited-as", text: `[${used.number}]` }) : null, make("span", { text: hit.title || hit.id }), hit.title ? make("code", { text: hit.id }) : null];
-  const source = corpus ? button(t("In its source"), () => openSource(corpus, hit), { class: "quiet to-source" }) : null;
+  const source = corpus ? button(t("In its source"), () => openSource(corpus, hit, used.words ? undefined : (text) => withMarks(text, used)), { class: "quiet to-source" }) : null;
   const box = folded ? make("details", { class: "passage" }, make("summary", { dir: "auto" }, name[1]))
     : make("article", { class: "passage" }, make("h4", { dir: "auto" }, name, source));
   if (hit.text === undefined) {
     box.append(make("p", { class: "note", text: t("Its text comes with the answer.") }));
     return box;
   }
-  const body = make("p", { class: "quoted", dir: "auto" });
-  if (used.words) body.append(...withWords(hit.text, used.words));
-  else for (const [at, part] of parts.entries()) {
-    if (at !== place) body.append(part);
-    else body.append(marked(part.trimEnd(), used.answers ?? []), part.slice(part.trimEnd().length));
-  }
-  box.append(body);
+  box.append(make("p", { class: "quoted", dir: "auto" }, withMarks(hit.text, used)));
   if (folded && source) box.append(source);
   if (!folded && place < 0 && (used.answers ?? []).some((answer) => answer && !UNTOLD.has(answer.toLowerCase()))) {
     box.append(make("p", { class: "note unheld", text: t("The answer does not stand in it word for word.") }));
@@ -102,7 +124,8 @@ function passage({ hit, used, parts, place }, folded, corpus) {
 }
 
 /** A text with the words of a search marked, also in other forms: bee, bees. */
-function withWords(text, query) {
+function withWords(wrapped, query) {
+  const text = unwrapped(wrapped);
   const stems = new Set(wordsOf(query).filter((word) => !isUnspaced(word) && (word.length > 2 || /[^a-z]/.test(word))).map(stem));
   const pieces = [];
   let at = 0;

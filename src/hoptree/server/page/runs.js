@@ -2,7 +2,7 @@
 
 import { AnswerView } from "./answer.js";
 import { call, connection } from "./api.js";
-import { button, choice, count, field, link, make, pager, problemBox } from "./dom.js";
+import { button, choice, count, field, link, make, pager, problemBox, waiting } from "./dom.js";
 import { note, write } from "./route.js";
 import { decimal, digits, language, t, translated } from "./texts.js";
 
@@ -24,6 +24,7 @@ export class RunsPage {
   }
 
   async show(query, path) {
+    if (this.path?.join("/") !== path.join("/") || this.query.has("id") !== query.has("id")) this.body.replaceChildren(waiting());
     [this.query, this.path] = [query, path];
     const turn = ++this.#turn;
     document.title = `${t("Runs")} – Hoptree`;
@@ -68,7 +69,7 @@ export class RunsPage {
       : [pick(run), link(write(["runs", run.id]), nameOf(run)), run.method ?? "", run.model ?? "", run.dataset ?? "", make("span", { class: "date", text: day(run.at) }), run.questions ?? "", percent(run.f1), percent(run.em), few(run.calls), run.cost ? few(run.cost) : "–"]));
     return [make("h1", { text: t("Runs") }),
       make("p", { class: "note", text: t("Choose two to hold them against each other, question by question.") }),
-      table(t("Evaluation runs"), ["", t("Run"), t("Method"), t("Model"), t("Questions of"), t("Date"), t("Questions"), "F1", "EM", t("Calls a question"), t("Cost")], rows, 5), make("p", { class: "actions" }, go)];
+      table(t("Evaluation runs"), [make("span", { class: "unseen", text: t("Choose") }), t("Run"), t("Method"), t("Model"), t("Questions of"), t("Date"), t("Questions"), "F1", "EM", t("Calls a question"), t("Cost")], rows, 5), make("p", { class: "actions" }, go)];
   }
 
   // One run
@@ -201,6 +202,6 @@ const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${decimal(
 function table(caption, heads, rows, texts) {
   const kind = (place) => (place > texts ? "number" : "");
   return make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption }, make("table", {}, make("caption", { text: caption }),
-    make("thead", {}, make("tr", {}, heads.map((head, place) => make("th", { scope: "col", class: kind(place) }, head || make("span", { class: "unseen", text: t("Choose") }))))),
+    make("thead", {}, make("tr", {}, heads.map((head, place) => make("th", { scope: "col", class: kind(place) }, head)))),
     make("tbody", {}, rows.map((row) => make("tr", {}, row.map((cell, place) => make("td", { class: kind(place) }, typeof cell === "number" ? digits(cell) : cell)))))));
 }

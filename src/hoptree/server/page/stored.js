@@ -2,7 +2,7 @@
 
 import { AnswerView } from "./answer.js";
 import { call } from "./api.js";
-import { button, link, make, problemBox } from "./dom.js";
+import { button, link, make, problemBox, waiting } from "./dom.js";
 import { note, write } from "./route.js";
 import { t } from "./texts.js";
 
@@ -21,7 +21,7 @@ export class StoredPage {
     const turn = ++this.#turn;
     this.#shown = id;
     this.#view?.close();
-    this.body.replaceChildren();
+    this.body.replaceChildren(waiting());
     try {
       const { corpus, result } = await call(`v1/answers/${encodeURIComponent(id)}`);
       if (turn !== this.#turn) return;

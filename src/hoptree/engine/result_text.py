@@ -1,0 +1,64 @@
+"""Results as text and as HTML for people, without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from hoptree.engine.explain import MAX_LINE_CHARS, MAX_QUOTE_CHARS, cut_around
+
+if TYPE_CHECKING:
+    from hoptree.engine.result import Result, TreeNode
+
+SOURCES = {"internal": "own knowledge", "external": "documents", "synthesis": "its sub-questions", "graph": "the graph"}
+
+
+def tree_lines(tree: Iterable[TreeNode], depth: int = 0) -> Iterator[str]:
+    """Yield a line for each sub-question, indented by its depth."""
+    for node in tree:
+        source = node.verdict or ("a guess" if node.source == "fallback" else SOURCES.get(node.source, ""))
+        origin = f" ({source})" if source and node.answer else ""
+        yield f"{'  ' * depth}{node.id}. {node.resolved or node.question} → {node.answer or '?'}{origin}"
+        yield from tree_lines(node.children, depth + 1)
+
+
+def result_text(result: Result) -> str:
+    """Return a result as text: the sentence, the answer, the tree and the passages."""
+    lines = [result.sentence] if result.sentence else []
+    lines.append(f"Answer: {result.answer or 'none'}")
+    if support := result.support:
+        lines.append(f"{support[0].upper()}{support[1:]}.")
+    if result.error_message:
+        lines.append(f"Failed: {result.error_message}")
+    lines += tree_lines(result.tree)
+    rests = result.evidence or result.cited
+    for number, passage in enumerate(result.shown, 1):
+        excerpt = cut_around(passage.text, result.answer, MAX_LINE_CHARS)
+        lines.append(f"{f'[{number}]' if rests else 'Read:'} {passage.title or passage.id}: {excerpt}")
+    return "\n".join([*lines, *(f"Note: {warning}" for warning in result.notes)])
+
+
+def result_html(result: Result) -> str:
+    """Return a result as HTML for a notebook; every text in it is escaped."""
+    from html import escape
+
+    def items(tree: Iterable[TreeNode]) -> str:
+        rows = [
+            f"<li value='{node.id}'>{escape(node.resolved or node.question)} → <b>{escape(node.answer or '?')}</b> "
+            f"<small>{escape(', '.join(node.evidence) or SOURCES.get(node.source, node.source))}</small>"
+            f"{items(node.children)}</li>"
+            for node in tree
+        ]
+        return f"<ol>{''.join(rows)}</ol>" if rows else ""
+
+    status = result.support or result.error_message
+    excerpts = ((passage, cut_around(passage.text, result.answer, MAX_QUOTE_CHARS)) for passage in result.shown)
+    passages = "".join(
+        f"<li><b>{escape(passage.title or passage.id)}</b> {escape(excerpt)}</li>" for passage, excerpt in excerpts
+    )
+    heading = "Evidence" if result.evidence or result.cited else "What was read"
+    evidence = f"<details open><summary>{heading}</summary><ol>{passages}</ol></details>" if passages else ""
+    return (
+        f"<div><p>{escape(result.question)}</p>{items(result.tree)}<p>{escape(result.sentence)}</p>"
+        f"<p><b>{escape(result.answer or 'No answer')}</b> <small>{escape(status)}</small></p>{evidence}</div>"
+    )

@@ -1,0 +1,53 @@
+"""Find sentences across wrapped lines, and the text of an e-mail below its head."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hoptree.core.lazy import lazy_re
+
+_MIN_WIDTH = 50  # of a wrapped paragraph, in characters; lines of verse and of lists are shorter
+_FULL = 0.85  # of the width; the longest line may be longer than the others
+_MIN_SPACES = 5  # in a wrapped line, unlike in a line of code
+_ENDS_SENTENCE = tuple('.!?:;…"”')
+_GOES_ON = lazy_re(r"[^\W_]|[\"'“„‘(]")
+_BEGINS_ITEM = lazy_re(r"\w{1,3}[.)]\s|[\w-]{1,20}:\s")
+"""A number of a list, or the name of a field: "To: …"."""
+
+_MAIL_HEAD = lazy_re(r"(?:(?:From|To|Cc|Date): [^\n]*(?:\n|\Z))+")
+
+
+def drop_mail_head(text: str, answer: str = "") -> str:
+    """Return an e-mail without sender, recipients and date.
+
+    They stay if only they have the answer, or if there is no other text.
+    """
+    match = _MAIL_HEAD.match(text)
+    body = text[match.end() :].lstrip() if match else ""
+    is_only_in_head = answer.casefold() in text.casefold() and answer.casefold() not in body.casefold()
+    return text if not body or is_only_in_head else body
+
+
+def unwrap_lines(text: str) -> str:
+    """Replace the line breaks inside sentences with spaces.
+
+    Places in the text stay the same. A line is wrapped if, with the first word of the next line, it would be about as
+    long as the longest of its paragraph. The page's evidence.js has the same.
+    """
+    if "\n" not in text:
+        return text
+    return "\n\n".join(_unwrap_paragraph(paragraph) for paragraph in text.split("\n\n"))
+
+
+def _unwrap_paragraph(paragraph: str) -> str:
+    lines = paragraph.split("\n")
+    width = max(map(len, lines))
+    if len(lines) < 2 or width < _MIN_WIDTH:
+        return paragraph
+    pieces = [lines[0]]
+    for line, following in pairwise(lines):
+        is_full = len(line) + 1 + len(following.partition(" ")[0]) > _FULL * width and line.count(" ") >= _MIN_SPACES
+        ends = not line.strip() or line.endswith(_ENDS_SENTENCE)
+        goes_on = _GOES_ON.match(following) and not _BEGINS_ITEM.match(following)
+        pieces += [" " if is_full and not ends and goes_on else "\n", following]
+    return "".join(pieces)
