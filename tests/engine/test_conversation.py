@@ -137,6 +137,12 @@ def test_a_question_that_a_model_repeats_is_not_taken_for_a_follow_up() -> None:
             "Wer hat das Thermometer TM-1 entwickelt?",
         ),
         (
+            "Welchen Preis hat das Barometer BP-7?",
+            "Und der Regenmesser RN-3?",
+            "Wer ist Regenmesser RN-3?",
+            "Welchen Preis hat das Regenmesser RN-3?",
+        ),
+        (
             "Who directed the film Solaris?",
             "What about the music?",
             "Who wrote the music of Solaris?",

@@ -50,6 +50,7 @@ _AND = lazy_re(rf"(?:[Aa]nd|[Uu]nd)\s+(?P<topic>(?:(?:{_DETERMINERS})\s+\S|[^\Wa
 _DETERMINED = lazy_re(rf"(?:{_DETERMINERS})\s+", re.IGNORECASE)
 _ONLY_THING = lazy_re(r"\b(?:the|an?)\s+(?P<noun>[a-z-]+)(?:\s+(?P<next>\w+))?", re.IGNORECASE)
 _MAX_TOPIC_WORDS = 6
+_GERMAN = lazy_re(r"\b(?:welche[mnrs]?|wer|wen|wem|wo|wann|wie|hat|ist|wurde|warum)\b", re.IGNORECASE)
 _CLAUSE = word_set(
     "who whom whose what which where when why how is are was were be did do does has have had can must will wer wen "
     "wem was welche welcher welches wo wann warum wie ist sind war waren hat haben kann muss wird"
@@ -132,6 +133,8 @@ def _with_topic(last: str, topic: str) -> str:
     if not _names(f"about {topic}"):
         return ""
     names = set(_names(last))
+    if len(names) > 1 and _GERMAN.search(last):  # which writes all nouns with capitals
+        names = {name for name in names if " " in name or any(map(str.isdigit, name))}
     if len(names) == 1:
         name = re.escape(names.pop())
         bare = _DETERMINED.sub("", topic, count=1)

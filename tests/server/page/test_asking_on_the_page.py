@@ -239,7 +239,7 @@ def test_an_answer_can_be_stopped(watched: Watched, models: dict[str, Gated], se
     assert server.client.get("/health").json()["asking"] == 1
     page.get_by_role("button", name="Stop").click()
     page.wait_for_selector(".pane:not(.running)")
-    assert page.locator(".status").inner_text().startswith("Stopped. What had come by then is here.")
+    assert page.locator(".status").inner_text().startswith("Stopped. What had arrived by then is shown here.")
     assert "Ousmane Sembène" in watched.row(1) and page.locator(".pulse").count() == 0
     watched.until("fetch('health').then((told) => told.json()).then((told) => told.asking === 0)")
 

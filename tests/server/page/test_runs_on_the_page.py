@@ -119,7 +119,7 @@ def test_a_run_that_is_not_there_is_told_in_words_for_people(runs: Path, watched
     page = watched.open("#/runs/nosuch")
     page.wait_for_selector(".problem")
     told = page.locator(".problem").inner_text()
-    assert "There is no run 'nosuch'." in told and "Runs lists those there are" in told and "/v1/" not in told
+    assert "There is no run 'nosuch'." in told and "“Runs” lists all runs" in told and "/v1/" not in told
 
 
 def test_two_runs_against_each_other(runs: Path, watched: Watched) -> None:
@@ -174,7 +174,9 @@ def test_a_report_fits_a_window_of_1280_pixels_and_begins_with_plots(
     assert "p = " in matrix.inner_text() and "less direct" in matrix.inner_text()
 
 
-def test_a_file_of_show_has_the_view_of_the_page(runs: Path, watched: Watched, tmp_path: Path) -> None:
+def test_a_file_of_show_has_the_view_of_the_page(
+    runs: Path, watched: Watched, browser: Browser, tmp_path: Path
+) -> None:
     from typer.testing import CliRunner
 
     from hoptree.cli.main import app
@@ -184,6 +186,12 @@ def test_a_file_of_show_has_the_view_of_the_page(runs: Path, watched: Watched, t
         with ThreadPoolExecutor(1) as thread:
             done = thread.submit(CliRunner().invoke, app, told).result()
         assert done.exit_code == 0, done.output
+    context = browser.new_context(locale="de-DE")
+    german = context.new_page()
+    german.goto((tmp_path / "one.html").as_uri())
+    german.locator(".answer .label").wait_for()
+    assert german.get_attribute("html", "lang") == "de"
+    context.close()
     page = watched.page
     page.goto((tmp_path / "one.html").as_uri())
     assert watched.answered() == CITY

@@ -78,6 +78,11 @@ def test_a_key_is_asked_for_and_kept_for_this_tab(lonely: Watched, models: dict[
         watched.answered()
         page.click("nav a >> text=Corpora")
         page.wait_for_selector(".entries")
+        with page.context.expect_page() as opened:  # HTML that is fetched with a key has the origin of the page
+            page.evaluate("import('/page/api.js').then(({ openFile }) => openFile('docs'))")
+        opened.value.wait_for_load_state()
+        assert "<script" in opened.value.locator("body").inner_text()
+        opened.value.close()
         page.get_by_role("button", name="Forget the key").click()
         page.wait_for_selector("dialog.key")
         page.get_by_role("button", name="Not now").click()

@@ -144,7 +144,7 @@ def test_the_box_grows_when_the_window_narrows(watched: Watched) -> None:
 @pytest.mark.parametrize(
     ("locale", "why", "failure"),
     [
-        ("de-DE", "Sie braucht einen Wissensgraphen", "ist nicht erreichbar oder hat nicht geantwortet"),
+        ("de-DE", "Diese Methode braucht einen Wissensgraphen", "ist nicht erreichbar oder hat nicht geantwortet"),
         ("zh-CN", "它需要知识图谱", "服务器所请求的端点无法连接"),
     ],
 )

@@ -82,7 +82,7 @@ export class AnswerView extends EventTarget {
     try {
       for await (const { name, data } of stream("v1/ask", { ...request, stream: true }, abort.signal, () => this.#hear())) this.#take(name, data);
     } catch (error) {
-      if (abort.signal.aborted) this.#end(t("Stopped. What had come by then is here."));
+      if (abort.signal.aborted) this.#end(t("Stopped. What had arrived by then is shown here."));
       else this.#fail(error instanceof Problem ? error : new Problem({ message: t("This page failed while it drew the answer."), remedy: String(error.message) }));
       if (!(error instanceof Problem) && !abort.signal.aborted) console.error(error);
     } finally {
@@ -282,7 +282,7 @@ export class AnswerView extends EventTarget {
       return;
     }
     const silent = (performance.now() - this.#heard) / 1000;
-    const doing = silent > SILENT ? t("Nothing heard for {n} s", { n: silent.toFixed(0) }) : this.doing;
+    const doing = silent > SILENT ? t("No news for {n} s", { n: silent.toFixed(0) }) : this.doing;
     if (!this.status.querySelector("button")) {
       this.status.replaceChildren(make("span", { class: "doing", dir: "auto" }), make("span", { class: "so-far" }), button(t("Stop"), () => this.stop()));
     }
@@ -431,7 +431,7 @@ export class AnswerView extends EventTarget {
     if (this.#failed && !node.answer && (node.id !== 0 || !this.result?.answer)) return this.#usage?.retrievals ? t("It failed before an answer was found.") : t("It failed before anything was looked up.");
     if (node.id === 0 && !this.result) return t("The evidence of the answer comes with it.");
     if (node.id === 0 && !node.source) return this.#usage?.retrievals ? t("Of what was read, nothing is named as evidence.") : t("Nothing was looked up: the model answered by itself.");
-    if (!node.answer && !node.source) return t("Nothing has come of it yet.");
+    if (!node.answer && !node.source) return t("It has no result yet.");
     if (node.source === "internal") return t("Nothing was looked up: the model answered from its own knowledge.");
     if (node.source === "fallback") return t("It is a guess: nothing that was read holds it.");
     if (node.source === "synthesis") return t("It follows from the answers below it.");

@@ -111,7 +111,7 @@ async function refusal(answer) {
 function refusalOf(status, error, header) {
   const wait = header("Retry-After");
   const retryable = header("x-should-retry") === "false" ? false : error?.retryable;
-  const message = error?.message || (status === 401 ? t("This server wants a key.") : t("The server refused this ({status}).", { status }));
+  const message = error?.message || (status === 401 ? t("This server needs a key.") : t("The server refused this ({status}).", { status }));
   const remedy = error?.remedy || (wait ? t("Try again in {n} s.", { n: wait }) : status >= 500 ? t("See what the server's log says.") : "");
   return new Problem({ kind: error?.class, message, remedy, status, retryable });
 }
@@ -161,7 +161,7 @@ export async function* stream(path, json, signal, heard = () => {}) {
   throw new Problem({
     kind: "BrokenOff",
     message: t("The connection to the server broke off before the answer was there."),
-    remedy: remembers ? t("What had come by then is below. Ask again when the server is back: what it has looked up already is remembered.") : t("What had come by then is below. Ask again when the server is back."),
+    remedy: remembers ? t("What had arrived by then is below. Ask again when the server is back: what it has looked up already is remembered.") : t("What had arrived by then is below. Ask again when the server is back."),
   });
 }
 

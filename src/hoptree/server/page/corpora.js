@@ -186,7 +186,7 @@ export class CorporaPage {
   async #showOne(corpus, name, offset) {
     const head = [make("p", { class: "crumbs" }, link("#/corpora", t("Corpora"))), make("h1", { text: name })];
     if (!corpus) {
-      this.body.replaceChildren(...head, problemBox({ message: t("There is no corpus “{name}”.", { name }), remedy: t("It may have been removed. The list has those there are.") }));
+      this.body.replaceChildren(...head, problemBox({ message: t("There is no corpus “{name}”.", { name }), remedy: t("It may have been removed. The list shows all there are.") }));
       return;
     }
     const job = make("div", { class: "job" });

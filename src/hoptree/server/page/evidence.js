@@ -118,7 +118,7 @@ function passage({ hit, used, place }, folded, corpus) {
   box.append(make("p", { class: "quoted", dir: "auto" }, withMarks(hit.text, used)));
   if (folded && source) box.append(source);
   if (!folded && place < 0 && (used.answers ?? []).some((answer) => answer && !UNTOLD.has(answer.toLowerCase()))) {
-    box.append(make("p", { class: "note unheld", text: t("The answer does not stand in it word for word.") }));
+    box.append(make("p", { class: "note unheld", text: t("It does not contain the answer word for word.") }));
   }
   return box;
 }

@@ -92,7 +92,7 @@ const works = (method) => method.available !== false || method.options?.some((op
 function bar(option, why) {
   option.disabled = true;
   option.title = why ?? "";
-  option.textContent = `${option.value} – ${why || t("not to be had here")}`;
+  option.textContent = `${option.value} – ${why || t("not available here")}`;
 }
 
 function choose(select, value) {

@@ -56,7 +56,7 @@ document.addEventListener("keydown", (event) => {
 
 connection.addEventListener("lost", () => {
   banner.className = "banner lost";
-  banner.textContent = t("The server does not answer. This page looks for it again and again.");
+  banner.textContent = t("The server does not answer. This page keeps trying to reach it.");
   banner.hidden = false;
 });
 
@@ -77,7 +77,7 @@ forget.addEventListener("click", () => {
 onKeyWanted((refused) => new Promise((done) => {
   const input = make("input", { type: "password", autocomplete: "off", required: true, id: fresh("key") });
   const form = make("form", { method: "dialog" },
-    make("h2", { text: t("This server wants a key") }),
+    make("h2", { text: t("This server needs a key") }),
     refused ? make("p", { class: "problem", role: "alert", text: t("It refused the key it was given.") }) : null,
     make("p", { class: "note", text: t("The server's administrator gives it out. It is kept until this tab is closed, and sent to this server only.") }),
     make("label", { for: input.id, text: t("Key") }), input,

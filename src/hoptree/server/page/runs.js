@@ -38,7 +38,7 @@ export class RunsPage {
       this.body.replaceChildren(...parts.filter(Boolean));
     } catch (problem) {
       if (!problem.message) throw problem;
-      if (problem.status === 404) problem.remedy = t("Runs lists those there are; it may have been moved or removed.");
+      if (problem.status === 404) problem.remedy = t("“Runs” lists all runs; this one may have been moved or removed.");
       if (turn === this.#turn) this.body.replaceChildren(crumbs(), make("h1", { text: t("Runs") }), problemBox(problem, button(t("Try again"), () => this.show(query, path))));
     }
   }
@@ -68,7 +68,7 @@ export class RunsPage {
       ? ["", make("span", {}, nameOf(run), make("span", { class: "note warm", text: ` ${run.error}` })), "", "", "", "", "", "", "", "", ""]
       : [pick(run), link(write(["runs", run.id]), nameOf(run)), run.method ?? "", run.model ?? "", run.dataset ?? "", make("span", { class: "date", text: day(run.at) }), run.questions ?? "", percent(run.f1), percent(run.em), few(run.calls), run.cost ? few(run.cost) : "–"]));
     return [make("h1", { text: t("Runs") }),
-      make("p", { class: "note", text: t("Choose two to hold them against each other, question by question.") }),
+      make("p", { class: "note", text: t("Choose two to compare them, question by question.") }),
       table(t("Evaluation runs"), [make("span", { class: "unseen", text: t("Choose") }), t("Run"), t("Method"), t("Model"), t("Questions of"), t("Date"), t("Questions"), "F1", "EM", t("Calls a question"), t("Cost")], rows, 5), make("p", { class: "actions" }, go)];
   }
 
@@ -189,11 +189,11 @@ function about(run) {
 export function inWords(difference) {
   if (typeof difference.difference !== "number") return "";
   const points = 100 * difference.difference;
-  const size = points === 0 ? t("A and B are level in F1") : t("{run} is {n} points of F1 better", { run: points > 0 ? "B" : "A", n: decimal(Math.abs(points)) });
+  const size = points === 0 ? t("A and B have the same F1") : t("{run} is {n} points of F1 better", { run: points > 0 ? "B" : "A", n: decimal(Math.abs(points)) });
   const { low, high, level } = difference.interval ?? {};
   const interval = typeof low === "number" ? ` (${t("B − A between {low} and {high}, {level} %", { low: signed(100 * low), high: signed(100 * high), level: Math.round(100 * (level ?? 0.95)) })})` : "";
   const p = difference.p_value;
-  const luck = typeof p === "number" && points !== 0 ? `; p ${p < 0.001 ? `< ${decimal(0.001, 3)}` : `= ${decimal(p, 3)}`}, ${p < 0.05 ? t("hardly luck") : t("may be luck")}` : "";
+  const luck = typeof p === "number" && points !== 0 ? `; p ${p < 0.001 ? `< ${decimal(0.001, 3)}` : `= ${decimal(p, 3)}`}, ${p < 0.05 ? t("unlikely to be chance") : t("may be chance")}` : "";
   return `${size}${interval}${luck}.`;
 }
 

@@ -2,10 +2,11 @@
 
 import { AnswerView } from "./answer.js";
 import { make } from "./dom.js";
-import { t } from "./texts.js";
+import { language, t } from "./texts.js";
 
 const AT_ONCE = 3;
 const main = document.getElementById("main");
+document.documentElement.lang = language;
 const shown = JSON.parse(document.getElementById("data").textContent);
 
 function view({ result }) {
