@@ -27,7 +27,7 @@ from hoptree.evaluation.running import RunOptions, run_experiment
 FILMS = 11
 
 
-# Each process takes a second to start: a worker for each CPU, and what scales a cluster, collects its logs and shows it.
+# Each process takes a second to start: a worker for each CPU, and what scales a cluster, collects and shows its logs.
 NODE = {"num_cpus": 1, "include_log_monitor": False}
 
 
