@@ -50,11 +50,11 @@ def test_counts_and_lengths(here: Path) -> None:
 
 def test_one_object_and_nothing_else(here: Path) -> None:
     excluded = write(here / "dev.jsonl", [{"id": "q3", "dataset": "questions", "question": "Which?", "answers": ["x"]}])
-    told = json.loads(align(here, "--json", "--exclude", excluded, "--balance", 1, "--seed", 2).output)
-    assert told["labels"] == {"yes": 1, "no": 1} and told["questions"] == {"read": 4, "asked": 3, "in_rows": 2}
-    assert told["excluded"] == {"files": [str(excluded)], "questions": 1, "without_steps": 1}
-    assert told["left_out"] == {"evaluation question by id": 1, "'no' by balance": 1}
-    assert told["prompt_words"]["max"] > 10 and told["failed"] == []
+    summary = json.loads(align(here, "--json", "--exclude", excluded, "--balance", 1, "--seed", 2).output)
+    assert summary["labels"] == {"yes": 1, "no": 1} and summary["questions"] == {"read": 4, "asked": 3, "in_rows": 2}
+    assert summary["excluded"] == {"files": [str(excluded)], "questions": 1, "without_steps": 1}
+    assert summary["left_out"] == {"evaluation question by id": 1, "'no' by balance": 1}
+    assert summary["prompt_words"]["max"] > 10 and summary["failed"] == []
 
 
 def test_hop_is_built_from_several_corpora(here: Path) -> None:
@@ -82,8 +82,8 @@ def test_sampled_runs_are_counted(here: Path) -> None:
     build_index(
         write(here / "corpus.jsonl", [{"id": "p0", "title": "Zero", "text": "Zero is number 0 of all."}]), here / "idx"
     )
-    said = "Zero\nSentence: Zero is number 0 of all."
-    replies = [{"step": "read", "contains": "number 0?", "reply": said}, {"step": "decompose", "reply": "{}"}]
+    reply = "Zero\nSentence: Zero is number 0 of all."
+    replies = [{"step": "read", "contains": "number 0?", "reply": reply}, {"step": "decompose", "reply": "{}"}]
     (here / "m.json").write_text(json.dumps({"replies": [*replies, {"reply": "NOT FOUND"}]}), encoding="utf-8")
     (here / "ids.txt").write_text("q2\nq3\n", encoding="utf-8")
     arguments = ("--corpus", here / "idx", "--exclude", f"questions={here / 'ids.txt'}", "--samples", 2)
@@ -197,7 +197,7 @@ def test_any_split_needs_to_know_what_is_measured_on(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "arguments", "said"),
+    ("kind", "arguments", "message"),
     [
         ("kbae", ("--half", "third"), "no half of a data set"),
         ("gold", ("--set", "k=3"), "--set is for taikc-if"),
@@ -213,6 +213,6 @@ def test_any_split_needs_to_know_what_is_measured_on(here: Path) -> None:
         ("ra-isf-know", ("--exclude", "nowhere.jsonl"), "There is no nowhere.jsonl"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(here: Path, kind: str, arguments: tuple[object, ...], said: str) -> None:
+def test_what_cannot_be_is_one_sentence(here: Path, kind: str, arguments: tuple[object, ...], message: str) -> None:
     error = align(here, *arguments, kind=kind).exception
-    assert isinstance(error, InputError | ConfigError) and said in str(error)
+    assert isinstance(error, InputError | ConfigError) and message in str(error)

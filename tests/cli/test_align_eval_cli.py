@@ -25,7 +25,7 @@ runs: {direct: {method: direct}, boundary: {method: boundary}}
 
 
 def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(one) for one in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def adapter_on(base: Path, out: Path, digest: str = "") -> Path:
@@ -74,11 +74,14 @@ def test_from_a_base_and_an_adapter_to_what_changed(here: Path, tmp_path: Path) 
     assert "boundary: does the model know what it knows?" in lines and "Right decisions" in printed.output
     assert [line.split(":")[0] for line in lines[-4:-2]] == ["  towns, base", "  towns, kbae"], "the verdicts"
     assert f"hoptree eval report {tmp_path / 'out'} --html FILE" in lines[-1]
-    told = json.loads(evaluate(here, *wanted, "--json").stdout)
-    assert [one["name"] for one in told["versions"]] == ["base", "kbae"]
-    assert told["folder"] == str(tmp_path / "out")
-    assert {(one["run"], one["version"]) for one in told["boundaries"]} == {("boundary", "base"), ("boundary", "kbae")}
-    replies = [_answers(Path(one["folder"])) for one in told["runs"]]
+    summary = json.loads(evaluate(here, *wanted, "--json").stdout)
+    assert [row["name"] for row in summary["versions"]] == ["base", "kbae"]
+    assert summary["folder"] == str(tmp_path / "out")
+    assert {(row["run"], row["version"]) for row in summary["boundaries"]} == {
+        ("boundary", "base"),
+        ("boundary", "kbae"),
+    }
+    replies = [_answers(Path(row["folder"])) for row in summary["runs"]]
     assert replies[0] != replies[1], "the adapter speaks"
     assert invoke("eval", "report", tmp_path / "out", "--html", tmp_path / "page.html").exit_code == 0
 
@@ -98,8 +101,8 @@ def test_what_is_wrong_with_a_run_is_said(capsys: pytest.CaptureFixture[str]) ->
     report_gains({"folder": "out", "versions": [], "runs": runs, "boundaries": []})
     printed = capsys.readouterr().out
     assert "  Run    Model  F1 against direct\n  taikc  base   +12.5 [+1.0, +20.0], p = 0.0300\n" in printed
-    for said in ("2 failed and count as wrong", "a mixture of 2 runs", "direct, base: Odd."):
-        assert said in printed
+    for sentence in ("2 failed and count as wrong", "a mixture of 2 runs", "direct, base: Odd."):
+        assert sentence in printed
     assert "boundary" not in printed
 
 
@@ -114,7 +117,7 @@ def test_a_role_takes_an_adapter(here: Path, tmp_path: Path) -> None:
     replies = [{"step": "decompose", "reply": json.dumps(tree)}, {"reply": "RAG_REQUIRED"}]
     script.write_text(json.dumps({"replies": replies}), encoding="utf-8")
     base = f"hf/{here / 'tiny'}?device=cpu"
-    told = {}
+    used_adapters = {}
     for name, spec in (("base", base), ("adapter", f"{base}&adapter={here / 'bare'}")):
         method = ("--method", "taikc", "--set", "source=internal", "--no-cache")
         with_role = ("-m", f"scripted/{script}", "--role", f"answer={spec}", *method)
@@ -129,12 +132,15 @@ def test_a_role_takes_an_adapter(here: Path, tmp_path: Path) -> None:
         lines = (out / "traces.jsonl").read_text(encoding="utf-8").splitlines()
         events = [event for event in map(json.loads, lines) if event["event"] == "llm"]
         assert {event["role"] for event in events} >= {"decompose", "answer"}
-        told[name] = (
+        used_adapters[name] = (
             [event["reply"] for event in events if event["role"] == "answer"],
             json.loads(asked.stdout)["answer"],
         )
-        assert told[name][0][-1].strip() == told[name][1], "ask and run say the same"
-    assert told["base"][0] != told["adapter"][0] and told["base"][1] != told["adapter"][1]
+        assert used_adapters[name][0][-1].strip() == used_adapters[name][1], "ask and run say the same"
+    assert (
+        used_adapters["base"][0] != used_adapters["adapter"][0]
+        and used_adapters["base"][1] != used_adapters["adapter"][1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,9 +178,9 @@ def test_folders_of_one_name_are_told_apart_by_where_they_lie(here: Path, tmp_pa
     places = [tmp_path / "first" / "base", tmp_path / "second" / "base"]
     for place in places:
         shutil.copytree(here / "bare", place)
-    found = versions_of(f"hf/{here / 'tiny'}", [*places, here / "kbae"])
-    assert [version.name for version in found] == ["base", "first/base", "second/base", "kbae"]
-    assert found[1].model == f"hf/{here / 'tiny'}?adapter={places[0]}" and found[1].card is None
+    versions = versions_of(f"hf/{here / 'tiny'}", [*places, here / "kbae"])
+    assert [version.name for version in versions] == ["base", "first/base", "second/base", "kbae"]
+    assert versions[1].model == f"hf/{here / 'tiny'}?adapter={places[0]}" and versions[1].card is None
     other = tmp_path / "other" / "first" / "base"
     shutil.copytree(here / "bare", other)
     with pytest.raises(InputError, match="the same name"):

@@ -23,7 +23,7 @@ REPLIES = [
 
 
 def hoptree(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(one) for one in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def runs(tmp_path: Path) -> Path:
     usual = ("run", "--data", tmp_path / "train.jsonl", "--model", model, "--no-cache")
     ways = {"cot": (), "iter_retgen": ("--set", "rounds=1", "--corpus", "sample")}
     for method, more in ways.items():
-        made = hoptree(*usual, "--method", method, *more, "--out", tmp_path / method)
-        assert made.exit_code == 0, made.output
+        invoked = hoptree(*usual, "--method", method, *more, "--out", tmp_path / method)
+        assert invoked.exit_code == 0, invoked.output
     return tmp_path
 
 
@@ -50,9 +50,9 @@ class Digits:
 
 
 def test_labels_that_skr_decides_by(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = hoptree("align", "skr", runs / "cot", runs / "iter_retgen", "--out", runs / "labels.jsonl")
-    assert made.exit_code == 0, made.output
-    assert made.output.splitlines() == [
+    invoked = hoptree("align", "skr", runs / "cot", runs / "iter_retgen", "--out", runs / "labels.jsonl")
+    assert invoked.exit_code == 0, invoked.output
+    assert invoked.output.splitlines() == [
         f"2 questions labelled by em, in {runs / 'labels.jsonl'}",
         "  documents made the answer: 1 better (50%), 0 tie (0%), 1 worse (50%)",
         "  no evaluation questions were excluded: name those you will measure on with --exclude",
@@ -67,8 +67,8 @@ def test_labels_that_skr_decides_by(runs: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_one_object_and_refusals(runs: Path) -> None:
     out = runs / "labels.jsonl"
-    told = json.loads(hoptree("align", "skr", runs / "cot", runs / "iter_retgen", "--out", out, "--json").output)
-    assert told["labels"] == {"better": 1, "worse": 1, "tie": 0}
+    summary = json.loads(hoptree("align", "skr", runs / "cot", runs / "iter_retgen", "--out", out, "--json").output)
+    assert summary["labels"] == {"better": 1, "worse": 1, "tie": 0}
     swapped = hoptree("align", "skr", runs / "iter_retgen", runs / "cot", "--out", out)
     assert isinstance(swapped.exception, InputError) and swapped.exception.exit_code == 2
     assert "first" in str(swapped.exception)

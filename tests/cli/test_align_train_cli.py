@@ -58,8 +58,8 @@ def test_it_says_what_was_learnt_and_how_to_use_it(here: Path) -> None:
 def test_one_object_and_nothing_else(here: Path) -> None:
     dry = json.loads(train(here, "--json", "--dry-run", out="json").stdout)
     assert dry["dry_run"] and dry["steps"] == 4 and not (here / "json").exists()
-    told = json.loads(train(here, "--json", out="json").stdout)
-    assert told["out"] == str(here / "json") and told["new_steps"] == 4
+    summary = json.loads(train(here, "--json", out="json").stdout)
+    assert summary["out"] == str(here / "json") and summary["new_steps"] == 4
     dry_run = train(here, "--dry-run", out="dry")
     assert "nothing was written" in dry_run.stdout and "hoptree: timing 1 example on cpu" in dry_run.stderr
 
@@ -69,11 +69,13 @@ def test_lengths_stand_beside_the_paper_s_in_tokens(here: Path) -> None:
     rows[0]["meta"] |= {"part": "decompose", "label": "decompose"}
     sets = write(here / "taikc.jsonl", [row | {"id": f"t{row['id']}"} for row in rows])
     dry = json.loads(train(here, "--json", "--dry-run", "--data", sets, out="beside").stdout)
-    decompose, read, whole = dry["beside_the_paper"]
-    assert [one["rows"] for one in (decompose, read, whole)] == [1, 5, 6], "rows of other papers are not counted"
-    replies = (one["rows"] * one["output"] for one in (decompose, read))
-    assert sum(replies) == pytest.approx(6 * whole["output"], abs=0.5)
-    assert whole["output"] > 1 + max(len(row["messages"][-1]["content"].split()) for row in rows) / 6
+    decompose, read, overall = dry["beside_the_paper"]
+    assert [lengths["rows"] for lengths in (decompose, read, overall)] == [1, 5, 6], (
+        "rows of other papers are not counted"
+    )
+    replies = (lengths["rows"] * lengths["output"] for lengths in (decompose, read))
+    assert sum(replies) == pytest.approx(6 * overall["output"], abs=0.5)
+    assert overall["output"] > 1 + max(len(row["messages"][-1]["content"].split()) for row in rows) / 6
     assert "mean tokens" in train(here, "--dry-run", "--data", sets, out="beside").output
 
 

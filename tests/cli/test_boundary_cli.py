@@ -54,9 +54,9 @@ def test_a_table_and_a_verdict(here: Path) -> None:
 
 
 def test_one_object_and_nothing_else(here: Path) -> None:
-    told = json.loads(boundary(here, "--data", here / "nq.jsonl", "--json", "--limit", 4, "--seed", 3).output)
-    (model,) = told["models"]
-    assert told["folder"] == str(here / "out") and model["sets"]["nq"]["questions"] == 4
+    summary = json.loads(boundary(here, "--data", here / "nq.jsonl", "--json", "--limit", 4, "--seed", 3).output)
+    (model,) = summary["models"]
+    assert summary["folder"] == str(here / "out") and model["sets"]["nq"]["questions"] == 4
     assert model["folders"] == {"nq": str(here / "out" / "nq")} and model["all"] is None
 
 
@@ -82,9 +82,9 @@ def test_one_half_of_a_data_set_is_measured_on(here: Path) -> None:
     plan = here / "plan.yaml"
     text = "data: {nq: {questions: nq.jsonl, half: second}, popqa: {questions: popqa.jsonl}}\n"
     plan.write_text(text + "runs: {boundary: {method: boundary}}\n", encoding="utf-8")
-    found = boundary(here, plan, "--data", here, "--json")
-    assert found.exit_code == 0, found.exception
-    (model,) = json.loads(found.output)["models"]
+    measured = boundary(here, plan, "--data", here, "--json")
+    assert measured.exit_code == 0, measured.exception
+    (model,) = json.loads(measured.output)["models"]
     second = [f"q{n}" for n in range(5) if half_of(f"q{n}") == "second"]
     assert 0 < model["sets"]["nq"]["questions"] == len(second) < model["sets"]["popqa"]["questions"] == 5
     run = json.loads((Path(model["folders"]["nq"]) / "run.json").read_text(encoding="utf-8"))
@@ -122,5 +122,5 @@ def test_questions_that_cannot_be_scored_are_told(here: Path) -> None:
         file.write(json.dumps(broken) + "\n")
     printed = boundary(here, "--data", here / "nq.jsonl")
     assert "\n  1 question of nq was left out: with accepted answers that are the single characters" in printed.output
-    told = json.loads(boundary(here, "--data", here / "nq.jsonl", "--json").output)["models"][0]["sets"]["nq"]
-    assert told["questions"] == 5 and any("(the first: q5)" in warning for warning in told["warnings"])
+    counts = json.loads(boundary(here, "--data", here / "nq.jsonl", "--json").output)["models"][0]["sets"]["nq"]
+    assert counts["questions"] == 5 and any("(the first: q5)" in warning for warning in counts["warnings"])

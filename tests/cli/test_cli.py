@@ -39,7 +39,7 @@ REPLIES: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with documents, their index and a script."""
     folder = tmp_path_factory.mktemp("made")
     documents = folder / "docs"
@@ -54,9 +54,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(made: Path, tmp_path: Path) -> Path:
+def home(prepared_home: Path, tmp_path: Path) -> Path:
     """A copy of that folder, with a cache of its own."""
-    return shutil.copytree(made, tmp_path / "home")
+    return shutil.copytree(prepared_home, tmp_path / "home")
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -207,8 +207,8 @@ def test_budget_stops_without_the_answer_to_a_part_which_the_tree_tells(home: Pa
 
 
 def test_search_lists_passages(home: Path) -> None:
-    found = json.loads(hoptree(home, "search", "who directed Red Kite", "--corpus", "docs.idx", "--json").stdout)
-    assert found[0]["id"] == "films.md#1"
+    passages = json.loads(hoptree(home, "search", "who directed Red Kite", "--corpus", "docs.idx", "--json").stdout)
+    assert passages[0]["id"] == "films.md#1"
     nothing = hoptree(home, "search", "zebra", "--corpus", "docs.idx")
     assert nothing.returncode == 0 and "Nothing was found" in nothing.stdout
 
@@ -221,8 +221,8 @@ def test_methods_and_models_are_listed(home: Path) -> None:
     models = json.loads(hoptree(home, "models", "list", "--json").stdout)
     assert [model["here"] for model in models] == [False, False]
     assert [model["whitebox"] for model in models] == ["hf/qwen", "hf/smollm"]
-    said = hoptree(home, "models", "list").stdout
-    assert "hf/smollm" in said and "hf/qwen" in said and "hoptree[whitebox]" in said and "entropy" in said
+    listing = hoptree(home, "models", "list").stdout
+    assert "hf/smollm" in listing and "hf/qwen" in listing and "hoptree[whitebox]" in listing and "entropy" in listing
 
 
 def test_doctor_finds_a_missing_model_and_says_how_to_get_it(home: Path) -> None:

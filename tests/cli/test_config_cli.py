@@ -57,8 +57,8 @@ def test_the_environment_counts_before_env_and_that_before_the_files(home: Path)
 def test_a_question_is_asked_with_what_the_files_say(home: Path) -> None:
     text = 'model = "scripted/model.json"\ncorpus = "sample"\nmethod = "oner"\n[options.oner]\nk = 2\n'
     (home / "hoptree.toml").write_text(text, encoding="utf-8")
-    told = json.loads(hoptree(home, "ask", "Where did Has die?", "--json").stdout)
-    assert (told["method"], told["model"], told["options"]["k"]) == ("oner", "scripted/model.json", 2)
+    result = json.loads(hoptree(home, "ask", "Where did Has die?", "--json").stdout)
+    assert (result["method"], result["model"], result["options"]["k"]) == ("oner", "scripted/model.json", 2)
     other = json.loads(hoptree(home, "ask", "Where?", "--method", "direct", "--json").stdout)
     assert other["method"] == "direct", "an option counts first"
     assert json.loads(hoptree(home, "ask", "Where?", "--set", "k=3", "--json").stdout)["options"]["k"] == 3
@@ -236,11 +236,11 @@ def endpoint() -> Iterator[str]:
 def test_the_models_of_an_endpoint_are_listed_and_the_doctor_connects(home: Path, endpoint: str) -> None:
     done = hoptree(home, "models", "list", "--base-url", endpoint)
     assert done.stdout.split() == ["openai/llama3.1", "openai/phi"]
-    found = json.loads(hoptree(home, "doctor", "--json", OPENAI_BASE_URL=endpoint).stdout)
-    (check,) = (check for check in found if check["name"] == "Endpoint")
+    checks = json.loads(hoptree(home, "doctor", "--json", OPENAI_BASE_URL=endpoint).stdout)
+    (check,) = (check for check in checks if check["name"] == "Endpoint")
     assert check["ok"] and "it answers, with 2 models (llama3.1, phi)" in check["finding"]
-    assert any(check["name"] == "Extras" for check in found)
-    for check in found:
+    assert any(check["name"] == "Extras" for check in checks)
+    for check in checks:
         if check["name"].startswith("Extra "):
             assert check["remedy"] == f"pip install 'hoptree[{check['name'][6:]}]'"
 
@@ -248,8 +248,8 @@ def test_the_models_of_an_endpoint_are_listed_and_the_doctor_connects(home: Path
 def test_an_endpoint_that_does_not_answer_is_found(home: Path) -> None:
     done = hoptree(home, "models", "list", "--base-url", "http://127.0.0.1:9/v1")
     assert done.returncode == 1 and done.stderr.count("cannot be reached") == 1
-    found = json.loads(hoptree(home, "doctor", "--json", OPENAI_BASE_URL="http://127.0.0.1:9/v1").stdout)
-    (check,) = (check for check in found if check["name"] == "Endpoint")
+    checks = json.loads(hoptree(home, "doctor", "--json", OPENAI_BASE_URL="http://127.0.0.1:9/v1").stdout)
+    (check,) = (check for check in checks if check["name"] == "Endpoint")
     assert check["ok"] is False and "cannot be reached" in check["finding"]
 
 
@@ -262,5 +262,5 @@ def test_documents_that_are_named_count_before_the_corpus_of_a_file(home: Path) 
     (home / "hoptree.toml").write_text('model = "scripted/model.json"\ncorpus = "sample"\nmethod = "oner"\n')
     (home / "docs").mkdir()
     (home / "docs" / "one.md").write_text("# Has\n\nHas died in Łódź.\n", encoding="utf-8")
-    told = json.loads(hoptree(home, "ask", "Where did Has die?", "docs", "--json").stdout)
-    assert [passage["title"] for passage in told["evidence"]] == ["Has"]
+    result = json.loads(hoptree(home, "ask", "Where did Has die?", "docs", "--json").stdout)
+    assert [passage["title"] for passage in result["evidence"]] == ["Has"]

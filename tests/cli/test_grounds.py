@@ -23,9 +23,9 @@ GUESSED = "Possibly {}: nothing that was read says so."
 
 def drawn(folder: Path, answer: str, **final: Any) -> tuple[str, str]:
     """What `hoptree show` draws of a question that both pages were read for, and its picture."""
-    found = [{"id": title, "title": title, "text": text, "score": 1.0} for title, text in PAGES.items()]
+    passages = [{"id": title, "title": title, "text": text, "score": 1.0} for title, text in PAGES.items()]
     begin = {"event": "start", "question": "Who directed it?", "method": "flare", "model": "m", "fidelity": "exact"}
-    read = {"event": "retrieve", "passages": found, "issued": 0.0, "seconds": 0.0}
+    read = {"event": "retrieve", "passages": passages, "issued": 0.0, "seconds": 0.0}
     events = (begin, read, {"event": "final", "answer": answer, "support": list(PAGES), **final})
     written = "".join(json.dumps({"run": "r", "t": 0.0, **event}) + "\n" for event in events)
     (folder / "t.jsonl").write_text(written, encoding="utf-8")
@@ -80,20 +80,20 @@ def test_no_answer_is_no_guess(tmp_path: Path) -> None:
 
 def test_machines_are_told_the_same(tmp_path: Path) -> None:
     drawn(tmp_path, "Orson Welles")
-    told = json.loads(CliRunner().invoke(app, ["show", str(tmp_path / "t.jsonl"), "--json"]).stdout)
-    assert told["evidence"] == [] and told["warnings"] == [GUESS]
+    result = json.loads(CliRunner().invoke(app, ["show", str(tmp_path / "t.jsonl"), "--json"]).stdout)
+    assert result["evidence"] == [] and result["warnings"] == [GUESS]
 
 
 def test_a_part_that_no_passage_answers_has_guessed(tmp_path: Path) -> None:
     part = {"id": 1, "question": "Who directed Vertigo?", "parent": None, "refs": []}
-    said = {"state": "answered", "source": "external", "evidence": list(PAGES), "confidence": None}
-    found = [{"id": title, "title": title, "text": text, "score": 1.0} for title, text in PAGES.items()]
+    answered = {"state": "answered", "source": "external", "evidence": list(PAGES), "confidence": None}
+    passages = [{"id": title, "title": title, "text": text, "score": 1.0} for title, text in PAGES.items()]
     for answer, guessed in (("Zanzibar", True), ("Alfred Hitchcock", False), ("yes", False)):
         events: tuple[dict[str, Any], ...] = (
             {"event": "start", "question": "Who?", "method": "self_ask", "model": "m", "fidelity": "exact"},
             {"event": "plan", "nodes": [part], "issues": []},
-            {"event": "retrieve", "passages": found, "issued": 0.0, "seconds": 0.0, "node": 1},
-            {"event": "node", **part, **said, "answer": answer},
+            {"event": "retrieve", "passages": passages, "issued": 0.0, "seconds": 0.0, "node": 1},
+            {"event": "node", **part, **answered, "answer": answer},
             {"event": "final", "answer": "Alfred Hitchcock", "support": list(PAGES), "source": "synthesis"},
         )
         written = "".join(json.dumps({"run": "r", "t": 0.0, **event}) + "\n" for event in events)

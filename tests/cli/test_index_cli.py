@@ -48,7 +48,7 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         assert word in done.stderr, done.stderr
 
 
-def said(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+def json_of(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     assert done.returncode == 0, done.stderr
     data: dict[str, object] = json.loads(done.stdout)
     return data
@@ -60,28 +60,28 @@ def counts(data: dict[str, object]) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("command", ["info", "check"])
 def test_an_index_is_named_with_or_without_out(home: Path, command: str) -> None:
-    named = said(hoptree(home, "index", command, "idx", "--json"))
-    assert named == said(hoptree(home, "index", command, "--out", "idx", "--json"))
+    named = json_of(hoptree(home, "index", command, "idx", "--json"))
+    assert named == json_of(hoptree(home, "index", command, "--out", "idx", "--json"))
     refused(hoptree(home, "index", command), "No index was named.")
     refused(hoptree(home, "index", command, "idx", "--out", "other"), "Two indexes were named: idx and other.")
 
 
 def test_an_index_through_its_life(home: Path) -> None:
-    first = said(hoptree(home, "index", "info", "--out", "idx", "--json"))
+    first = json_of(hoptree(home, "index", "info", "--out", "idx", "--json"))
     write_rows(home / "more.jsonl", rows(2, 50))
-    added = said(hoptree(home, "index", "add", "more.jsonl", "--out", "idx", "--json"))
+    added = json_of(hoptree(home, "index", "add", "more.jsonl", "--out", "idx", "--json"))
     assert counts(added) == (2, 0, 0, 0, 8)
     assert {*Outcome.__dataclass_fields__} - {"manifest", "report"} <= added.keys()
-    removed = said(hoptree(home, "index", "remove", "more.jsonl", "--out", "idx", "--json"))
+    removed = json_of(hoptree(home, "index", "remove", "more.jsonl", "--out", "idx", "--json"))
     assert counts(removed) == (0, 0, 0, 2, 6)
     assert removed["digest"] == first["digest"]
     (home / "ids.txt").write_text("p1\n\np2\n", encoding="utf-8")
-    assert counts(said(hoptree(home, "index", "remove", "p0", "--ids", "ids.txt", "--out", "idx", "--json")))[3] == 3
+    assert counts(json_of(hoptree(home, "index", "remove", "p0", "--ids", "ids.txt", "--out", "idx", "--json")))[3] == 3
     write_rows(home / "docs" / "b.jsonl", rows(1, 70))
     updated = hoptree(home, "index", "update", "--out", "idx")
     assert updated.returncode == 0 and "4 passages" in updated.stdout and "1 added" in updated.stdout
     assert "nothing changed" in hoptree(home, "index", "update", "--out", "idx").stdout
-    assert counts(said(hoptree(home, "index", "compact", "--out", "idx", "--json"))) == (0, 4, 0, 0, 4)
+    assert counts(json_of(hoptree(home, "index", "compact", "--out", "idx", "--json"))) == (0, 4, 0, 0, 4)
     shown = hoptree(home, "index", "info", "--out", "idx").stdout
     assert "4 passages" in shown and "language english" in shown and str(home / "docs") in shown
 
@@ -122,7 +122,7 @@ def test_folders_of_one_name_are_told_apart(home: Path) -> None:
     shown = hoptree(home, "index", "info", "--out", "new").stdout
     assert f"from {home / 'a' / 'docs'}\n" in shown
     assert f"from {home / 'c' / 'docs'} (its files are called c/docs/…)" in shown
-    assert counts(said(hoptree(home, "index", "remove", "c/docs", "--out", "new", "--json")))[3] == 1
+    assert counts(json_of(hoptree(home, "index", "remove", "c/docs", "--out", "new", "--json")))[3] == 1
 
 
 def test_build_may_be_said_or_left_out(home: Path) -> None:
@@ -178,11 +178,11 @@ def test_bad_input_is_one_sentence(unchanged: Path, arguments: tuple[str, ...], 
 
 
 def test_two_passages_with_one_id_leave_the_old_index(home: Path) -> None:
-    before = said(hoptree(home, "index", "info", "--out", "idx", "--json"))
+    before = json_of(hoptree(home, "index", "info", "--out", "idx", "--json"))
     write_rows(home / "docs" / "b.jsonl", [{"id": "p3", "title": "", "text": "Other."}])
     refused(hoptree(home, "index", "update", "--out", "idx"), "Two passages have the id 'p3'", "a.jsonl")
     refused(hoptree(home, "index", "docs", "--out", "idx"), "Two passages have the id 'p3'")
-    assert said(hoptree(home, "index", "info", "--out", "idx", "--json")) == before
+    assert json_of(hoptree(home, "index", "info", "--out", "idx", "--json")) == before
 
 
 def test_broken_lines_are_named_and_counted(home: Path) -> None:
@@ -253,10 +253,10 @@ def test_hidden_files_are_counted_and_named(home: Path) -> None:
     write_rows(home / "docs" / ".drafts" / "a.jsonl", rows(3, 50))
     write_rows(home / "docs" / ".hidden.jsonl", rows(3, 60))
     done = hoptree(home, "index", "docs", "--out", "new", "--json")
-    told = json.loads(done.stdout)
-    assert "hidden files and folders: 2" in told["passed_over"] and "hidden files and folders: 2" in done.stderr
-    assert any(".hidden.jsonl" in sentence for sentence in told["examples"])
-    assert any(".drafts" in sentence for sentence in told["examples"])
+    summary = json.loads(done.stdout)
+    assert "hidden files and folders: 2" in summary["passed_over"] and "hidden files and folders: 2" in done.stderr
+    assert any(".hidden.jsonl" in sentence for sentence in summary["examples"])
+    assert any(".drafts" in sentence for sentence in summary["examples"])
     assert ".hidden.jsonl is hidden and not read." in done.stderr
 
 
@@ -279,9 +279,9 @@ def test_formats_are_counted_and_what_is_unknown_is_told_once(home: Path) -> Non
     (home / "docs" / "new.png").write_text("x", encoding="utf-8")
     again = hoptree(home, "index", "update", "--out", "new")
     assert "kite.png" not in again.stderr and "new.png is no document of a known kind." in again.stderr
-    told = hoptree(home, "index", "info", "--out", "new").stdout
-    assert "  4 document files: 2 .md, " in told and ".docx" not in told
-    assert "  1 further file gave no passage\n" in told
+    info = hoptree(home, "index", "info", "--out", "new").stdout
+    assert "  4 document files: 2 .md, " in info and ".docx" not in info
+    assert "  1 further file gave no passage\n" in info
     counted = json.loads(hoptree(home, "index", "info", "--out", "new", "--json").stdout)
     assert counted["formats"][".md"] == 2 and counted["files_without_passages"] == 1
 
@@ -328,14 +328,14 @@ def test_an_edit_that_keeps_size_and_time_is_found_when_files_are_read_again(hom
     lines[2]["text"] = lines[2]["text"].replace("friend", "fiends")
     write_rows(home / "docs" / "a.jsonl", lines, ns=10**18)
     assert "nothing changed" in hoptree(home, "index", "update", "--out", "idx").stdout
-    assert counts(said(hoptree(home, "index", "update", "--reread", "--out", "idx", "--json"))) == (0, 5, 1, 0, 6)
+    assert counts(json_of(hoptree(home, "index", "update", "--reread", "--out", "idx", "--json"))) == (0, 5, 1, 0, 6)
 
 
 def test_how_much_may_be_broken_can_be_said_later_too(home: Path) -> None:
     (home / "docs" / "b.jsonl").write_text('{"id": "q", "text": "good"}\n' + "{\n" * 101, encoding="utf-8")
     refused(hoptree(home, "index", "update", "--out", "idx"), "--skip-broken")
-    assert counts(said(hoptree(home, "index", "update", "--skip-broken", "101", "--out", "idx", "--json")))[0] == 1
-    reading = said(hoptree(home, "index", "info", "--out", "idx", "--json"))["reading"]
+    assert counts(json_of(hoptree(home, "index", "update", "--skip-broken", "101", "--out", "idx", "--json")))[0] == 1
+    reading = json_of(hoptree(home, "index", "info", "--out", "idx", "--json"))["reading"]
     assert isinstance(reading, dict) and reading["skip_broken"] == "100", "that was for once"
 
 
@@ -380,8 +380,8 @@ def test_ctrl_c_early_in_a_slow_build_keeps_what_is_older_than_a_minute(
     refused(hoptree(home, "search", "x", "--corpus", "new"), "cut off", "repeat the command")
     with pytest.raises(SystemExit):
         main()
-    said = capsys.readouterr().out
-    assert said.startswith("10 passages in new") and "went on where a run was cut off" in said
+    output = capsys.readouterr().out
+    assert output.startswith("10 passages in new") and "went on where a run was cut off" in output
 
 
 @pytest.mark.parametrize(

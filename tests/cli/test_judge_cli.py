@@ -15,7 +15,7 @@ COUNT = 12
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with questions, a model that knows half of the answers, two judges, and a run."""
     folder = tmp_path_factory.mktemp("made")
     rows = [{"id": f"q{n}", "question": f"What is number {n}?", "answers": [f"answer {n}"]} for n in range(COUNT)]
@@ -31,8 +31,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(made: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(made, tmp_path / "home")
+def home(prepared_home: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(prepared_home, tmp_path / "home")
 
 
 RUN = ("run", "--data", "numbers.jsonl", "--method", "direct", "-m", "scripted/model.json", "--no-cache")
@@ -55,9 +55,9 @@ def test_judges_their_agreement_and_what_compare_makes_of_them(home: Path) -> No
     assert "12 answers judged by scripted/judge.json" in first.stdout
     assert "accuracy  50.0 %" in first.stdout and "unparsed  8.3 %" in first.stdout
     second = hoptree(home, "eval", "judge", ".", "-m", "scripted/kind.json", "--json")
-    (told,) = json.loads(second.stdout)["runs"]
-    assert told["judge"]["accuracy"] == 1.0
-    assert told["agreement"] == {
+    (comparison,) = json.loads(second.stdout)["runs"]
+    assert comparison["judge"]["accuracy"] == 1.0
+    assert comparison["agreement"] == {
         "scripted/judge.json": {"questions": 11, "rate": pytest.approx(6 / 11), "kappa": pytest.approx(0)}
     }
     assert hoptree(home, *RUN, "--out", "other", "--judge", "scripted/judge.json").returncode == 0
@@ -77,7 +77,7 @@ def test_an_experiment_file_can_name_a_judge(home: Path) -> None:
     (home / "plan.yaml").write_text(plan, encoding="utf-8")
     done = hoptree(home, "run", "plan.yaml", "--out", "runs", "--json")
     assert done.returncode == 0, done.stderr
-    assert [one["metrics"]["judge"]["mean"] for one in json.loads(done.stdout)] == [0.5, 1.0]
+    assert [run["metrics"]["judge"]["mean"] for run in json.loads(done.stdout)] == [0.5, 1.0]
 
 
 def test_what_cannot_be_judged_is_refused(home: Path) -> None:
@@ -100,9 +100,9 @@ def test_a_run_that_does_not_come_out_again_leaves_with_1(home: Path) -> None:
     assert done.returncode == 1 and not done.stderr
     assert "changed: model was scripted:" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("not reproduced: 0 of 12 answers identical, F1 0.0 against 50.0")
-    told = json.loads(hoptree(home, "eval", "reproduce", "run", "--out", "third", "--json").stdout)
-    assert told["reproduced"] is False and len(told["unlike"]) == 12
-    assert told["failed"] == {"was": 0, "is": 0, "both": 0}
+    reproduction = json.loads(hoptree(home, "eval", "reproduce", "run", "--out", "third", "--json").stdout)
+    assert reproduction["reproduced"] is False and len(reproduction["unlike"]) == 12
+    assert reproduction["failed"] == {"was": 0, "is": 0, "both": 0}
 
 
 def test_what_cannot_be_told_leaves_with_1(home: Path) -> None:

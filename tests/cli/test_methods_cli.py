@@ -41,18 +41,18 @@ def hoptree(home: Path, *arguments: str, **environment: str) -> subprocess.Compl
     return call("methods", *arguments, folder=home, environment=kept | own | environment)
 
 
-def said(home: Path, *arguments: str, **environment: str) -> str:
+def stdout_of(home: Path, *arguments: str, **environment: str) -> str:
     done = hoptree(home, *arguments, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def unwrapped(home: Path, *arguments: str) -> str:
-    return " ".join(said(home, *arguments).split())
+    return " ".join(stdout_of(home, *arguments).split())
 
 
 def rows(home: Path, *arguments: str, **environment: str) -> dict[str, dict[str, Any]]:
-    return {row["name"]: row for row in json.loads(said(home, *arguments, "--json", **environment))}
+    return {row["name"]: row for row in json.loads(stdout_of(home, *arguments, "--json", **environment))}
 
 
 async def needy(question: Question, ctx: Context, *, careful: bool = False) -> Answer:
@@ -68,12 +68,12 @@ async def needy(question: Question, ctx: Context, *, careful: bool = False) -> A
 @pytest.fixture
 def strange() -> Iterator[Method]:
     facts: dict[str, Any] = {"needs": ("corpus", "moonlight", "logprobs"), "signals": ("entropy",), "trained": False}
-    with registered(needy, paper="P [red]", **facts) as made:
-        yield made
+    with registered(needy, paper="P [red]", **facts) as method:
+        yield method
 
 
 def test_all_methods_are_in_the_table(home: Path) -> None:
-    table = said(home)
+    table = stdout_of(home)
     lines = [line.split("  ")[0] for line in table.splitlines()]
     assert [name for name in lines if name in {method.name for method in list_methods()}] == [
         method.name for method in list_methods()
@@ -89,7 +89,7 @@ def test_columns_go_into_as_many_tables_as_it_takes() -> None:
             self.width = width
 
     def split(widths: list[int], width: int) -> list[list[int]]:
-        return [[one.width for one in table] for table in _fit([Wide(one) for one in widths], width)]  # type: ignore[misc]
+        return [[column.width for column in table] for table in _fit([Wide(column) for column in widths], width)]  # type: ignore[misc]
 
     assert split([5, 5, 5], 15) == [[5, 5, 5]]
     assert split([5, 5, 5], 14) == [[5, 5], [5]]
@@ -98,49 +98,51 @@ def test_columns_go_into_as_many_tables_as_it_takes() -> None:
 
 def test_fidelity_is_told_for_each_model_without_loading_it(home: Path, strange: Method) -> None:
     models = ("-m", "openai/x", "-m", "scripted/script.json")
-    told = rows(home, *models)
-    assert told["oner"]["fidelity"] == {"openai/x": "exact", "scripted/script.json": "exact"}
-    assert told["flare"]["fidelity"] == {"openai/x": "approx", "scripted/script.json": "exact"}, "openai has no prefix"
+    methods = rows(home, *models)
+    assert methods["oner"]["fidelity"] == {"openai/x": "exact", "scripted/script.json": "exact"}
+    assert methods["flare"]["fidelity"] == {"openai/x": "approx", "scripted/script.json": "exact"}, (
+        "openai has no prefix"
+    )
     for name in ("ircot", "self_ask", "cot", "hipporag_ircot"):
-        assert told[name]["fidelity"]["openai/x"] == "approx", "it has texts continued, too"
+        assert methods[name]["fidelity"]["openai/x"] == "approx", "it has texts continued, too"
     for name in ("search_r1", "adaptive_rag", "skr", "dyplan"):
-        assert told[name]["fidelity"]["openai/x"] == "prompted", "which says more"
-    assert told["needy"]["fidelity"]["scripted/script.json"] == "approx"
-    table = said(home, *models)
+        assert methods[name]["fidelity"]["openai/x"] == "prompted", "which says more"
+    assert methods["needy"]["fidelity"]["scripted/script.json"] == "approx"
+    table = stdout_of(home, *models)
     assert "as published 1: with openai/x" in table and "as published 2: with scripted/script.json" in table
 
 
 def test_a_method_of_no_paper_is_measured_against_none(home: Path) -> None:
-    line = next(line for line in said(home).splitlines() if line.startswith("hop "))
+    line = next(line for line in stdout_of(home).splitlines() if line.startswith("hop "))
     assert "of no paper" in line and "approx" not in line
-    shown = said(home, "show", "hop")
+    shown = stdout_of(home, "show", "hop")
     assert "\nof no paper\n" in shown and "approx" not in shown and "as published" not in shown
 
 
 def test_a_model_that_is_not_here_leaves_only_what_hangs_on_it_open(home: Path) -> None:
-    told = rows(home)
+    methods = rows(home)
     model = "local/qwen2.5-coder-1.5b-instruct"
-    assert told["oner"]["fidelity"] == {model: "exact"} and told["flare"]["fidelity"] == {model: None}
-    assert f"{model} is not on this machine" in said(home)
+    assert methods["oner"]["fidelity"] == {model: "exact"} and methods["flare"]["fidelity"] == {model: None}
+    assert f"{model} is not on this machine" in stdout_of(home)
     assert f"as published: ? with {model}, which is not on this machine" in unwrapped(home, "show", "flare")
 
 
 def test_what_the_corpus_must_have_and_which_values_leave_the_paper_is_told(home: Path) -> None:
-    told = rows(home)
+    methods = rows(home)
     model = "local/qwen2.5-coder-1.5b-instruct"
-    assert told["hipporag"]["fidelity"] == {model: "exact/approx"}, "it hangs on no model, but on a corpus"
+    assert methods["hipporag"]["fidelity"] == {model: "exact/approx"}, "it hangs on no model, but on a corpus"
     assert rows(home, "-m", "scripted/script.json")["hipporag_ircot"]["fidelity"] == {
         "scripted/script.json": "exact/approx"
     }
-    assert "yes/not exactly: by what the corpus holds" in said(home)
-    assert "yes/not exactly: by what" not in said(home, "show", "hipporag"), "there a note says what it must hold"
-    assert told["tog2"]["fidelity"] == {model: "approx"}, "by its default"
+    assert "yes/not exactly: by what the corpus holds" in stdout_of(home)
+    assert "yes/not exactly: by what" not in stdout_of(home, "show", "hipporag"), "there a note says what it must hold"
+    assert methods["tog2"]["fidelity"] == {model: "approx"}, "by its default"
     hipporag = unwrapped(home, "show", "hipporag")
     assert "approx unless the corpus has facts (hoptree graph extract DIR --out FACTS, hoptree index facts " in hipporag
     needs = hipporag.partition("needs:")[2]
     assert "facts in the corpus, else it is approx: hoptree graph extract DIR --out FACTS" in needs
     assert "--corpus DIR --retriever hippo" in needs.partition("for example:")[2], "a corpus that has them"
-    assert told["tog"]["fidelity"] == {model: "approx"} and told["cok"]["fidelity"] == {model: "prompted"}
+    assert methods["tog"]["fidelity"] == {model: "approx"} and methods["cok"]["fidelity"] == {model: "prompted"}
     assert "be it extracted from passages" in unwrapped(home, "show", "tog").partition("approx: ")[2]
     assert "approx with fall_back=reading: the paper drops what was found" in unwrapped(home, "show", "tog2")
 
@@ -156,8 +158,8 @@ def test_a_signal_is_told_of_where_it_changes_something(home: Path) -> None:
 
 def test_the_model_of_the_environment_is_the_one_told_of(home: Path) -> None:
     (home / "of mine.json").write_text((home / "script.json").read_text("utf-8"), encoding="utf-8")
-    told = rows(home, HOPTREE_MODEL="scripted/of mine.json")
-    assert told["flare"]["fidelity"] == {"scripted/of mine.json": "exact"}
+    methods = rows(home, HOPTREE_MODEL="scripted/of mine.json")
+    assert methods["flare"]["fidelity"] == {"scripted/of mine.json": "exact"}
 
 
 def test_a_model_without_what_a_method_needs_cannot_be_asked(strange: Method) -> None:
@@ -184,26 +186,26 @@ def test_one_is_explained(home: Path, strange: Method, arguments: tuple[str, ...
 
 
 def test_one_as_json(home: Path) -> None:
-    told = json.loads(said(home, "show", "taikc", "--json"))
-    assert list(told["steps"])[:2] == ["decompose", "confident"] and told["steps"]["decompose"] > 0
-    assert "shared/decompose.txt" in told["prompts"]
-    assert {"name": "k", "type": "int", "default": 5} in told["options"]
-    assert set(told["how"]) == {"corpus"} and "--method taikc" in told["example"]
-    assert told["about"].startswith(told["summary"])
-    assert json.loads(said(home, "--json", "taikc")) == told
+    details = json.loads(stdout_of(home, "show", "taikc", "--json"))
+    assert list(details["steps"])[:2] == ["decompose", "confident"] and details["steps"]["decompose"] > 0
+    assert "shared/decompose.txt" in details["prompts"]
+    assert {"name": "k", "type": "int", "default": 5} in details["options"]
+    assert set(details["how"]) == {"corpus"} and "--method taikc" in details["example"]
+    assert details["about"].startswith(details["summary"])
+    assert json.loads(stdout_of(home, "--json", "taikc")) == details
 
 
 def test_the_paper_is_told_with_year_and_link(home: Path) -> None:
     shown = unwrapped(home, "show", "replug")
     assert "REPLUG: Retrieval-Augmented Black-Box Language Models (2023) https://arxiv.org/abs/2301.12652" in shown
-    (paper,) = json.loads(said(home, "show", "replug", "--json"))["papers"]
+    (paper,) = json.loads(stdout_of(home, "show", "replug", "--json"))["papers"]
     assert (paper["year"], paper["link"]) == (2023, "https://arxiv.org/abs/2301.12652")
-    assert json.loads(said(home, "show", "direct", "--json"))["papers"] == []
+    assert json.loads(stdout_of(home, "show", "direct", "--json"))["papers"] == []
     for line in (
         "- Paper: [REPLUG: Retrieval-Augmented Black-Box Language Models](https://arxiv.org/abs/2301.12652), 2023.",
         "- Paper: TAIKC: Tree-Organized Active Internal Knowledge Completion for Multi-Hop Question Answering.",
     ):
-        assert f"\n{line}\n" in said(home, "docs")
+        assert f"\n{line}\n" in stdout_of(home, "docs")
 
 
 def test_every_paper_is_known_and_belongs_to_a_method() -> None:
@@ -214,7 +216,7 @@ def test_every_paper_is_known_and_belongs_to_a_method() -> None:
 
 
 def test_the_docs_say_what_is_known_of_checkpoints(home: Path) -> None:
-    text = said(home, "docs")
+    text = stdout_of(home, "docs")
     assert ".." not in text.replace("...", ""), "no sentence ends twice"
     part = " ".join(text.partition("## Trained checkpoints")[2].partition("\n## ")[0].split())
     reworded = "The templates of `cok`, `compact`, `dyplan` and `search_r1` for these checkpoints are in our own words"
@@ -262,15 +264,15 @@ def test_bad_input_is_one_sentence_with_a_remedy(
 
 def test_costs_are_measured_and_shown(home: Path) -> None:
     measure = ("measure", "direct", "oner", "-m", "scripted/script.json", "--limit", "3", "--out", "costs.json")
-    assert "oner: 1.0 calls" in said(home, *measure)
+    assert "oner: 1.0 calls" in stdout_of(home, *measure)
     cost = read_costs(home / "costs.json")["oner"]
     assert (cost.questions, cost.failed, cost.calls, cost.completion_tokens, cost.retrievals) == (3, 0, 1.0, 3.0, 1.0)
     assert cost.model == "scripted/script.json" and "--limit 3" in cost.command and cost.steps == {"read": 1.0}
     assert cost.made_from == made_from(find_method("oner"))
-    told = rows(home, "--costs", "costs.json")
-    assert told["direct"]["cost"]["completion_tokens"] == 2.0 and not told["direct"]["cost"]["changed_since"]
-    assert told["oner"]["cost"]["retrievals"] == 1.0 and told["taikc"]["cost"] is None
-    table = said(home, "--costs", "costs.json")
+    methods = rows(home, "--costs", "costs.json")
+    assert methods["direct"]["cost"]["completion_tokens"] == 2.0 and not methods["direct"]["cost"]["changed_since"]
+    assert methods["oner"]["cost"]["retrievals"] == 1.0 and methods["taikc"]["cost"] is None
+    table = stdout_of(home, "--costs", "costs.json")
     assert cost.command in table and "not measured" in table
     assert "steps that ask the model, in order, with their calls a question: read 1" in unwrapped(
         home, "show", "oner", "--costs", "costs.json"
@@ -279,19 +281,19 @@ def test_costs_are_measured_and_shown(home: Path) -> None:
 
 def test_a_cost_is_not_claimed_for_other_prompts(home: Path) -> None:
     measure = ("measure", "oner", "-m", "scripted/script.json", "--limit", "1", "--out")
-    said(home, *measure, "ours.json")
-    assert said(home, "prompts", "oner", "--out", "mine").splitlines() == [
+    stdout_of(home, *measure, "ours.json")
+    assert stdout_of(home, "prompts", "oner", "--out", "mine").splitlines() == [
         "mine/oner/read.txt",
         "mine/oner/read_asked_first.txt",
     ]
     assert "mine/oner/read.txt exists already" in hoptree(home, "prompts", "oner", "--out", "mine").stderr
     show = ("show", "oner", "--prompts", "mine", "--costs")
-    assert "a question costs 1.0 calls" in said(home, *show, "ours.json"), "unchanged"
+    assert "a question costs 1.0 calls" in stdout_of(home, *show, "ours.json"), "unchanged"
     (home / "mine" / "oner" / "read.txt").write_text("{documents}\nBriefly: {question}", encoding="utf-8")
-    told = said(home, *show, "ours.json")
-    assert "not measured with these prompts" in told and "of your own: oner/read.txt (" in told
-    said(home, *measure, "mine.json", "--prompts", "mine")
-    assert "a question costs 1.0 calls" in said(home, *show, "mine.json")
+    details = stdout_of(home, *show, "ours.json")
+    assert "not measured with these prompts" in details and "of your own: oner/read.txt (" in details
+    stdout_of(home, *measure, "mine.json", "--prompts", "mine")
+    assert "a question costs 1.0 calls" in stdout_of(home, *show, "mine.json")
     assert "code or prompts changed" in unwrapped(home, "show", "oner", "--costs", "mine.json")
     (home / "mine" / "oner" / "read.txt").write_text("{documents}", encoding="utf-8")
     refused = hoptree(home, *show, "ours.json")
@@ -300,7 +302,7 @@ def test_a_cost_is_not_claimed_for_other_prompts(home: Path) -> None:
 
 def test_a_method_that_is_measured_without_what_it_goes_by_says_so(home: Path) -> None:
     measure = ("measure", "hipporag", "-m", "scripted/script.json", "--limit", "2", "--out", "costs.json")
-    assert "\n  2 of 2 with a warning (no_facts): hipporag goes out from facts" in said(home, *measure)
+    assert "\n  2 of 2 with a warning (no_facts): hipporag goes out from facts" in stdout_of(home, *measure)
 
 
 def test_what_cannot_be_measured_is_said_and_left_out(home: Path) -> None:
@@ -317,7 +319,7 @@ def test_failed_questions_count_as_failed_and_not_as_cheap(home: Path) -> None:
     (home / "script.json").write_text(
         json.dumps({"replies": [{"contains": first, "fault": "401"}, {"reply": "a b"}]}), encoding="utf-8"
     )
-    said(home, "measure", "direct", "-m", "scripted/script.json", "--limit", "3", "--out", "costs.json")
+    stdout_of(home, "measure", "direct", "-m", "scripted/script.json", "--limit", "3", "--out", "costs.json")
     cost = read_costs(home / "costs.json")["direct"]
     assert (cost.questions, cost.failed, cost.calls, cost.completion_tokens, cost.steps) == (
         3,
@@ -330,11 +332,11 @@ def test_failed_questions_count_as_failed_and_not_as_cheap(home: Path) -> None:
 
 
 def test_costs_of_a_method_that_changed_since_are_marked(home: Path) -> None:
-    said(home, "measure", "direct", "-m", "scripted/script.json", "--limit", "1", "--out", "costs.json")
+    stdout_of(home, "measure", "direct", "-m", "scripted/script.json", "--limit", "1", "--out", "costs.json")
     data = json.loads((home / "costs.json").read_text("utf-8"))
     data["methods"]["direct"]["made_from"] = "another"
     (home / "costs.json").write_text(json.dumps(data), encoding="utf-8")
-    table = said(home, "--costs", "costs.json")
+    table = stdout_of(home, "--costs", "costs.json")
     assert "1.0*" in table and "before the method's code or prompts changed" in table
     assert "before the method's code or prompts changed" in unwrapped(home, "show", "direct", "--costs", "costs.json")
     assert rows(home, "--costs", "costs.json")["direct"]["cost"]["changed_since"]
@@ -354,7 +356,7 @@ def test_costs_are_taken_from_runs_of_the_sample(home: Path) -> None:
     run("oner3", "--method", "oner", "--set", "k=3")
     run("direct", "--method", "direct", "--budget", "calls=9")
     run("others", "--method", "direct", data="others.jsonl")
-    said(home, "measure", "--from", "runs", "--out", "costs.json")
+    stdout_of(home, "measure", "--from", "runs", "--out", "costs.json")
     costs = read_costs(home / "costs.json")
     assert set(costs) == {"oner", "direct"}
     assert (costs["oner"].questions, costs["oner"].calls, costs["oner"].steps) == (4, 1.0, {"read": 1.0})
@@ -362,7 +364,7 @@ def test_costs_are_taken_from_runs_of_the_sample(home: Path) -> None:
     assert costs["direct"].command.endswith("--budget calls=9")
     assert costs["oner"].made_from == made_from(find_method("oner"))
     (home / "runs" / "oner" / "traces.jsonl").unlink()
-    said(home, "measure", "--from", "runs", "--out", "costs.json")
+    stdout_of(home, "measure", "--from", "runs", "--out", "costs.json")
     assert (read_costs(home / "costs.json")["oner"].calls, read_costs(home / "costs.json")["oner"].steps) == (1.0, {})
     run("again", "--method", "oner")
     twice = hoptree(home, "measure", "--from", "runs", "--out", "costs.json")
@@ -392,13 +394,13 @@ def test_the_figures_of_the_package_are_whole_and_of_its_methods() -> None:
 
 def test_the_page_of_the_docs_is_up_to_date(home: Path) -> None:
     written = DOCS.read_text(encoding="utf-8")
-    assert said(home, "docs") == written, "write it anew: hoptree methods docs --out docs/reference/methods.md"
+    assert stdout_of(home, "docs") == written, "write it anew: hoptree methods docs --out docs/reference/methods.md"
 
 
 def test_the_page_of_the_docs_is_written(home: Path, strange: Method) -> None:
-    said(home, "docs", "--out", "methods.md")
+    stdout_of(home, "docs", "--out", "methods.md")
     text = (home / "methods.md").read_text("utf-8")
-    assert said(home, "docs") == text
+    assert stdout_of(home, "docs") == text
     assert "needy" not in text, "methods of other packages describe themselves"
     for method in list_methods()[:-1]:
         assert f"\n## {method.name}\n" in text and method.summary in text

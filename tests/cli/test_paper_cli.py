@@ -56,8 +56,8 @@ def test_a_table_beside_the_papers_figures(tmp_path: Path) -> None:
     command = ("taikc", "table8", "--data", "D", "--model", "scripted/m.json", "--limit", "3", "--json")
     done = paper(tmp_path, *command)
     assert done.returncode == 0, done.stderr
-    made = json.loads(done.stdout)
-    (table,) = made["tables"]
+    output = json.loads(done.stdout)
+    (table,) = output["tables"]
     rows = {(row["run"], row["id"]): row for row in table["rows"]}
     assert list(rows) == [
         ("With continuation, scripted/m.json", "here"),
@@ -75,15 +75,15 @@ def test_a_table_beside_the_papers_figures(tmp_path: Path) -> None:
     assert "Model: scripted/m.json; the paper: GPT-4o." in notes
     assert "2WikiMultihopQA 3 (500), Bamboogle 3 (125)" in notes
     assert "Judge: scripted/m.json" in notes and "KILT" in notes and "terminates" in notes
-    assert (tmp_path / made["files"][0]).read_text(encoding="utf-8").startswith("## TAIKC, Table 8")
+    assert (tmp_path / output["files"][0]).read_text(encoding="utf-8").startswith("## TAIKC, Table 8")
 
     again = json.loads(paper(tmp_path, *command).stdout)
-    assert again == made
+    assert again == output
 
 
 def test_a_table_and_the_claims_are_printed_from_stored_runs(tmp_path: Path) -> None:
     folder(tmp_path)
-    made = paper(
+    printed = paper(
         tmp_path,
         "taikc",
         "table8",
@@ -96,12 +96,12 @@ def test_a_table_and_the_claims_are_printed_from_stored_runs(tmp_path: Path) -> 
         "--at-once",
         "2",
     )
-    assert made.returncode == 0, made.stderr
-    assert "by bm25, in the place of bm25 + embed/st/intfloat/e5-base-v2; the paper:" in made.stdout
+    assert printed.returncode == 0, printed.stderr
+    assert "by bm25, in the place of bm25 + embed/st/intfloat/e5-base-v2; the paper:" in printed.stdout
     (tmp_path / "m.json").unlink()  # nothing is asked
     stored = paper(tmp_path, "taikc", "table8", "--runs", "all")
     assert stored.returncode == 0, stored.stderr
-    assert stored.stdout.partition("wrote ")[0] == made.stdout.partition("wrote ")[0]
+    assert stored.stdout.partition("wrote ")[0] == printed.stdout.partition("wrote ")[0]
     assert (tmp_path / "all" / "taikc" / "table8.md").exists()
     claims = paper(tmp_path, "taikc", "claims", "--runs", "all", "--json")
     assert claims.returncode == 0, claims.stderr
@@ -296,21 +296,21 @@ def test_a_figure_says_which_table_is_missing_and_why(tmp_path: Path) -> None:
 def test_questions_are_counted_beside_the_papers_numbers(tmp_path: Path) -> None:
     folder(tmp_path)
     done = paper(tmp_path, "ra-isf", "table6", "--data", "D", "--json")
-    made = json.loads(done.stdout)
-    ours, theirs = made["tables"][0]["rows"]
+    output = json.loads(done.stdout)
+    ours, theirs = output["tables"][0]["rows"]
     assert (ours["2WikiMultihopQA"]["value"], theirs["2WikiMultihopQA"]["value"]) == (4, 2935)
     assert (
         ours["HotpotQA"] is None
-        and "D/hotpotqa/dev.jsonl is not here: hoptree data get hotpotqa --data D" in made["missing"]
+        and "D/hotpotqa/dev.jsonl is not here: hoptree data get hotpotqa --data D" in output["missing"]
     )
 
 
 def test_drawn_questions_are_counted_beside_the_papers(tmp_path: Path) -> None:
     write(tmp_path / "D" / "qald10_en" / "dev_open.jsonl", questions("qald"))
-    made = json.loads(paper(tmp_path, "treeqa", "table1", "--data", "D", "--json").stdout)
-    ours, theirs = made["tables"][0]["rows"]
+    output = json.loads(paper(tmp_path, "treeqa", "table1", "--data", "D", "--json").stdout)
+    ours, theirs = output["tables"][0]["rows"]
     assert (ours["QALD10-en"]["value"], theirs["QALD10-en"]["value"]) == (4, 333)
-    assert theirs["SimpleQuestions"]["value"] == 3000 and "has 394 questions" in made["tables"][0]["notes"][0]
+    assert theirs["SimpleQuestions"]["value"] == 3000 and "has 394 questions" in output["tables"][0]["notes"][0]
 
 
 def test_a_run_without_its_labelled_questions_is_left_out(tmp_path: Path) -> None:
@@ -368,10 +368,10 @@ def test_figures_of_linking_with_their_plots(tmp_path: Path) -> None:
     def rows_of(name: str, *only: str) -> tuple[dict[tuple[str, str], Any], str]:
         done = paper(tmp_path, "treeqa", name, *how, *(word for run in only for word in ("--only", run)))
         assert done.returncode == 0, done.stderr
-        made = json.loads(done.stdout)
-        page = (tmp_path / made["files"][1]).read_text(encoding="utf-8")
+        output = json.loads(done.stdout)
+        page = (tmp_path / output["files"][1]).read_text(encoding="utf-8")
         assert page.count("<svg viewBox") == 1 and "R@3" in page and "script" not in page.partition("<style>")[0]
-        (table,) = made["tables"]
+        (table,) = output["tables"]
         return {(row["run"], row["id"]): row for row in table["rows"]}, " ".join(table["notes"])
 
     entities, notes = rows_of("figure4")
@@ -394,13 +394,13 @@ def test_figures_of_linking_with_their_plots(tmp_path: Path) -> None:
     assert (by_model["R@1"]["value"], by_model["R@3"]["value"]) == (0.0, 50.0)
     assert relations["LLM, DeepSeek-V3", "paper"]["R@6"]["value"] == 98.1
     (folder,) = (tmp_path / "runs" / "treeqa" / "figure5").iterdir()
-    made = folder / "SimpleQuestions" / "LLM" / "linking.json"
-    before = made.stat().st_mtime_ns
-    assert rows_of("figure5", "LLM", "all-MiniLM-L6-v2")[0] == relations and made.stat().st_mtime_ns == before
+    linking = folder / "SimpleQuestions" / "LLM" / "linking.json"
+    before = linking.stat().st_mtime_ns
+    assert rows_of("figure5", "LLM", "all-MiniLM-L6-v2")[0] == relations and linking.stat().st_mtime_ns == before
 
     file = str(experiments_folder() / "treeqa" / "figure4.yaml")
     refused = call("run", file, "--out", "o", folder=tmp_path, environment={})
     assert refused.returncode == 2 and "measures linking, and answers no questions" in refused.stderr
-    made.write_text("{", encoding="utf-8")
+    linking.write_text("{", encoding="utf-8")
     done = paper(tmp_path, "treeqa", "figure5", *how, "--only", "LLM")
     assert done.returncode == 2 and "linking.json cannot be read" in done.stderr

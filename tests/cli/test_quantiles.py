@@ -30,7 +30,7 @@ def shown(path: Path, *more: str) -> str:
 
 
 def filtered(*names: tuple[str, float, str | None]) -> list[dict[str, Any]]:
-    said = {
+    reply = {
         "event": "decision",
         "kind": "sentence",
         "value": True,
@@ -43,7 +43,7 @@ def filtered(*names: tuple[str, float, str | None]) -> list[dict[str, Any]]:
     }
     candidates = [[name, "entity", "question", sure, dropped] for name, sure, dropped in names]
     chosen = {"event": "decision", "kind": "filtered", "value": [], "filters": "cot", "candidates": candidates}
-    return [said, chosen]
+    return [reply, chosen]
 
 
 def step(spread: float | None) -> list[dict[str, Any]]:
@@ -59,10 +59,10 @@ def test_quantiles_are_between_the_nearest_values() -> None:
 def test_the_names_of_several_questions_are_told_with_their_confidence(tmp_path: Path) -> None:
     first = filtered(("A", 0.0, None), ("B", 1.0, "confidence"), ("C", 9.0, "cot"))
     text = shown(traced(tmp_path, first, filtered(("D", 0.5, None))))
-    told = (
+    lines = (
         "confidence of 3 names: 10 % lie below 0.10, 25 % below 0.25, 50 % below 0.50, 75 % below 0.75, 90 % below 0.90"
     )
-    assert f"\n{told} (--set cut=… drops what lies below)\n" in text, "what the filter before dropped it never saw"
+    assert f"\n{lines} (--set cut=… drops what lies below)\n" in text, "what the filter before dropped it never saw"
 
 
 def test_the_steps_of_several_questions_are_told_with_their_spread(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.small_indexes import hoptree
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run of ra_isf and a model that rates."""
     folder = tmp_path_factory.mktemp("made")
     make_run(folder)
@@ -31,8 +31,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(made: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(made, tmp_path / "home")
+def home(prepared_home: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(prepared_home, tmp_path / "home")
 
 
 def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -42,11 +42,11 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         assert word in done.stderr
 
 
-def fill(home: Path, name: str, *said: str) -> Path:
+def fill(home: Path, name: str, *ratings: str) -> Path:
     """An annotator's copy of the sheet, filled in from its first row on."""
     rows = list(csv.reader(io.StringIO((home / "sheet.csv").read_text(encoding="utf-8-sig"), newline="")))
-    for row, one in zip(rows[1:], said, strict=False):
-        row[rows[0].index("rating")] = one
+    for row, rating in zip(rows[1:], ratings, strict=False):
+        row[rows[0].index("rating")] = rating
     with (home / name).open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(rows)
     return home / name
@@ -79,16 +79,16 @@ def test_from_the_run_to_the_table(home: Path) -> None:
 
 def test_a_sheet_and_its_ratings_as_json(home: Path) -> None:
     done = hoptree(home, "eval", "annotate", ".", "--sample", "99", "--out", "sheet.csv", "--json")
-    told = json.loads(done.stdout)
-    drawn, of = (told["runs"]["films"][name] for name in ("decisions", "of"))
-    assert told["rows"] == sum(drawn.values()) and all(drawn[module] <= of[module] for module in of)
-    found = json.loads(hoptree(home, "eval", "ratings", "sheet.csv", "-m", "scripted/judge.json", "--json").stdout)
-    model = found["model"]
-    assert found["annotators"][0]["rated"] == 0 and found["people"]["know"]["all"] is None
-    assert model["asked"] == told["rows"] - 1, "a split that gave nothing is wrong without asking"
+    sheet = json.loads(done.stdout)
+    drawn, of = (sheet["runs"]["films"][name] for name in ("decisions", "of"))
+    assert sheet["rows"] == sum(drawn.values()) and all(drawn[module] <= of[module] for module in of)
+    summary = json.loads(hoptree(home, "eval", "ratings", "sheet.csv", "-m", "scripted/judge.json", "--json").stdout)
+    model = summary["model"]
+    assert summary["annotators"][0]["rated"] == 0 and summary["people"]["know"]["all"] is None
+    assert model["asked"] == sheet["rows"] - 1, "a split that gave nothing is wrong without asking"
     assert model["means"]["know"]["all"]["mean"] == 1.0 and model["means"]["know"]["all"]["decisions"] == drawn["know"]
     assert model["means"]["decompose"]["all"]["mean"] == 0.0
-    assert model["unparsed"] == sum(one["unparsed"] for one in model["ratings"])
+    assert model["unparsed"] == sum(rater["unparsed"] for rater in model["ratings"])
     again = json.loads(hoptree(home, "eval", "ratings", "sheet.csv", "-m", "scripted/judge.json", "--json").stdout)
     assert again["model"]["cached_calls"] == model["asked"], "what was paid for is remembered"
 

@@ -53,10 +53,10 @@ def test_prompts_of_one_s_own_are_part_of_what_a_run_rests_on(here: Path) -> Non
     (mine / "direct.txt").write_text("In a word: {question}", encoding="utf-8")
     usual = ("--data", here / "data.jsonl", "--method", "direct", "--limit", 1)
     run(here, *usual, "--prompts", here / "mine")
-    made = json.loads((here / "out" / "run.json").read_text("utf-8"))
-    assert set(made["rests_on"]["own_prompts"]) == {"direct/direct.txt"}
+    stored = json.loads((here / "out" / "run.json").read_text("utf-8"))
+    assert set(stored["rests_on"]["own_prompts"]) == {"direct/direct.txt"}
     started = json.loads((here / "out" / "traces.jsonl").read_text("utf-8").splitlines()[0])
-    assert started["prompts"] == made["rests_on"]["own_prompts"]
+    assert started["prompts"] == stored["rests_on"]["own_prompts"]
     again = CliRunner().invoke(
         app, ["run", "--model", f"scripted/{here / 'm.json'}", "--out", str(here / "out"), *map(str, usual)]
     )
@@ -68,7 +68,7 @@ def test_prompts_of_one_s_own_are_part_of_what_a_run_rests_on(here: Path) -> Non
     (here / "plan.yaml").write_text(json.dumps(plan), encoding="utf-8")
     run(here, here / "plan.yaml", "--out", here / "planned")
     planned = json.loads((here / "planned" / "d" / "r" / "run.json").read_text("utf-8"))
-    assert planned["rests_on"]["own_prompts"] == made["rests_on"]["own_prompts"]
+    assert planned["rests_on"]["own_prompts"] == stored["rests_on"]["own_prompts"]
 
 
 def test_an_estimate_is_of_all_questions_from_those_asked_now(here: Path) -> None:
@@ -109,8 +109,8 @@ def test_a_limit_of_money_holds_for_all_runs_of_a_file(here: Path) -> None:
         "data: {d: {questions: data.jsonl}}\nevery: {method: direct, limit: 5}\nruns: {a: {}, b: {}, c: {}}\n"
     )
     given = (plan, "--data", here, "--prices", "1000000/1000000", "--json", "--no-cache")
-    (one, *_) = json.loads(run(here, *given, "--dry-run", "--out", here / "dry"))
-    each = one["usage"]["cost"]["mean"]
+    (first, *_) = json.loads(run(here, *given, "--dry-run", "--out", here / "dry"))
+    each = first["usage"]["cost"]["mean"]
     # What a run's first question costs is not known: it goes alone, and none after it once the limit is reached.
     for limit, finished in ((7.5, [5, 2, 1]), (7.5, [5, 2, 1]), (11.5, [5, 5, 1])):
         summaries = json.loads(run(here, *given, "--max-cost", limit * each))
@@ -196,8 +196,8 @@ def test_an_experiment_file_names_its_own_runs(here: Path) -> None:
 
 
 def test_only_an_experiment_file_has_runs_to_choose_from(here: Path) -> None:
-    one = ["run", "--data", str(here / "data.jsonl"), "--only", "direct", "--out", str(here / "o")]
-    refused = CliRunner().invoke(app, one)
+    command = ["run", "--data", str(here / "data.jsonl"), "--only", "direct", "--out", str(here / "o")]
+    refused = CliRunner().invoke(app, command)
     assert isinstance(refused.exception, InputError) and "leave out --only" in str(refused.exception)
 
 
@@ -244,12 +244,14 @@ def test_a_dry_run_does_without_a_folder_and_leaves_none(
     )
     before = left_in(here)
     model = ("--model", f"scripted/{here / 'm.json'}")
-    said = ["run", "e.yaml", *model, "--dry-run", "--no-cache", *(["--json"] if as_json else [])]
-    result = CliRunner().invoke(app, said)
+    command = ["run", "e.yaml", *model, "--dry-run", "--no-cache", *(["--json"] if as_json else [])]
+    result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, (result.output, result.exception)
     if as_json:
-        told = json.loads(result.stdout)
-        assert [(one["finished"], one["folder"], one["estimate"]["llm_calls"]) for one in told] == [(5, None, 40)] * 2
+        summaries = json.loads(result.stdout)
+        assert [(each["finished"], each["folder"], each["estimate"]["llm_calls"]) for each in summaries] == [
+            (5, None, 40)
+        ] * 2
     else:
         assert result.output.count("5 of 40 questions, none of it kept") == 2 and str(scratch) not in result.output
     assert left_in(here) == before and left_in(scratch) == []

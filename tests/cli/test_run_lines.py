@@ -28,7 +28,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def said(*arguments: str) -> tuple[str, list[str]]:
+def output_of(*arguments: str) -> tuple[str, list[str]]:
     """What a run printed, and the lines it said beside that."""
     done: Any = CliRunner().invoke(app, ["run", *arguments, "-m", "scripted/m.json", "--out", "out", "--no-cache"])
     assert done.exit_code == 0, done.output
@@ -36,7 +36,7 @@ def said(*arguments: str) -> tuple[str, list[str]]:
 
 
 def test_each_run_of_a_file_is_told_when_it_is_finished(here: Path) -> None:
-    printed, lines = said("e.yaml")
+    printed, lines = output_of("e.yaml")
     assert len(lines) == 2 and printed.count(" questions, in ") == 2
     assert re.fullmatch(
         r"hoptree: one on d is finished \(1 of 2 runs\): 6 of 6 questions, F1 83\.3, 1 failed", lines[0]
@@ -45,17 +45,17 @@ def test_each_run_of_a_file_is_told_when_it_is_finished(here: Path) -> None:
 
 
 def test_one_run_has_only_its_report(here: Path) -> None:
-    assert said("--data", "data.jsonl", "--method", "direct")[1] == []
+    assert output_of("--data", "data.jsonl", "--method", "direct")[1] == []
 
 
 def test_now_and_then_it_is_told_how_far_a_run_is(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.0)
-    _, lines = said("--data", "data.jsonl", "--method", "direct", "--concurrency", "1", "--name", "mine")
+    _, lines = output_of("--data", "data.jsonl", "--method", "direct", "--concurrency", "1", "--name", "mine")
     assert [line.split(",")[0] for line in lines[:3]] == [f"hoptree: mine: {number} of 6" for number in range(3)]
     assert all("questions/s" in line for line in lines) and "F1" in lines[1]
 
 
 def test_who_wants_json_hears_nothing_else(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.0)
-    printed, lines = said("e.yaml", "--json")
+    printed, lines = output_of("e.yaml", "--json")
     assert lines == [] and len(json.loads(printed)) == 2

@@ -30,8 +30,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*more: str) -> Any:
-    said = ["run", "e.yaml", "--model", "scripted/m.json", "--out", "out", "--no-cache", "--json", *more]
-    return CliRunner().invoke(app, said)
+    command = ["run", "e.yaml", "--model", "scripted/m.json", "--out", "out", "--no-cache", "--json", *more]
+    return CliRunner().invoke(app, command)
 
 
 def test_all_runs_come_out_in_their_order(here: Path) -> None:
@@ -52,10 +52,10 @@ def test_as_many_as_told_are_under_way(here: Path, monkeypatch: pytest.MonkeyPat
         return {}
 
     monkeypatch.setattr("hoptree.cli.run.run_experiment", slowly)
-    for told in (1, 2):
+    for limit in (1, 2):
         most[0] = 0
-        assert run("--at-once", str(told)).exit_code == 0
-        assert most[0] == told
+        assert run("--at-once", str(limit)).exit_code == 0
+        assert most[0] == limit
 
 
 def test_a_run_that_fails_is_named_and_the_others_keep_what_they_have(

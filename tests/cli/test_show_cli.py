@@ -82,9 +82,9 @@ def test_a_trace_file_of_several_questions_tells_their_ids_and_can_be_asked_for_
 
 
 def test_json_of_a_run_holds_id_answers_and_scores(folder: Path) -> None:
-    one = json.loads(shown(folder, "--id", "q/4", "--json"))
-    assert (one["id"], one["right_answers"], one["scores"]["em"]) == ("q/4", ["answer 4"], 0)
-    assert one["answer"] == "answer 4 or 5" and len(json.loads(shown(folder, "--json"))) == 8
+    shown_run = json.loads(shown(folder, "--id", "q/4", "--json"))
+    assert (shown_run["id"], shown_run["right_answers"], shown_run["scores"]["em"]) == ("q/4", ["answer 4"], 0)
+    assert shown_run["answer"] == "answer 4 or 5" and len(json.loads(shown(folder, "--json"))) == 8
 
 
 def test_a_picture_of_a_question_has_its_heading(folder: Path, tmp_path: Path) -> None:

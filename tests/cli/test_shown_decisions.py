@@ -155,16 +155,16 @@ def test_what_was_decided_of_a_node_is_told_with_the_node() -> None:
 
 
 def test_what_a_run_noticed_takes_from_its_stamp_and_adds_nothing() -> None:
-    def stamp(said: str, noticed: str) -> str:
-        events = [event("start", fidelity=said), event("decision", kind="fidelity", value=noticed)]
+    def stamp(declared: str, noticed: str) -> str:
+        events = [event("start", fidelity=declared), event("decision", kind="fidelity", value=noticed)]
         return read_result(events).fidelity
 
-    assert [stamp(*one) for one in (("exact", "approx"), ("exact", "exact"))] == ["approx", "exact"]
-    assert [stamp(*one) for one in (("prompted", "approx"), ("approx", "exact"))] == ["prompted", "approx"]
+    assert [stamp(*pair) for pair in (("exact", "approx"), ("exact", "exact"))] == ["approx", "exact"]
+    assert [stamp(*pair) for pair in (("prompted", "approx"), ("approx", "exact"))] == ["prompted", "approx"]
 
 
 @pytest.mark.parametrize(
-    ("told", "line"),
+    ("fields", "line"),
     [
         ({"value": True}, "route: yes"),
         ({"value": None}, "route: none"),
@@ -176,5 +176,5 @@ def test_what_a_run_noticed_takes_from_its_stamp_and_adds_nothing() -> None:
         ({"value": ["a", "b"]}, "route: a, b"),
     ],
 )
-def test_a_decision_is_told_in_one_line_whatever_is_in_it(told: dict[str, Any], line: str) -> None:
-    assert describe_decision("route", {"kind": "route", **told}) == line
+def test_a_decision_is_told_in_one_line_whatever_is_in_it(fields: dict[str, Any], line: str) -> None:
+    assert describe_decision("route", {"kind": "route", **fields}) == line

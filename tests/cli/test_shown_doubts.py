@@ -142,8 +142,8 @@ def test_a_log_tells_of_doubts_and_searches_as_they_come() -> None:
         write_line(event)
     lines = file.getvalue().splitlines()
     assert f"  in doubt: {FATHER}" in lines and f"  searched: {CHARLES} father" in lines
-    assert any(one.startswith(f"  in memory: {JEAN} | father | ") for one in lines)
-    assert not any("⇒" in one for one in lines) and len([one for one in lines if "in doubt" in one]) == 4
+    assert any(line.startswith(f"  in memory: {JEAN} | father | ") for line in lines)
+    assert not any("⇒" in line for line in lines) and len([line for line in lines if "in doubt" in line]) == 4
 
 
 def test_while_it_grows_the_text_is_drawn_too() -> None:
@@ -160,9 +160,9 @@ def test_the_command_draws_and_prints_json(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(event.as_dict()) + "\n" for event in figure_1().events), encoding="utf-8")
     shown = CliRunner().invoke(app, ["show", str(path), "--svg", str(tmp_path / "t.svg")])
     assert shown.exit_code == 0 and "[Louis]⁴" in shown.output and (tmp_path / "t.svg").exists()
-    told = json.loads(CliRunner().invoke(app, ["show", str(path), "--json"]).output)["writing"]
-    assert [part["said"]["triggered"] for part in told["parts"]] == [True, True, False]
-    assert told["parts"][0]["queries"][0]["query"] == f"{CHARLES} father"
+    writing = json.loads(CliRunner().invoke(app, ["show", str(path), "--json"]).output)["writing"]
+    assert [part["said"]["triggered"] for part in writing["parts"]] == [True, True, False]
+    assert writing["parts"][0]["queries"][0]["query"] == f"{CHARLES} father"
 
 
 def test_a_word_of_nothing_but_controls_leaves_its_brackets() -> None:

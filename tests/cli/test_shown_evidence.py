@@ -26,8 +26,8 @@ def drawn(*events: dict[str, Any], hypothesis: str = "", answer: str = "Sandra B
         "model": "m",
         "options": options,
     }
-    one: dict[str, Any] = {"id": 1, "question": "Who was in Bird Box?", "parent": None, "hypothesis": hypothesis}
-    plan: dict[str, Any] = {"event": "plan", "nodes": [one]}
+    node: dict[str, Any] = {"id": 1, "question": "Who was in Bird Box?", "parent": None, "hypothesis": hypothesis}
+    plan: dict[str, Any] = {"event": "plan", "nodes": [node]}
     final: dict[str, Any] = {"event": "final", "answer": answer}
     written = [parse_event({"run": "r", "t": 0.0, **event}) for event in (begin, plan, *events, final)]
     console = Console(record=True, width=200, file=io.StringIO())
@@ -126,9 +126,11 @@ def test_what_took_the_place_of_a_refuted_guess_is_called_corrected_only_where_e
 def test_a_passage_is_cut_around_the_answer_where_no_step_cites_it() -> None:
     text = f"{'Many words stand before. ' * 20}It stars Sandra Bullock.{' Many words stand behind.' * 20}"
     begin: dict[str, Any] = {"event": "start", "question": "Who was in it?", "method": "oner", "model": "m"}
-    found = {**RETRIEVED, "passages": [{**PASSAGE, "text": text}]}
+    retrieved = {**RETRIEVED, "passages": [{**PASSAGE, "text": text}]}
     final: dict[str, Any] = {"event": "final", "answer": "Sandra Bullock", "source": "external", "support": ["p1"]}
     console = Console(record=True, width=300, file=io.StringIO())
-    show_result(console, read_result([parse_event({"run": "r", "t": 0.0, **one}) for one in (begin, found, final)]))
+    show_result(
+        console, read_result([parse_event({"run": "r", "t": 0.0, **fields}) for fields in (begin, retrieved, final)])
+    )
     shown = console.export_text()
     assert "Bird Box: …" in shown and "It stars Sandra Bullock. Many" in shown

@@ -107,9 +107,9 @@ def test_what_is_said_to_stay_stays(
     home: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], cached: str, uncached: str
 ) -> None:
     monkeypatch.setattr("asyncio.run", stop)
-    for more, said in (((), cached), (("--no-cache",), uncached)):
+    for more, message in (((), cached), (("--no-cache",), uncached)):
         done = hoptree(home, *arguments, *more)
-        assert done.returncode == 1 and done.stderr.strip() == f"hoptree: Stopped. {said}"
+        assert done.returncode == 1 and done.stderr.strip() == f"hoptree: Stopped. {message}"
 
 
 def test_verdicts_of_a_judge_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ USUAL = ("--method", "oner", "--data", "data.jsonl", "--corpus", "idx", "--no-ca
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Questions whose answer is in the 1st to 8th passage that is found, and a model that reads it there."""
     passages, rows, replies = [], [], []
     for n in range(COUNT):
@@ -36,9 +36,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(made: Path, tmp_path: Path) -> Path:
+def here(prepared_home: Path, tmp_path: Path) -> Path:
     """A copy of them."""
-    return shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return shutil.copytree(prepared_home, tmp_path, dirs_exist_ok=True)
 
 
 def hoptree(here: Path, *arguments: object) -> tuple[int, str, str]:
@@ -81,9 +81,9 @@ def test_the_commands_that_are_printed_work(here: Path) -> None:
     commands = [shlex.split(line) for line in out.splitlines() if line.startswith("  hoptree ")]
     assert [command[:2] for command in commands] == [["hoptree", "run"], ["hoptree", "run"], ["hoptree", "eval"]]
     for command in commands:
-        code, said, err = hoptree(here, *command[1:])
+        code, output, err = hoptree(here, *command[1:])
         assert code == 0, err
-    assert "f1: k=8" not in said and "62.5 -> 100.0: +37.5 [" in said
+    assert "f1: k=8" not in output and "62.5 -> 100.0: +37.5 [" in output
     run = json.loads((here / "my out-best" / "run.json").read_text())
     assert run["questions"] == [f"q{n}" for n in range(24, COUNT)]
     assert (
@@ -97,14 +97,15 @@ def test_the_commands_that_are_printed_work(here: Path) -> None:
 
 def test_one_object_and_nothing_else(here: Path) -> None:
     code, out, err = hoptree(here, "eval", "tune", *USUAL, "--limit", 8, "--vary", "k=8", "--out", "out", "--json")
-    told = json.loads(out)
-    assert (code, err) == (0, "") and told == json.loads((here / "out" / "tune.json").read_text())
-    assert (told["best"], told["defaults"], told["better"], told["metric"]) == ("k=8", "k=5", False, "f1")
-    assert [one["name"] for one in told["trials"]] == ["k=8", "k=5"]
+    summary = json.loads(out)
+    assert (code, err) == (0, "") and summary == json.loads((here / "out" / "tune.json").read_text())
+    assert (summary["best"], summary["defaults"], summary["better"], summary["metric"]) == ("k=8", "k=5", False, "f1")
+    assert [trial["name"] for trial in summary["trials"]] == ["k=8", "k=5"]
     assert (
-        told["trials"][0]["against_defaults"]["interval"]["low"] <= told["trials"][0]["against_defaults"]["difference"]
+        summary["trials"][0]["against_defaults"]["interval"]["low"]
+        <= summary["trials"][0]["against_defaults"]["difference"]
     )
-    assert "within chance of the defaults" in told["remark"] and len(told["show_it"]) == 3
+    assert "within chance of the defaults" in summary["remark"] and len(summary["show_it"]) == 3
 
 
 def test_where_a_whole_file_was_tuned_on_another_is_needed(here: Path) -> None:
@@ -135,7 +136,7 @@ def test_trials_are_reported_as_a_line(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (("--vary", "kk=1"), "oner has no option 'kk': did you mean 'k'?"),
         (("--vary", "k=few"), "oner: k=few is not possible; k takes int, 1 or more (--set k=5)."),
@@ -153,9 +154,9 @@ def test_trials_are_reported_as_a_line(here: Path) -> None:
         (("--vary", "k=1", "--model", "scripted/none.json"), "none.json"),
     ],
 )
-def test_what_cannot_be_is_one_sentence_and_leaves_nothing(here: Path, given: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_is_one_sentence_and_leaves_nothing(here: Path, given: tuple[str, ...], message: str) -> None:
     code, out, err = hoptree(here, "eval", "tune", *USUAL, *given, "--out", "new/out")
-    assert (code, out) == (2, "") and said in err and err.count("\n") == 1
+    assert (code, out) == (2, "") and message in err and err.count("\n") == 1
     assert not (here / "new").exists()
 
 

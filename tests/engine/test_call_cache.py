@@ -27,9 +27,9 @@ def test_the_second_call_is_answered_by_the_cache(tmp_path: Path) -> None:
     async def run() -> list[Call[Reply]]:
         cache = Cache(tmp_path / "replies.sqlite")
         calls = Calls(cache)
-        found = [await say(calls, model), await say(calls, model)]
+        replies = [await say(calls, model), await say(calls, model)]
         cache.close()
-        return found
+        return replies
 
     first, second = asyncio.run(run())
     assert (first.cached, second.cached) == (False, True)
@@ -64,9 +64,9 @@ def test_a_reply_survives_the_cache_unchanged(tmp_path: Path) -> None:
     async def run() -> Any:
         cache = Cache(tmp_path / "replies.sqlite")
         await cache.put(b"key", REPLY, reply, 1.23456)
-        found = await cache.get(b"key", REPLY), await cache.get(b"other", REPLY)
+        cached = await cache.get(b"key", REPLY), await cache.get(b"other", REPLY)
         cache.close()
-        return found
+        return cached
 
     assert asyncio.run(run()) == ((reply, 1.2346), None)
 
@@ -216,12 +216,12 @@ def test_a_cache_that_cannot_be_written_is_given_up_and_the_reply_delivered(
     async def run() -> tuple[Calls, list[Call[Reply]]]:
         cache = Cache(tmp_path / "replies.sqlite")
         calls = Calls(cache)
-        found = [await say(calls, model), await say(calls, model)]
+        replies = [await say(calls, model), await say(calls, model)]
         cache.close()
-        return calls, found
+        return calls, replies
 
-    calls, found = asyncio.run(run())
-    assert [(call.reply.text, call.cached) for call in found] == [("Paris", False), ("Paris", False)]
+    calls, replies = asyncio.run(run())
+    assert [(call.reply.text, call.cached) for call in replies] == [("Paris", False), ("Paris", False)]
     assert calls.cache is None
     assert calls.cache_failure is not None
     assert "disk is full" in str(calls.cache_failure)
@@ -263,9 +263,9 @@ def test_a_reply_with_half_a_character_is_delivered_and_the_cache_goes_on(tmp_pa
         cache = Cache(tmp_path / "replies.sqlite")
         calls = Calls(cache)
         async with asyncio.timeout(TIMEOUT_S):
-            found = [(await say(calls, model, request)).reply.text for request in (asking("odd"), REQUEST)]
+            texts = [(await say(calls, model, request)).reply.text for request in (asking("odd"), REQUEST)]
             cache.close()
-        return found
+        return texts
 
     odd, usual = asyncio.run(run())
     assert odd.startswith("half")

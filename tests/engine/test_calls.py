@@ -121,18 +121,18 @@ def test_a_failure_reaches_everyone_who_waits() -> None:
 @pytest.mark.parametrize("fault", ["429", "500", "broken", "html"])
 def test_what_may_pass_is_tried_again_and_told(fault: str, no_backoff: None) -> None:
     model = ScriptedModel(rules=[Rule(fault=fault, times=2), Rule("Paris")])
-    told: list[tuple[ModelError, float]] = []
+    retries: list[tuple[ModelError, float]] = []
 
     async def run() -> Call[Reply]:
         return await Calls(None).generate(
-            model, REQUEST, step="test/step", on_retry=lambda error, wait: told.append((error, wait))
+            model, REQUEST, step="test/step", on_retry=lambda error, wait: retries.append((error, wait))
         )
 
     assert asyncio.run(run()).reply.text == "Paris"
     assert len(model.requests) == 3
-    assert len(told) == 2
-    assert all(error.retryable and wait >= 0 for error, wait in told)
-    assert isinstance(told[0][0], RateLimited) == (fault == "429")
+    assert len(retries) == 2
+    assert all(error.retryable and wait >= 0 for error, wait in retries)
+    assert isinstance(retries[0][0], RateLimited) == (fault == "429")
 
 
 @pytest.mark.parametrize("fault", ["500", "broken", "html"])

@@ -28,7 +28,7 @@ FILES = Passage(
 )
 def test_a_list_is_held_where_all_its_parts_stand_to_the_letter(answer: str, held: bool) -> None:
     assert supports_answer(answer, [FILES]) is held
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "nodes": (),
         "evidence": [FILES],
         "cited": (),
@@ -36,7 +36,7 @@ def test_a_list_is_held_where_all_its_parts_stand_to_the_letter(answer: str, hel
         "computed": False,
         "measured": None,
     }
-    sentence, confidence = tell_answer("Where do the settings lie?", answer, "external", **told)
+    sentence, confidence = tell_answer("Where do the settings lie?", answer, "external", **fields)
     assert confidence is not None and (confidence.level == "a guess") is not held
     assert sentence.endswith("[1].") is held
 

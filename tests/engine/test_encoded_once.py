@@ -52,8 +52,8 @@ def test_messages_stand_in_a_request_as_in_one_json_object(contents: list[str], 
         "seed": 0,
         "stop": ['"messages":null'],
     }
-    whole = body | {"messages": [{"role": "user", "content": content} for content in contents]}
-    assert _encode_body(body, messages) == json.dumps(whole, separators=(",", ":")).encode()
+    complete = body | {"messages": [{"role": "user", "content": content} for content in contents]}
+    assert _encode_body(body, messages) == json.dumps(complete, separators=(",", ":")).encode()
 
 
 def test_requests_of_one_kind_differ_in_their_length_alone() -> None:

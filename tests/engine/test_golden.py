@@ -38,8 +38,8 @@ def test_what_was_rebuilt_takes_the_place_of_what_was_there() -> None:
     first, third = root.children
     assert (first.answer, first.struck, first.verdict) == ("right", ("wrong",), "refuted")
     assert [child.id for child in first.children] == [101], "the old child is gone, also if it says something later"
-    told = first.as_dict()
-    assert (told["verdict"], told["struck"], told["hypothesis"]) == ("refuted", ["wrong"], "right")
+    tree = first.as_dict()
+    assert (tree["verdict"], tree["struck"], tree["hypothesis"]) == ("refuted", ["wrong"], "right")
     assert "verdict" not in third.as_dict() and third.hypothesis == "c"
 
 
@@ -67,7 +67,7 @@ def test_a_golden_tree_says_what_is_held_for_true_and_what_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "written"),
+    ("fields", "written"),
     [
         ({"state": "unanswered", "answer": "", "verdict": "unknown"}, ("unknown", "unknown")),
         ({"state": "answered", "answer": "guess", "verdict": "unknown"}, ("guess", "unknown")),
@@ -85,8 +85,8 @@ def test_a_golden_tree_says_what_is_held_for_true_and_what_says_so() -> None:
         ({"state": "asking"}, ("guess", "unknown")),
     ],
 )
-def test_a_golden_tree_says_what_nothing_verified(told: dict[str, Any], written: tuple[str, str | None]) -> None:
-    run = [RUN[0], event("plan", nodes=[planned(0, None), planned(1, 0, "guess")]), event("node", id=1, **told)]
+def test_a_golden_tree_says_what_nothing_verified(fields: dict[str, Any], written: tuple[str, str | None]) -> None:
+    run = [RUN[0], event("plan", nodes=[planned(0, None), planned(1, 0, "guess")]), event("node", id=1, **fields)]
     (node,) = golden_tree(read_result(run))["logic_tree"]["children"]
     assert (node["hypothesis_answer"], node.get("verdict")) == written
 
@@ -121,10 +121,10 @@ def test_facts_that_are_none_are_a_trace_that_cannot_be_understood(facts: Any) -
         read_result([*RUN[:4], event("node", id=1, **ANSWERED, answer="x", facts=facts)])
 
 
-@pytest.mark.parametrize(("stopped_by", "told"), [("calls", "calls"), ("", None)])
-def test_a_golden_tree_says_which_budget_ended_it(stopped_by: str, told: str | None) -> None:
+@pytest.mark.parametrize(("stopped_by", "expected"), [("calls", "calls"), ("", None)])
+def test_a_golden_tree_says_which_budget_ended_it(stopped_by: str, expected: str | None) -> None:
     run = [*RUN[:-1], event("final", answer="draft", abstained=False, stopped_by=stopped_by)]
-    assert golden_tree(read_result(run)).get("stopped_by") == told
+    assert golden_tree(read_result(run)).get("stopped_by") == expected
 
 
 def test_a_golden_tree_says_that_it_was_cut_off() -> None:

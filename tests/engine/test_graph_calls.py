@@ -38,8 +38,8 @@ def test_facts_and_entities_are_traced() -> None:
     node = Node(3, "Where?", depth=2)
 
     async def look() -> None:
-        (found,) = await ctx.entities("jakarta", limit=2, node=node)
-        around = await ctx.facts(found, node=node, limit=1)
+        (entity,) = await ctx.entities("jakarta", limit=2, node=node)
+        around = await ctx.facts(entity, node=node, limit=1)
         assert [fact.text for fact in around.facts] == ["Jakarta | capital of | Indonesia"] and not around.complete
 
     asyncio.run(look())
@@ -171,6 +171,6 @@ def test_a_data_set_of_an_experiment_file_may_have_a_graph(tmp_path: Path) -> No
         "runs: {treeqa: {method: treeqa}}\n",
         encoding="utf-8",
     )
-    found = [planned.experiment.graph for planned in read_plan(path, Path("root"))]
-    assert found == ["root/a/kg", "wikidata", "http://localhost/sparql", None]
+    graphs = [planned.experiment.graph for planned in read_plan(path, Path("root"))]
+    assert graphs == ["root/a/kg", "wikidata", "http://localhost/sparql", None]
     assert Experiment(Path("x")).graph is None

@@ -18,8 +18,8 @@ NODES = [{"id": 0, "question": "q?", "parent": None}, {"id": 1, "question": "a?"
 
 
 def plan(*issues: tuple[str, str], **more: Any) -> Event:
-    told = [{"kind": kind, "node": 0, "detail": detail} for kind, detail in issues]
-    return event("plan", nodes=NODES, issues=told, **more)
+    issue_rows = [{"kind": kind, "node": 0, "detail": detail} for kind, detail in issues]
+    return event("plan", nodes=NODES, issues=issue_rows, **more)
 
 
 def rebuilt(*issues: str, before: int = 3, after: int = 1) -> Event:
@@ -36,9 +36,9 @@ def test_a_tree_that_was_cut_is_told_once() -> None:
 
 
 def test_what_a_method_warned_of_itself_is_not_told_twice() -> None:
-    said = "The model's plan was repaired: 3 nodes beyond 12 dropped."
-    run = [event("warning", kind="cap_nodes", message=said), plan(("cap_nodes", "3 nodes beyond 12 dropped"))]
-    assert read_result(run).warnings == (said,)
+    warning = "The model's plan was repaired: 3 nodes beyond 12 dropped."
+    run = [event("warning", kind="cap_nodes", message=warning), plan(("cap_nodes", "3 nodes beyond 12 dropped"))]
+    assert read_result(run).warnings == (warning,)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_what_a_method_warned_of_itself_is_not_told_twice() -> None:
     ],
 )
 def test_a_rebuilt_tree_that_was_dropped_or_cut_is_told(kind: str, why: str) -> None:
-    (said,) = read_result([plan(), rebuilt(kind)]).warnings
-    assert why in said and "sub-question 1" in said
+    (warning,) = read_result([plan(), rebuilt(kind)]).warnings
+    assert why in warning and "sub-question 1" in warning
 
 
 def test_nothing_is_told_where_nothing_was_lost() -> None:
@@ -72,9 +72,9 @@ def test_a_trace_is_shown_with_what_was_lost(tmp_path: Path) -> None:
     final = event("final", answer="x", abstained=False, stopped_by="")
     events = [start, plan(("cap_nodes", "24 nodes beyond 16 dropped")), rebuilt("rebuild_unreadable"), final]
     trace = tmp_path / "t.jsonl"
-    trace.write_text("".join(f"{json.dumps(one.as_dict())}\n" for one in events), encoding="utf-8")
+    trace.write_text("".join(f"{json.dumps(each.as_dict())}\n" for each in events), encoding="utf-8")
     shown = CliRunner().invoke(app, ["show", str(trace)])
     assert shown.exit_code == 0, shown.output
-    said = " ".join(shown.stdout.split())
-    assert "note: The model's plan was repaired: 24 nodes beyond 16 dropped." in said
-    assert "sub-question 1 could not be read: all that stood below it was dropped." in said
+    output = " ".join(shown.stdout.split())
+    assert "note: The model's plan was repaired: 24 nodes beyond 16 dropped." in output
+    assert "sub-question 1 could not be read: all that stood below it was dropped." in output

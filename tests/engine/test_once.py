@@ -48,8 +48,8 @@ def test_other_keys_are_other_work() -> None:
 def test_a_failure_is_shared(failure: Exception) -> None:
     async def run() -> int:
         once, work = SingleFlight(), Work(failure)
-        found = await asyncio.gather(once("a", work), once("a", work), return_exceptions=True)
-        assert list(found) == [failure, failure]
+        errors = await asyncio.gather(once("a", work), once("a", work), return_exceptions=True)
+        assert list(errors) == [failure, failure]
         return work.begun
 
     assert asyncio.run(run()) == 1

@@ -129,7 +129,7 @@ def test_demonstrations_and_strategies_are_replaced_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "message"),
     [
         ("taikc__decompos", "{question}", "Did you mean taikc/decompose.txt?"),
         ("shared__reed", READ, "Did you mean shared/read.txt?"),
@@ -179,10 +179,10 @@ def test_demonstrations_and_strategies_are_replaced_too(tmp_path: Path) -> None:
         ("dyplan__ways_jsonl", '{"name": "Guess", "when": "always."}', "Direct, Plan, Reason, Retrieval."),
     ],
 )
-def test_what_does_not_fit_is_refused_in_a_sentence(name: str, text: str, told: str, tmp_path: Path) -> None:
+def test_what_does_not_fit_is_refused_in_a_sentence(name: str, text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(HoptreeError) as caught:
         open_prompts(folder(tmp_path, **{name: text}))
-    assert told in str(caught.value) and caught.value.exit_code == 2 and "\n" not in str(caught.value)
+    assert message in str(caught.value) and caught.value.exit_code == 2 and "\n" not in str(caught.value)
 
 
 def test_braces_of_json_and_lines_of_dashes_are_text(tmp_path: Path) -> None:
@@ -244,12 +244,12 @@ def test_prompts_that_change_nothing_are_told_in_one_line(command: tuple[str, ..
         if command == ("run",):
             arguments += ["--method", "taikc", "--model", "openai/none"]
             arguments += ["--data", str(tmp_path / "none.jsonl"), "--out", str(tmp_path / "run")]
-        told = CliRunner().invoke(app, arguments).stderr
-        warned = [line for line in told.splitlines() if line.endswith("changes nothing.")]
+        stderr = CliRunner().invoke(app, arguments).stderr
+        warned = [line for line in stderr.splitlines() if line.endswith("changes nothing.")]
         user = "a method" if command[-1] == "list" else "taikc"
         sentence = f"hoptree: {prompts} has no prompt that {user} uses and that differs from ours"
         changes = prompts == used or (prompts == of_another and command[-1] == "list")
-        assert warned == ([] if changes else [f"{sentence}: --prompts changes nothing."]), told
+        assert warned == ([] if changes else [f"{sentence}: --prompts changes nothing."]), stderr
 
 
 def test_a_folder_that_is_not_there_and_bytes_that_are_no_text(tmp_path: Path) -> None:

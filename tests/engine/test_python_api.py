@@ -44,8 +44,8 @@ def test_a_folder_of_documents_is_a_corpus(documents: Path) -> None:
     result = hoptree.ask(QUESTION, corpus=documents, model=model(), method="oner", cache=None)
     assert result.answer == "Ada Moor" and [passage.title for passage in result.evidence] == ["Red Kite"]
     (documents / "more.txt").write_text("Blue Kite is a film directed by Bo Moor.\n", encoding="utf-8")
-    found = hoptree.ask("Who directed Blue Kite?", corpus=str(documents), model=model(), method="oner", cache=None)
-    assert found.answer == "Bo Moor" and found.evidence, "what came since is indexed too"
+    result = hoptree.ask("Who directed Blue Kite?", corpus=str(documents), model=model(), method="oner", cache=None)
+    assert result.answer == "Bo Moor" and result.evidence, "what came since is indexed too"
     assert not (documents / "index.json").exists(), "nothing is written beside the documents"
 
 
@@ -54,8 +54,8 @@ def test_an_index_is_made_and_brought_up_to_date(documents: Path, tmp_path: Path
     assert hoptree.ask(QUESTION, corpus=out, model=model(), method="oner", cache=None).answer == "Ada Moor"
     (documents / "more.txt").write_text("Blue Kite is a film directed by Bo Moor.\n", encoding="utf-8")
     assert hoptree.index(documents, out) == out
-    found = hoptree.ask("Who directed Blue Kite?", corpus=out, model=model(), method="oner", cache=None)
-    assert found.answer == "Bo Moor" and found.evidence
+    result = hoptree.ask("Who directed Blue Kite?", corpus=out, model=model(), method="oner", cache=None)
+    assert result.answer == "Bo Moor" and result.evidence
     assert hoptree.index(documents).is_relative_to(tmp_path / "cache")
     for wrong in ([], [documents, documents]):
         with pytest.raises(InputError):

@@ -25,10 +25,8 @@ def llm(issued: float, t: float, seconds: float | None = None, **fields: Any) ->
 
 
 def retrieve(issued: float, t: float, *passages: tuple[str, float]) -> Event:
-    found = [
-        {"id": name, "title": name.upper(), "text": f"{name}: A and B", "score": score} for name, score in passages
-    ]
-    return event("retrieve", t=t, passages=found, issued=issued, seconds=t - issued)
+    rows = [{"id": name, "title": name.upper(), "text": f"{name}: A and B", "score": score} for name, score in passages]
+    return event("retrieve", t=t, passages=rows, issued=issued, seconds=t - issued)
 
 
 START = event("start", question="Who?", method="taikc", model="m", fidelity="exact", options={"k": 5})
@@ -173,8 +171,8 @@ def test_the_critical_path_is_the_work_that_decided_when_it_was_done(calls: list
 
 def write(path: Path, events: list[Event]) -> Path:
     listener = TraceFile(path)
-    for one in events:
-        listener(one)
+    for each in events:
+        listener(each)
     listener.close()
     return path
 
@@ -185,8 +183,8 @@ def test_a_trace_read_back_gives_the_same_result(tmp_path: Path) -> None:
 
 
 def test_runs_that_were_traced_at_once_are_told_apart(tmp_path: Path) -> None:
-    second = [changed(one, run="r2") for one in RUN]
-    mixed = [one for pair in zip(RUN, second, strict=True) for one in pair]
+    second = [changed(each, run="r2") for each in RUN]
+    mixed = [each for pair in zip(RUN, second, strict=True) for each in pair]
     assert list(read_traces(write(tmp_path / "trace.jsonl", mixed))) == [RUN, second]
 
 
@@ -214,8 +212,8 @@ def test_a_last_line_cut_off_by_a_kill_is_passed_over(tmp_path: Path, kept: int)
 
 def test_a_last_line_cut_off_inside_a_character_is_passed_over(tmp_path: Path) -> None:
     path = write(tmp_path / "trace.jsonl", [START, event("final", answer="Łódź")])
-    whole = path.read_bytes()
-    path.write_bytes(whole[: whole.index("ó".encode()) + 1])
+    content = path.read_bytes()
+    path.write_bytes(content[: content.index("ó".encode()) + 1])
     (events,) = read_traces(path)
     assert events == [START]
 
@@ -297,7 +295,7 @@ def test_listeners_hear_every_event_in_order() -> None:
     trace.add("start", question="Who?")
     trace.add("final", answer="x")
     assert heard == trace.events
-    assert [(one["event"], one["run"]) for one in as_dicts(heard)] == [("start", "r9"), ("final", "r9")]
+    assert [(each["event"], each["run"]) for each in as_dicts(heard)] == [("start", "r9"), ("final", "r9")]
     assert 0 <= heard[0].as_dict()["t"] <= heard[1].as_dict()["t"]
 
 

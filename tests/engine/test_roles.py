@@ -119,8 +119,8 @@ def test_roles_on_the_command_line(tmp_path: Path, data: Path) -> None:
         "--no-cache",
         "--json",
     ]
-    said = CliRunner().invoke(app, ["ask", "Who wrote Emma?", *given])
-    assert said.exit_code == 0 and json.loads(said.stdout)["answer"] == "Jane Austen"
+    output = CliRunner().invoke(app, ["ask", "Who wrote Emma?", *given])
+    assert output.exit_code == 0 and json.loads(output.stdout)["answer"] == "Jane Austen"
     out = tmp_path / "run"
     ran = CliRunner().invoke(app, ["run", "--data", str(data), *given, "--out", str(out)])
     assert ran.exit_code == 0 and json.loads(ran.stdout)["metrics"]["em"]["mean"] == 1

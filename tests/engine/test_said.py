@@ -20,18 +20,18 @@ def drafted(text: str, *tokens: list[Any]) -> SentenceView:
 
 
 def test_words_stand_where_they_come_next_in_the_text() -> None:
-    said = judged(
+    view = judged(
         "Jean saw Jean.", ["Jean", 0.1, 1.0, 0.1, True], ["saw", 2.0, 0.5, 0.0, False], ["Jean", 3, 2, 6, True]
     )
-    assert [(word.start, word.end) for word in said.words] == [(0, 4), (5, 8), (9, 13)]
-    assert [text for text, _ in said.pieces] == ["Jean", " ", "saw", " ", "Jean", "."]
-    assert said.words[2] == WordView("Jean", 9, 13, 3.0, 2.0, 6.0, content=True)
+    assert [(word.start, word.end) for word in view.words] == [(0, 4), (5, 8), (9, 13)]
+    assert [text for text, _ in view.pieces] == ["Jean", " ", "saw", " ", "Jean", "."]
+    assert view.words[2] == WordView("Jean", 9, 13, 3.0, 2.0, 6.0, content=True)
 
 
 def test_a_word_that_the_text_does_not_have_is_passed_over_and_hits_keep_their_numbers() -> None:
-    said = judged("a b", ["x", 1, 1, 1, True], ["b", 3, 1, 3, True], hits=[1], theta=1.5, highest=3.0)
-    assert [(word.text, word.hit) for word in said.words] == [("b", True)]
-    assert said.compared == "S 3.00 > θ 1.50"
+    view = judged("a b", ["x", 1, 1, 1, True], ["b", 3, 1, 3, True], hits=[1], theta=1.5, highest=3.0)
+    assert [(word.text, word.hit) for word in view.words] == [("b", True)]
+    assert view.compared == "S 3.00 > θ 1.50"
 
 
 @pytest.mark.parametrize(
@@ -47,29 +47,29 @@ def test_levels_of_probability_are_of_its_logarithm(probability: float, level: i
 
 
 def test_tokens_make_words_that_are_as_probable_as_the_least_of_them() -> None:
-    said = drafted("La Trémoille.", ["La", 0.9], [" Tré", 0.7], ["moille", 0.3], [".", 0.95])
-    assert [(word.text, word.probability, word.hit) for word in said.words] == [
+    view = drafted("La Trémoille.", ["La", 0.9], [" Tré", 0.7], ["moille", 0.3], [".", 0.95])
+    assert [(word.text, word.probability, word.hit) for word in view.words] == [
         ("La", 0.9, False),
         ("Trémoille", 0.3, True),
         (".", 0.95, False),
     ]
-    assert said.compared == "least p 0.30 < θ 0.80"
+    assert view.compared == "least p 0.30 < θ 0.80"
 
 
 def test_a_comma_may_be_what_is_improbable() -> None:
-    said = drafted("Jean, a duke", ["Jean", 0.9], [",", 0.2], [" a", 0.9], [" duke", 0.9])
-    assert [word.text for word in said.words if word.hit] == [","]
+    view = drafted("Jean, a duke", ["Jean", 0.9], [",", 0.2], [" a", 0.9], [" duke", 0.9])
+    assert [word.text for word in view.words if word.hit] == [","]
 
 
 def test_what_is_written_again_is_held_against_nothing() -> None:
-    said = SentenceView.by_tokens("Jean.", [["Jean", 0.2]])
-    assert said.compared == "least p 0.20" and not any(word.hit for word in said.words)
+    view = SentenceView.by_tokens("Jean.", [["Jean", 0.2]])
+    assert view.compared == "least p 0.20" and not any(word.hit for word in view.words)
 
 
 def test_samples_tell_of_words_that_most_of_them_lack() -> None:
-    said = SentenceView.by_samples("A part of art.", ["x"], ["art"], True, 1.0, 0.5)
-    assert [(word.start, word.hit) for word in said.words] == [(10, True)]
-    assert (said.compared, said.samples) == ("disagreement 1.00 > θ 0.50", ("x",))
+    view = SentenceView.by_samples("A part of art.", ["x"], ["art"], True, 1.0, 0.5)
+    assert [(word.start, word.hit) for word in view.words] == [(10, True)]
+    assert (view.compared, view.samples) == ("disagreement 1.00 > θ 0.50", ("x",))
 
 
 def test_steps_are_told_by_how_far_samples_are_apart() -> None:
@@ -80,19 +80,19 @@ def test_steps_are_told_by_how_far_samples_are_apart() -> None:
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), True, "3", None])
 def test_numbers_that_are_none_are_unknown(number: Any) -> None:
-    said = judged("Jean", ["Jean", number, number, number, True], theta=number, highest=number)
-    assert said.words[0].told == "" and said.words[0].level == 0 and said.compared == ""
+    view = judged("Jean", ["Jean", number, number, number, True], theta=number, highest=number)
+    assert view.words[0].told == "" and view.words[0].level == 0 and view.compared == ""
 
 
 def test_words_without_content_say_so() -> None:
-    said = judged("His", ["His", 9.0, 1.0, 0.0, False])
-    assert said.words[0].told == ("entropy 9.00, attention share 1.00, score 0.00, carries no content: does not count")
+    view = judged("His", ["His", 9.0, 1.0, 0.0, False])
+    assert view.words[0].told == ("entropy 9.00, attention share 1.00, score 0.00, carries no content: does not count")
 
 
 @given(st.text(max_size=60), st.lists(st.tuples(st.text(max_size=8), st.floats()), max_size=12))
 def test_the_pieces_are_the_whole_text(text: str, rows: list[tuple[str, float]]) -> None:
     tokens = [[token, value] for token, value in rows]
     words = [[token, value, value, value, True] for token, value in rows]
-    for said in (drafted(text, *tokens), judged(text, *words, hits=[0])):
-        assert "".join(piece for piece, _ in said.pieces) == text
-        assert all(word.level in range(5) for word in said.words)
+    for view in (drafted(text, *tokens), judged(text, *words, hits=[0])):
+        assert "".join(piece for piece, _ in view.pieces) == text
+        assert all(word.level in range(5) for word in view.words)

@@ -44,9 +44,9 @@ def test_the_second_remote_search_is_answered_by_the_cache_also_in_a_new_process
     async def run() -> list[Call[tuple[Passage, ...]]]:
         cache = Cache(tmp_path / "replies.sqlite")
         calls = Calls(cache)
-        found = [await look(calls, finder), await look(calls, finder)]
+        replies = [await look(calls, finder), await look(calls, finder)]
         cache.close()
-        return found
+        return replies
 
     first, second, third, fourth = asyncio.run(run()) + asyncio.run(run())
     assert [call.cached for call in (first, second, third, fourth)] == [False, True, True, True]
@@ -61,9 +61,9 @@ def test_a_local_search_is_made_every_time(tmp_path: Path) -> None:
     async def run() -> list[Call[tuple[Passage, ...]]]:
         cache = Cache(tmp_path / "replies.sqlite")
         calls = Calls(cache, concurrency=1)
-        found = list(await asyncio.gather(*(look(calls, finder, where={"a": "b"}) for _ in range(3))))
+        replies = list(await asyncio.gather(*(look(calls, finder, where={"a": "b"}) for _ in range(3))))
         cache.close()
-        return found
+        return replies
 
     assert [call.cached for call in asyncio.run(run())] == [False, False, False]
     assert finder.asked == [("Who?", 2, {"a": "b"})] * 3
@@ -96,14 +96,14 @@ def test_a_joiner_of_a_search_survives_the_cancellation_of_the_first_caller() ->
 
 
 def test_a_remote_search_is_tried_again_and_told(no_backoff: None) -> None:
-    told: list[tuple[ModelError, float]] = []
+    retries: list[tuple[ModelError, float]] = []
     finder = Finder(EndpointError("Broken.", retryable=True), RateLimited("Wait.", retryable=True, retry_after=0.01))
 
     async def run() -> Call[tuple[Passage, ...]]:
-        return await look(Calls(None), finder, on_retry=lambda error, wait: told.append((error, wait)))
+        return await look(Calls(None), finder, on_retry=lambda error, wait: retries.append((error, wait)))
 
     assert not asyncio.run(run()).cached
-    assert [str(error) for error, _ in told] == ["Broken.", "Wait."]
+    assert [str(error) for error, _ in retries] == ["Broken.", "Wait."]
     assert len(finder.asked) == 3
 
 
@@ -184,9 +184,9 @@ def test_what_a_changing_source_said_counts_for_as_long_as_it_says(
         now[0] = at
         cache = Cache(tmp_path / "replies.sqlite")
         calls = Calls(cache)
-        found = [(await look(calls, one)).cached for one in (finder, lasting)]
+        cached = [(await look(calls, retriever)).cached for retriever in (finder, lasting)]
         cache.close()
-        return found
+        return cached
 
     assert [asyncio.run(run(at)) for at in (1_000, 1_099, 1_100, 1_150)] == [
         [False, False],

@@ -31,9 +31,9 @@ from hoptree.models.scripted import Rule
 
 def read(run: Run) -> Writing:
     """From the file, as it were."""
-    found = read_writing([parse_event(json.loads(json.dumps(event))) for event in as_dicts(run.events)])
-    assert found is not None and found == run.result.writing
-    return found
+    writing = read_writing([parse_event(json.loads(json.dumps(event))) for event in as_dicts(run.events)])
+    assert writing is not None and writing == run.result.writing
+    return writing
 
 
 def test_figure_1_is_two_doubts_and_an_answer() -> None:
@@ -44,7 +44,7 @@ def test_figure_1_is_two_doubts_and_an_answer() -> None:
     assert [word.text for word in first.said.words if word.hit] == ["Louis"]
     assert (first.final, second.final, last.final) == (WRITTEN, SECOND, LAST)
     assert all(part.kept and not part.outcome for part in writing.parts)
-    assert [(one.name, one.dropped_by) for one in first.names] == [
+    assert [(name.name, name.dropped_by) for name in first.names] == [
         (CHARLES, ""),
         ("paternal grandfather", "confidence"),
         ("Louis", "cot"),
@@ -167,8 +167,8 @@ def test_other_methods_have_no_writing() -> None:
 
 
 def test_json_has_the_writing() -> None:
-    told = json.loads(json.dumps(from_memory().result.as_dict(), allow_nan=False))["writing"]
-    assert told["parts"][0]["said"]["words"][-1]["hit"] and told["facts"][0]["passage"] == "p1"
+    rows = json.loads(json.dumps(from_memory().result.as_dict(), allow_nan=False))["writing"]
+    assert rows["parts"][0]["said"]["words"][-1]["hit"] and rows["facts"][0]["passage"] == "p1"
 
 
 def test_traces_from_before_hold_less() -> None:

@@ -24,20 +24,20 @@ def hoptree(tmp_path: Path) -> Iterator[Hoptree]:
 
 
 def test_the_retriever_is_a_module(hoptree: Hoptree) -> None:
-    found = HoptreeRetriever(hoptree, k=1)(query="Night Train to Lisbon")
-    assert found.titles == ["Night Train to Lisbon"]
-    assert found.passages[0].startswith("Night Train to Lisbon is a film") and found.scores[0] > 0
+    prediction = HoptreeRetriever(hoptree, k=1)(query="Night Train to Lisbon")
+    assert prediction.titles == ["Night Train to Lisbon"]
+    assert prediction.passages[0].startswith("Night Train to Lisbon is a film") and prediction.scores[0] > 0
 
 
 def test_the_retriever_gives_what_an_answer_rests_on(hoptree: Hoptree) -> None:
-    found = HoptreeRetriever(hoptree, multi_hop=True)(query=QUESTION)
-    assert set(found.titles) == {"Night Train to Lisbon", "Bille August"}
+    prediction = HoptreeRetriever(hoptree, multi_hop=True)(query=QUESTION)
+    assert set(prediction.titles) == {"Night Train to Lisbon", "Bille August"}
 
 
 def test_the_retriever_is_what_dspy_retrieve_asks(hoptree: Hoptree) -> None:
     with dspy.context(rm=HoptreeRetriever(hoptree).rm):
-        found = dspy.Retrieve(k=1)("Night Train to Lisbon")
-    assert found.passages == ["Night Train to Lisbon is a film of 2013. Bille August directed it."]
+        prediction = dspy.Retrieve(k=1)("Night Train to Lisbon")
+    assert prediction.passages == ["Night Train to Lisbon is a film of 2013. Bille August directed it."]
 
 
 def test_the_tool_answers(hoptree: Hoptree) -> None:
@@ -54,6 +54,6 @@ def test_an_agent_uses_the_tool(hoptree: Hoptree) -> None:
     ]
     agent = dspy.ReAct("question -> answer", tools=[hoptree_tool(hoptree)])
     with dspy.context(lm=dspy.utils.DummyLM(thoughts)):
-        said = agent(question=QUESTION)
-    assert said.answer == "1948"
-    assert "\nAnswer: 1948" in said.trajectory["observation_0"]
+        prediction = agent(question=QUESTION)
+    assert prediction.answer == "1948"
+    assert "\nAnswer: 1948" in prediction.trajectory["observation_0"]

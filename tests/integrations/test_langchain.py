@@ -33,8 +33,8 @@ def test_the_retriever_finds_documents_with_a_loop_and_without(hoptree: Hoptree)
 
 
 def test_the_retriever_gives_what_an_answer_rests_on(hoptree: Hoptree) -> None:
-    found = HoptreeRetriever(hoptree=hoptree, multi_hop=True).invoke(QUESTION)
-    assert {document.metadata["title"] for document in found} == {"Night Train to Lisbon", "Bille August"}
+    documents = HoptreeRetriever(hoptree=hoptree, multi_hop=True).invoke(QUESTION)
+    assert {document.metadata["title"] for document in documents} == {"Night Train to Lisbon", "Bille August"}
 
 
 def test_the_retriever_is_a_part_of_a_chain(hoptree: Hoptree) -> None:

@@ -27,16 +27,16 @@ def hoptree(tmp_path: Path) -> Iterator[Hoptree]:
 
 def test_the_retriever_finds_nodes_with_a_loop_and_without(hoptree: Hoptree) -> None:
     retriever = HoptreeRetriever(hoptree, k=1)
-    (found,) = retriever.retrieve("Night Train to Lisbon")
-    assert found.node.get_content().startswith("Night Train to Lisbon is a film")
-    assert found.node.metadata["title"] == "Night Train to Lisbon" and found.score > 0
+    (node,) = retriever.retrieve("Night Train to Lisbon")
+    assert node.node.get_content().startswith("Night Train to Lisbon is a film")
+    assert node.node.metadata["title"] == "Night Train to Lisbon" and node.score > 0
     (again,) = asyncio.run(retriever.aretrieve("Night Train to Lisbon"))
-    assert again.node.node_id == found.node.node_id
+    assert again.node.node_id == node.node.node_id
 
 
 def test_the_retriever_gives_what_an_answer_rests_on(hoptree: Hoptree) -> None:
-    found = HoptreeRetriever(hoptree, multi_hop=True).retrieve(QUESTION)
-    assert {one.node.metadata["title"] for one in found} == {"Night Train to Lisbon", "Bille August"}
+    nodes = HoptreeRetriever(hoptree, multi_hop=True).retrieve(QUESTION)
+    assert {each.node.metadata["title"] for each in nodes} == {"Night Train to Lisbon", "Bille August"}
 
 
 def test_the_retriever_is_a_part_of_a_query_engine(hoptree: Hoptree) -> None:

@@ -75,10 +75,10 @@ def answering(**every: Any) -> list[Rule]:
 
 def checking(*verdicts: dict[str, Any]) -> list[Rule]:
     """A model that holds claims against evidence with these verdicts in turn."""
-    said = [json.dumps({"fact_sufficient": True, "reason": "So it is.", **verdict}) for verdict in verdicts]
+    replies = [json.dumps({"fact_sufficient": True, "reason": "So it is.", **verdict}) for verdict in verdicts]
     return [
         Rule("[]", step="mentions"),
-        Rule(said, step="validate"),
+        Rule(replies, step="validate"),
         Rule('{"new_clue": "Denmark"}', step="clue"),
     ]
 
@@ -86,9 +86,9 @@ def checking(*verdicts: dict[str, Any]) -> list[Rule]:
 def script(folder: Path, rules: Sequence[Rule]) -> Path:
     """A script for a server in a process of its own."""
     names = ("reply", "step", "contains", "fault", "times", "latency")
-    told = [{name: getattr(rule, name) for name in names if getattr(rule, name)} for rule in rules]
+    rules_as_dicts = [{name: getattr(rule, name) for name in names if getattr(rule, name)} for rule in rules]
     path = folder / "script.json"
-    path.write_text(json.dumps({"replies": told}), encoding="utf-8")
+    path.write_text(json.dumps({"replies": rules_as_dicts}), encoding="utf-8")
     return path
 
 
@@ -163,8 +163,8 @@ def raw_streams(arguments: Sequence[str]) -> Iterator[tuple[IO[bytes], IO[bytes]
             os.mkfifo(pipe)
         process = Command(arguments, os.environ, before=partial(_take_streams, *pipes))
         try:
-            with Path(pipes[0]).open("wb", buffering=0) as given, Path(pipes[1]).open("rb") as said:
-                yield given, said, process
+            with Path(pipes[0]).open("wb", buffering=0) as given, Path(pipes[1]).open("rb") as output:
+                yield given, output, process
         finally:
             process.kill()
 
@@ -207,10 +207,10 @@ async def http(
     process = start([*arguments, "--http", address], {**os.environ, "NO_PROXY": "127.0.0.1", **(environment or {})})
     assert process.stderr is not None
     try:
-        said = await asyncio.to_thread(process.stderr.readline)
-        found = re.search(r"http://\S+/mcp", said)
-        assert found, said
-        yield found[0], process
+        log_line = await asyncio.to_thread(process.stderr.readline)
+        url = re.search(r"http://\S+/mcp", log_line)
+        assert url, log_line
+        yield url[0], process
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)

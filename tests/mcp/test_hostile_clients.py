@@ -106,20 +106,24 @@ def calling(tool: str, arguments: Any, number: Any = 1) -> bytes:
 def streams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Streams]:
     """One server for all of them, which is not ended by any."""
     arguments = command(tmp_path_factory.mktemp("streams"), answering(), "--no-cache")
-    with raw_streams(arguments) as (given, said, process):
-        assert "result" in answered((given, said), request("initialize", HELLO, 0))
+    with raw_streams(arguments) as (given, output, process):
+        assert "result" in answered((given, output), request("initialize", HELLO, 0))
         given.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
-        yield given, said
-        assert answered((given, said), request("ping", None, "last")) == {"jsonrpc": "2.0", "id": "last", "result": {}}
+        yield given, output
+        assert answered((given, output), request("ping", None, "last")) == {
+            "jsonrpc": "2.0",
+            "id": "last",
+            "result": {},
+        }
         given.close()
         _, errors = process.communicate(None, TIMEOUT_S)
     assert "Traceback" not in errors and process.returncode == 0
 
 
 def answered(streams: Streams, message: bytes) -> dict[str, Any]:
-    given, said = streams
+    given, output = streams
     given.write(message + b"\n")
-    reply: dict[str, Any] = json.loads(said.readline())
+    reply: dict[str, Any] = json.loads(output.readline())
     return reply
 
 
@@ -159,22 +163,22 @@ def test_a_message_without_end_is_refused_and_not_kept(streams: Streams) -> None
 
 def test_requests_are_not_read_while_their_replies_are_not(streams: Streams) -> None:
     """A client that only sends fills its pipe, not the server's memory; once it reads, nothing is missing."""
-    given, said = streams
+    given, output = streams
     count = 5_000
     requests = [request("ping", {"a": "x" * 1_000}, number) + b"\n" for number in range(count)]
     flood = threading.Thread(target=given.writelines, args=(requests,))
     flood.start()
     flood.join(1.0)
     assert flood.is_alive(), "the server reads on, whatever its client does"
-    numbers = [json.loads(said.readline())["id"] for _ in range(count)]
+    numbers = [json.loads(output.readline())["id"] for _ in range(count)]
     flood.join(TIMEOUT_S)
     assert sorted(numbers) == list(range(count))
 
 
 def test_a_client_that_stops_listening_ends_the_server_without_a_word(tmp_path: Path) -> None:
-    with raw_streams(command(tmp_path, answering(), "--no-cache")) as (given, said, process):
-        answered((given, said), request("initialize", HELLO, 0))
-        said.close()
+    with raw_streams(command(tmp_path, answering(), "--no-cache")) as (given, output, process):
+        answered((given, output), request("initialize", HELLO, 0))
+        output.close()
         given.write(request("ping") + b"\n")
         given.close()
         _, errors = process.communicate(None, TIMEOUT_S)
@@ -185,11 +189,11 @@ def test_half_characters_of_a_model_are_replaced(tmp_path: Path) -> None:
     """No UTF-8 holds them: the whole server ended when it wrote its reply."""
     plan = json.dumps({"query1": {"question": "Who \ud800 directed it?"}})
     rules = [Rule(plan, step="decompose"), Rule("RAG_REQUIRED", step="confident"), Rule("A \ud800")]
-    with raw_streams(command(tmp_path, rules, "--no-cache")) as (given, said, _):
-        answered((given, said), request("initialize", HELLO, 0))
+    with raw_streams(command(tmp_path, rules, "--no-cache")) as (given, output, _):
+        answered((given, output), request("initialize", HELLO, 0))
         parameters = {"name": "ask", "arguments": {"question": QUESTION}, "_meta": {"progressToken": 1}}
         given.write(request("tools/call", parameters, 5) + b"\n")
-        while "id" not in (reply := json.loads(said.readline())):
+        while "id" not in (reply := json.loads(output.readline())):
             assert reply["method"] == "notifications/progress"
         assert reply["result"]["structuredContent"]["answer"] == "A ?"
 

@@ -79,17 +79,17 @@ def test_what_needs_a_corpus_is_not_offered_without_one(tmp_path: Path) -> None:
 def test_a_question_is_answered_with_its_tree_and_evidence(mode: str, tmp_path: Path) -> None:
     result = called(answering(), tmp_path, "ask", question=QUESTION, settings={"mode": mode})
     assert not result.is_error
-    said = result.structured_content
-    assert (said["answer"], said["abstained"], said["method"]) == ("1948", False, "taikc")
-    (top,) = said["tree"]
+    content = result.structured_content
+    assert (content["answer"], content["abstained"], content["method"]) == ("1948", False, "taikc")
+    (top,) = content["tree"]
     (below,) = top["children"]
     assert (top["answer"], below["question"], below["answer"]) == (
         "Bille August",
         "In which year was Bille August born?",
         "1948",
     )
-    assert {passage["title"] for passage in said["evidence"]} == {title for title, _ in PASSAGES}
-    assert said["usage"]["llm_calls"] == 7
+    assert {passage["title"] for passage in content["evidence"]} == {title for title, _ in PASSAGES}
+    assert content["usage"]["llm_calls"] == 7
     assert "\nAnswer: 1948\n" in text_of(result)
     assert "  2. In which year was Bille August born? -> 1948 [documents" in text_of(result)
 
@@ -98,14 +98,14 @@ def test_progress_is_told_while_the_tree_grows(tmp_path: Path) -> None:
     heard = Heard
 
     async def ask(client: Client, _: ScriptedModel) -> Heard:
-        told = heard()
-        await client.call_tool("ask", {"question": QUESTION}, progress_callback=told)
-        return told
+        lines = heard()
+        await client.call_tool("ask", {"question": QUESTION}, progress_callback=lines)
+        return lines
 
-    told = asked(answering(latency=0.01), tmp_path, ask)
-    assert told.values == sorted(set(told.values)), "each is more than the one before"
-    assert "planned 2 sub-questions" in told.lines
-    assert told.lines.index("1. -> Bille August [documents]") < told.lines.index(
+    lines = asked(answering(latency=0.01), tmp_path, ask)
+    assert lines.values == sorted(set(lines.values)), "each is more than the one before"
+    assert "planned 2 sub-questions" in lines.lines
+    assert lines.lines.index("1. -> Bille August [documents]") < lines.lines.index(
         "2. In which year was Bille August born?"
     )
 
@@ -283,7 +283,7 @@ def test_a_question_is_split_and_nothing_of_it_answered(tmp_path: Path) -> None:
 
 def test_a_plan_that_cannot_be_read_is_the_question_itself(tmp_path: Path) -> None:
     result = called([Rule("no plan")], tmp_path, "decompose", question=QUESTION)
-    assert [one["question"] for one in result.structured_content["sub_questions"]] == [QUESTION]
+    assert [part["question"] for part in result.structured_content["sub_questions"]] == [QUESTION]
     assert "could not be read" in text_of(result)
 
 
@@ -292,9 +292,9 @@ def test_a_plan_that_cannot_be_read_is_the_question_itself(tmp_path: Path) -> No
 
 def test_a_claim_that_evidence_bears_out_is_supported(tmp_path: Path) -> None:
     result = called(checking(TRUE), tmp_path, "verify_claim", claim="Bille August was born in 1948.")
-    said = result.structured_content
-    assert (said["verdict"], said["reason"], said["correction"]) == ("supported", "So it is.", "")
-    assert [passage["title"] for passage in said["evidence"]] == ["Bille August"]
+    content = result.structured_content
+    assert (content["verdict"], content["reason"], content["correction"]) == ("supported", "So it is.", "")
+    assert [passage["title"] for passage in content["evidence"]] == ["Bille August"]
     assert text_of(result).startswith("Verdict: supported\nWhy: So it is.")
 
 
@@ -338,8 +338,8 @@ def test_without_any_evidence_no_model_is_asked_for_a_verdict(tmp_path: Path) ->
 
 
 def test_a_claim_is_held_against_a_graph_alone(tmp_path: Path) -> None:
-    said = {"isTrue": True, "correct_answer": "Yes", "ref": {"Wikidata": ["F1"]}}
-    rules = [Rule("[1]", step="entities"), Rule("[1]", step="relations"), *checking(said)]
+    verdict = {"isTrue": True, "correct_answer": "Yes", "ref": {"Wikidata": ["F1"]}}
+    rules = [Rule("[1]", step="entities"), Rule("[1]", step="relations"), *checking(verdict)]
 
     async def check(client: Client, _: ScriptedModel) -> tuple[set[str], Any]:
         offered = {tool.name for tool in (await client.list_tools()).tools}

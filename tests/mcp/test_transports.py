@@ -72,8 +72,8 @@ def test_all_tools_answer(over: Any, mode: str, tmp_path: Path) -> None:
         answer = await client.call_tool("ask", {"question": QUESTION}, progress_callback=heard)
         assert answer.structured_content is not None and answer.structured_content["answer"] == "1948"
         assert "planned 2 sub-questions" in heard.lines and heard.values == sorted(set(heard.values))
-        found = await client.call_tool("search", {"query": "Bille August", "k": 1})
-        assert "Bille August was born in 1948" in text_of(found)
+        search_result = await client.call_tool("search", {"query": "Bille August", "k": 1})
+        assert "Bille August was born in 1948" in text_of(search_result)
         plan = await client.call_tool("decompose", {"question": QUESTION})
         assert "2. In which year was #query1 born?" in text_of(plan)
         check = await client.call_tool("verify_claim", {"claim": "Bille August was born in 1948."})
@@ -97,8 +97,8 @@ def test_what_an_endpoint_says_stays_with_who_runs_the_server(tmp_path: Path) ->
 
     arguments = command(tmp_path, [Rule(fault="401")], "--no-cache")
     assert "The script says 401. Set OPENAI_API_KEY" in asyncio.run(ask_new_interpreter())
-    told = asyncio.run(over_http(arguments, ask, "auto"))
-    assert "refused the server's key (HTTP 401)" in told and "script" not in told
+    result = asyncio.run(over_http(arguments, ask, "auto"))
+    assert "refused the server's key (HTTP 401)" in result and "script" not in result
 
 
 @everywhere
@@ -326,7 +326,7 @@ def test_sessions_that_are_opened_and_never_used_are_bounded_and_make_room(monke
 
 
 @pytest.mark.parametrize(
-    ("said", "host", "port", "local"),
+    ("address", "host", "port", "local"),
     [
         ("8765", "127.0.0.1", 8765, True),
         ("localhost:1", "localhost", 1, True),
@@ -336,9 +336,9 @@ def test_sessions_that_are_opened_and_never_used_are_bounded_and_make_room(monke
         ("example.org:80", "example.org", 80, False),
     ],
 )
-def test_an_address_is_read(said: str, host: str, port: int, local: bool) -> None:
-    address = Address.parse(said)
-    assert (address.host, address.port, address.local) == (host, port, local)
+def test_an_address_is_read(address: str, host: str, port: int, local: bool) -> None:
+    parsed = Address.parse(address)
+    assert (parsed.host, parsed.port, parsed.local) == (host, port, local)
 
 
 # What cannot be served
@@ -350,9 +350,9 @@ def refused(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return run
 
 
-@pytest.mark.parametrize("said", ["x", "99999", "127.0.0.1:", "127.0.0.1:-1", ":٣"])
-def test_what_is_no_address_is_refused(said: str, tmp_path: Path) -> None:
-    assert "is no address. Write --http 8765" in refused(tmp_path, "--http", said).stderr
+@pytest.mark.parametrize("address", ["x", "99999", "127.0.0.1:", "127.0.0.1:-1", ":٣"])
+def test_what_is_no_address_is_refused(address: str, tmp_path: Path) -> None:
+    assert "is no address. Write --http 8765" in refused(tmp_path, "--http", address).stderr
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:

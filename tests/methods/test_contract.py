@@ -249,8 +249,8 @@ def test_two_runs_are_equal_whichever_reply_comes_first(name: str) -> None:
 
 
 @every
-def test_twenty_questions_at_once_are_twenty_questions(name: str) -> None:
-    questions = [f"{ASKED[:-1]}, number {number}?" for number in range(20)]
+def test_questions_asked_at_once_are_answered_as_if_alone(name: str) -> None:
+    questions = [f"{ASKED[:-1]}, number {number}?" for number in range(10)]
 
     async def all_at_once() -> list[Result]:
         async with World(name, Voice(by_chance, unsteady=True, most=50_000)).engine() as engine:
@@ -259,7 +259,7 @@ def test_twenty_questions_at_once_are_twenty_questions(name: str) -> None:
     together = asyncio.run(all_at_once())
     assert [result.question for result in together] == questions
     assert {result.error for result in together} == {""}
-    for number in (0, 7, 19):
+    for number in (0, 4, 9):
         alone = World(name, Voice(by_chance)).ask(questions[number])
         said = together[number]
         assert (said.answer, said.usage.llm_calls) == (alone.answer, alone.usage.llm_calls)

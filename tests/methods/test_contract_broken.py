@@ -121,7 +121,7 @@ def methods_as_before() -> Iterator[None]:
         (hides_its_end, contract.test_a_budget_of_one_call_is_one_call),
         (leaves_work, lambda name: contract.test_a_question_can_be_given_up_at_any_time(name, "first call")),
         (remembers, contract.test_two_runs_are_equal_whichever_reply_comes_first),
-        (remembers, contract.test_twenty_questions_at_once_are_twenty_questions),
+        (remembers, contract.test_questions_asked_at_once_are_answered_as_if_alone),
         (swallows, contract.test_a_model_that_fails_is_told_of),
         (pays_first, contract.test_what_a_method_needs_is_asked_for_before_anything_is_paid),
     ],

@@ -65,7 +65,7 @@ def test_no_request_makes_the_server_fail_or_say_what_the_document_does_not(tmp_
             found = operation.ok()
 
             @bounds(
-                max_examples=15,
+                max_examples=10,
                 deadline=None,
                 derandomize=True,
                 database=None,
