@@ -77,11 +77,11 @@ class NodeRecord:
         if node.resolved not in ("", node.question):
             echo(clean(f"planned as: {node.question}"))
         if self.parent is not None:
-            echo(f"below: {self.parent}")
+            echo(f"parent: {self.parent}")
         if node.refs:
             echo(f"needs the answer of: {', '.join(map(str, node.refs))}")
         if node.children:
-            echo(f"above: {', '.join(str(child.id) for child in node.children)}")
+            echo(f"sub-questions: {', '.join(str(child.id) for child in node.children)}")
         echo("")
         for event in self.events:
             for place, line in enumerate(filter(None, _lines(event))):

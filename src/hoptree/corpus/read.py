@@ -1,4 +1,8 @@
-"""Read files and folders into documents and passages."""
+"""Read files and folders into documents and passages.
+
+A new format needs a reader in `_DOCUMENTS`, and its suffix in SUFFIXES and its name in KNOWN_KINDS of
+`corpus/files.py`.
+"""
 
 from __future__ import annotations
 
