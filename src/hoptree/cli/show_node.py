@@ -13,7 +13,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.events import Decision, Event, NodeSettled, NodeStarted, OfNode
 from hoptree.engine.explain import cut_around, describe_decision, shorten
 from hoptree.engine.result import Result, TreeNode
-from hoptree.engine.trace import EntitiesFound, FactsFound, ModelCalled, Retrieved, TitlesFound, WorldCall, events_of
+from hoptree.engine.trace import EntitiesFound, ExternalCall, FactsFound, ModelCalled, Retrieved, TitlesFound, events_of
 from hoptree.text.grounding import Quote, find_quote
 
 _MAX_NODES = 30  # that an error lists
@@ -125,7 +125,7 @@ def _passages(events: Sequence[Event]) -> list[Passage]:
 
 def _lines(event: Event) -> Iterator[str]:
     """Describe an event in a line, and its list, if any, in further lines."""
-    cached = " (from the cache)" if isinstance(event, WorldCall) and event.cached else ""
+    cached = " (from the cache)" if isinstance(event, ExternalCall) and event.cached else ""
     if isinstance(event, NodeStarted):
         yield f"asked     {event.resolved}"
     elif isinstance(event, NodeSettled):
