@@ -150,7 +150,7 @@ class Generator:
         self._tokens_unchecked = False  # only the first draft counts: hidden reasoning may hide tokens later
         model = self._ctx.model_for("answer")
         if not draft.tokens and isinstance(model, LearnsCapabilities):
-            model.lacks("logprobs")
+            model.drop_capability("logprobs")
             raise SignalNotGiven(
                 f"{model.name} gives no log-probabilities.", "Choose another model, or another method."
             )
