@@ -129,8 +129,7 @@ class _Rollout:
     def keep(self, reply: str, result: str, apart: str = "") -> None:
         """Add a reply and its result to the text, separated by `apart`."""
         reply, result = break_control_tokens(reply).strip(), break_control_tokens(result).strip()
-        if not reply and not self._one_text:
-            reply = "…"  # chat templates take no empty turns
+        reply = reply or ("" if self._one_text else "…")  # chat templates take no empty turns
         self._turns += [Message("assistant", reply), Message("user", result)]
         self._written += f"{reply}{apart}{result}{apart}"
 
