@@ -301,7 +301,7 @@ def located(corpus: str | None) -> str | None:
         return str(sample_index())
     if corpus is None or is_remote(corpus) or not holds_documents(Path(corpus)):
         return corpus
-    from hoptree.cli.progress import shown_indexing
+    from hoptree.cli.progress import indexing_bar
     from hoptree.retrieval.indexing import cached_index
 
     with ExitStack() as stack:
@@ -309,7 +309,7 @@ def located(corpus: str | None) -> str | None:
 
         def show(progress: Any) -> None:
             if not bar:  # drawn only if there is something to do
-                bar.append(stack.enter_context(shown_indexing(False)))
+                bar.append(stack.enter_context(indexing_bar(False)))
             bar[0](progress)
 
         place, outcome = cached_index(Path(corpus), on_progress=show)
