@@ -14,7 +14,7 @@ from typing import Any
 
 from hoptree.core.values import Passage
 from hoptree.graph.facts import Direction, Entity, Fact, Neighbourhood, Property, Stats, Table, Term
-from hoptree.methods.steps.logic_tree import Claim, carried
+from hoptree.methods.steps.logic_tree import Claim, propagate_correction
 from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage
 
 __all__ = ["ONE_TOP", "TREES", "Names", "Player", "Shelf", "World", "grown"]
@@ -108,7 +108,7 @@ class Player:
     def rebuild(self, text: str) -> str:
         old = _claim(json.loads(text.partition("The old part:\n")[2].partition("\n\nWhy it is wrong")[0]))
         right = text.rpartition("Correct answer: ")[2].strip()
-        below = carried(old, right) if old.children else ()
+        below = propagate_correction(old, right) if old.children else ()
         if below is None or self._roll("rebuild", old.question, right) >= self._world.carried:
             below = tuple(_regrown(child, right) for child in old.children)
         return json.dumps(Claim(old.question, right, below).as_dict())

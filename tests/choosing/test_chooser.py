@@ -12,14 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.errors import ConfigError
-from hoptree.methods.hop.chooser import EFFORTS, Chooser, Logistic, Outlook, Weights, frozen_chooser, read_chooser
+from hoptree.methods.hop.chooser import (
+    EFFORTS,
+    Chooser,
+    Logistic,
+    MovePrediction,
+    Weights,
+    frozen_chooser,
+    read_chooser,
+)
 
 WEIGHTS = Weights(
     Logistic({"quoted": 2.0, "against": -1.0}, -1.0),
-    {"split": Outlook(Logistic({"odds": 1.0}, 1.0), 2000)},
+    {"split": MovePrediction(Logistic({"odds": 1.0}, 1.0), 2000)},
     {"low": 0.1, "medium": 0.05},
 )
-SMALL = Chooser(WEIGHTS, replace(WEIGHTS, worth={"low": 0.2}), {"runs": []})
+SMALL = Chooser(WEIGHTS, replace(WEIGHTS, min_gain={"low": 0.2}), {"runs": []})
 FROZEN = frozen_chooser()
 FEATURES = sorted({*FROZEN.with_logprobs.right.weights, *FROZEN.with_logprobs.after["split"].right.weights})
 
@@ -81,8 +89,8 @@ def test_the_packaged_one_names_its_runs() -> None:
     for run in runs:
         assert run["name"] and run["model"] and run["questions"] > 100 and len(run["results"]) == 12
     for weights in (FROZEN.with_logprobs, FROZEN.without_logprobs):
-        assert weights.after.keys() == {"split", "guess"} and weights.worth.keys() == {"low", "medium"}
-        assert weights.worth["low"] >= weights.worth["medium"], "low effort asks more of a move"
+        assert weights.after.keys() == {"split", "guess"} and weights.min_gain.keys() == {"low", "medium"}
+        assert weights.min_gain["low"] >= weights.min_gain["medium"], "low effort asks more of a move"
     assert "confidence" in FROZEN.with_logprobs.right.weights
     told = [FROZEN.without_logprobs.right, *(one.right for one in FROZEN.without_logprobs.after.values())]
     assert not any("confidence" in logistic.weights for logistic in told), "it is not told without log-probabilities"

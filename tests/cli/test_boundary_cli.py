@@ -121,6 +121,6 @@ def test_questions_that_cannot_be_scored_are_told(here: Path) -> None:
     with (here / "nq.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(broken) + "\n")
     printed = boundary(here, "--data", here / "nq.jsonl")
-    assert "\n  1 question of nq was left out: with accepted answers that are the single characters" in printed.output
+    assert "\n  1 question of nq was left out: with accepted answers that are a printed list" in printed.output
     counts = json.loads(boundary(here, "--data", here / "nq.jsonl", "--json").output)["models"][0]["sets"]["nq"]
     assert counts["questions"] == 5 and any("(the first: q5)" in warning for warning in counts["warnings"])

@@ -353,7 +353,7 @@ def test_an_index_shows_which_questions_it_was_made_without(home: Path) -> None:
     (home / "dev.jsonl").unlink()
     write_rows(home / "docs" / "b.jsonl", rows(1, 70))
     done = hoptree(home, "index", "update", "--out", "idx")
-    refused(done, "dev.jsonl", "stand in no passage", "Put it there, or build the index with another one")
+    refused(done, "dev.jsonl", "must not occur in any passage", "Put it there, or build the index with another one")
     assert "name another" not in done.stderr, "there is no option for that"
 
 

@@ -50,7 +50,7 @@ def test_all_that_happened_at_a_sub_question_is_told_in_its_order(trace: Path) -
     parts = [
         "2. In which city did Wojciech Jerzy Has die?",
         "planned as: In which city did #query1 die?",
-        "below: 1\nneeds the answer of: 1\n",
+        "parent: 1\nneeds the answer of: 1\n",
         "asked     In which city did Wojciech Jerzy Has die?",
         "search    “",
         "wojciech-jerzy-has",
@@ -69,7 +69,7 @@ def test_all_that_happened_at_a_sub_question_is_told_in_its_order(trace: Path) -
 def test_the_number_may_be_written_as_the_tree_has_it_and_0_is_the_question(trace: Path) -> None:
     assert shown(trace, "--node", "2.") == shown(trace, "--node", "2")
     text = shown(trace, "--node", "0")
-    assert text.startswith(f"0. {QUESTION}\nabove: 1\n") and "decompose, prompt hop/" in text
+    assert text.startswith(f"0. {QUESTION}\nsub-questions: 1\n") and "decompose, prompt hop/" in text
     assert "why: partly supported: each of its 2 steps rests on what was read" in text and "settled" not in text
 
 

@@ -81,7 +81,7 @@ def test_time_grows_linearly_with_the_line(piece: str) -> None:
     text = piece * (200_000 // len(piece))
     with cpu_limit():
         assert not lists_contents(text, 0, len(text), [], "")
-        assert not is_entry(text, [], turns_pages=False)
+        assert not is_entry(text, [], has_navigation_link=False)
 
 
 def test_contents_of_a_word_file_are_recognised_by_style(tmp_path: Path) -> None:

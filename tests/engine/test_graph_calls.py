@@ -11,8 +11,8 @@ from tests.methods.small_knowledge import SmallGraph
 from tests.traced import as_dicts
 
 from hoptree.core.errors import EndpointError, GraphError
-from hoptree.engine.cache import ENTITIES, NEIGHBOURHOOD, Cache, from_text, graph_key, to_text
-from hoptree.engine.calls import Calls
+from hoptree.engine.cache import ENTITIES, NEIGHBOURHOOD, Cache, from_text, to_text
+from hoptree.engine.calls import Calls, graph_key
 from hoptree.engine.context import Context
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event

@@ -12,7 +12,7 @@ from hoptree.cli.main import app
 from hoptree.engine.events import FORMAT, Started
 from hoptree.engine.result import read_result
 from hoptree.engine.trace import read_traces
-from hoptree.methods.hop.method import Standings
+from hoptree.methods.hop.method import RankedAnswers
 
 FOLDER = Path(__file__).parent / "old_traces"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
@@ -36,7 +36,7 @@ def test_an_old_trace_is_written_as_it_was(name: str) -> None:
 def test_a_trace_of_a_move_that_hop_no_longer_makes_is_read_and_shown() -> None:
     path = FOLDER / "hop_replan.jsonl"
     (events,) = read_traces(path)
-    assert [event.after for event in events if isinstance(event, Standings)] == ["read", "split", "replan"]
+    assert [event.after for event in events if isinstance(event, RankedAnswers)] == ["read", "split", "replan"]
     assert [event.as_dict() for event in events] == [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     result = read_result(events)
     assert result.answer == "Providence" and result.why.startswith("chosen over Boston, Chicago: ")

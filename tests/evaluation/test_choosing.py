@@ -23,15 +23,15 @@ from hoptree.evaluation.fit_chooser import (
     judge,
     replay,
 )
-from hoptree.methods.hop.chooser import Effort, Logistic, Outlook, Weights, frozen_chooser
-from hoptree.methods.hop.method import Standings
+from hoptree.methods.hop.chooser import Effort, Logistic, MovePrediction, Weights, frozen_chooser
+from hoptree.methods.hop.method import RankedAnswers
 
 READS = Weights(
     Logistic({"confidence": 4.0}, -2.0),
     {
-        "split": Outlook(Logistic({}, 0.0), 1000.0),
-        "own": Outlook(Logistic({}, 0.0), 1000.0),
-        "guess": Outlook(Logistic({}, -5.0), 1000.0),
+        "split": MovePrediction(Logistic({}, 0.0), 1000.0),
+        "own": MovePrediction(Logistic({}, 0.0), 1000.0),
+        "guess": MovePrediction(Logistic({}, -5.0), 1000.0),
     },
     {"low": 0.2, "medium": 0.0},
 )
@@ -84,7 +84,7 @@ def test_a_move_is_taken_out_of_a_replay() -> None:
 def test_a_move_that_hop_no_longer_makes_is_left_out_of_stored_runs() -> None:
     path = Path(__file__).parents[1] / "engine" / "old_traces" / "hop_replan.jsonl"
     events = [*read_events(path)]
-    *_, last = (event for event in events if isinstance(event, Standings))
+    *_, last = (event for event in events if isinstance(event, RankedAnswers))
     events.append(replace(last, after="guess"))
     moments = [*_moments(["Providence"], events)]
     assert [(moment.move, moment.calls) for moment in moments] == [("read", 1), ("split", 4), ("guess", 0)]
@@ -99,7 +99,7 @@ def test_a_guess_is_made_where_there_is_no_answer_and_brings_itself_alone() -> N
         moment("guess", parts, stated("guess", 0.1, 0.2), calls=1),
     )
     asked = Course("q", "films", guessed)
-    never = replace(READS, worth={"medium": 9.0})
+    never = replace(READS, min_gain={"medium": 9.0})
     assert replay(asked, never, "medium").moves == ("read", "guess"), "whatever it promises"
     assert replay(asked, never, "medium").f1 == 0.2, "the answer of the parts was not there then"
     assert replay(asked, READS, "medium").moves == ("read", "split"), "it promises nothing over an answer"
@@ -176,7 +176,7 @@ def test_efforts_lose_least_where_they_lose_most_within_their_share_of_calls() -
     assert low.calls <= medium.calls <= high.calls == 5.0
     assert (medium.one_reading, medium.f1, medium.calls) == (0.5, 1.0, 3.0), "it splits where the first is wrong"
     assert (low.f1, low.calls) == (0.5, 1.0), "to split half of the questions takes too many calls for it"
-    assert fitted.chooser.with_logprobs.worth["low"] > fitted.chooser.with_logprobs.worth["medium"]
+    assert fitted.chooser.with_logprobs.min_gain["low"] > fitted.chooser.with_logprobs.min_gain["medium"]
     data = fitted.as_dict()
     assert json.loads(json.dumps(data)) == data and set(data) == {
         "left_out",

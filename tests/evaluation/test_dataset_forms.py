@@ -317,12 +317,12 @@ def test_answers_that_are_the_characters_of_a_printed_list_are_left_out_and_told
     assert [example.id for example in data.examples] == ["t2", "t3", "t4"], "letters and brackets may be answers"
     assert data.left_out == data.taken_apart == ("t1",)
     (note,) = data.notes
-    assert note.startswith("1 question of trivia was left out: ") and "characters of a printed list" in note
+    assert note.startswith("1 question of trivia was left out: ") and "a printed list split into characters" in note
     assert "(the first: t1)" in note
-    with pytest.raises(InputError, match=r"'t1' of trivia is left out: .* single characters"):
+    with pytest.raises(InputError, match=r"'t1' of trivia is left out: .* split into characters"):
         data.select(["t1"])
     for broken in (TAKEN_APART, {"question": "Who?", "answer": TAKEN_APART["answers"]}):
-        with pytest.raises(InputError, match=r"all questions of .* are the single characters") as refused:
+        with pytest.raises(InputError, match=r"all questions of .* are a printed list") as refused:
             read_examples(lines(tmp_path / "all.jsonl", [broken]))
         assert '["Apple"' in refused.value.remedy
 

@@ -174,7 +174,7 @@ def test_a_message_that_cannot_be_read_ends_the_run(message: bytes) -> None:
         asking = asyncio.create_task(pool.ask(Example("q", "Q?", ("a",))))
         while not worker.under_way:
             await asyncio.sleep(0)
-        await pool._hear(worker)
+        await pool._read_messages(worker)
         await asking
 
     with pytest.raises(InternalError):
@@ -184,7 +184,7 @@ def test_a_message_that_cannot_be_read_ends_the_run(message: bytes) -> None:
 def test_a_message_that_a_dying_worker_did_not_finish_is_no_error() -> None:
     async def hear() -> WorkerPool:
         pool = WorkerPool({}, None, lambda _: None, 1)
-        await pool._hear(_Process(1, _Held(b'{"id": 1, "outc')))  # type: ignore[arg-type]
+        await pool._read_messages(_Process(1, _Held(b'{"id": 1, "outc')))  # type: ignore[arg-type]
         return pool
 
     assert asyncio.run(hear())._failure is None

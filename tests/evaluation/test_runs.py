@@ -406,5 +406,5 @@ def test_questions_with_broken_answers_are_not_scored_and_the_run_says_so(tmp_pa
         file.write(json.dumps(broken) + "\n")
     summary = run(wanted, tmp_path / "run")
     assert summary["questions"] == 6 and summary["metrics"]["em"]["mean"] == 1
-    assert any("single characters of a printed list" in warning and "q6" in warning for warning in summary["warnings"])
+    assert any("a printed list split into characters" in warning and "q6" in warning for warning in summary["warnings"])
     assert summary["warnings"] == json.loads((tmp_path / "run" / METRICS).read_text(encoding="utf-8"))["warnings"]

@@ -38,7 +38,7 @@ from hoptree.models.model import Capability, Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.names import sentences
 
-TOO_LITTLE = "it promised too little"
+TOO_LITTLE = "expected gain too small"
 
 
 @pytest.fixture
@@ -354,7 +354,7 @@ def test_an_endpoint_may_say_not_found_and_is_weighed_by_what_its_replies_show()
             class Model(ScriptedModel):
                 capabilities = frozenset[Capability]({"logprobs"})
 
-                def lacks(self, capability: Capability) -> None:
+                def drop_capability(self, capability: Capability) -> None:
                     self.capabilities = self.capabilities - {capability}
 
                 async def generate(self, request: Request, *, step: str) -> Reply:

@@ -246,10 +246,12 @@ def test_a_name_is_registered_by_one_module(
     assert "oner" not in registry._registered, "nobody takes a name of ours, loaded or not"
 
 
-def test_a_name_like_no_method_gets_the_list() -> None:
+@pytest.mark.parametrize("name", ["zzz", "twice"])
+def test_a_name_like_no_method_gets_the_list_and_how_to_install_one(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        find_method("zzz")
+        find_method(name)
     assert "taikc" in caught.value.remedy and "direct" in caught.value.remedy
+    assert "Did you mean" not in caught.value.remedy and caught.value.remedy.endswith("pip install -e .")
 
 
 @pytest.mark.parametrize(

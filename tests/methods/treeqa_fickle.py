@@ -23,7 +23,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.methods.steps.logic_tree import Claim, carried
+from hoptree.methods.steps.logic_tree import Claim, propagate_correction
 from hoptree.models.model import Choice, Reply, Request, TokenUsage
 
 __all__ = ["APOLLO", "Fickle", "Foreseeable", "Generous", "asked", "final_tree", "settled"]
@@ -114,7 +114,7 @@ def _carried(text: str, dice: random.Random) -> dict[str, Any] | None:
     """The old part with the right name put in, half of the times."""
     old = claim_of(json.loads(text.partition("The old part:\n")[2].partition("\n\nWhy it is wrong")[0]))
     right = text.rpartition("Correct answer: ")[2].strip()
-    below = carried(old, right)
+    below = propagate_correction(old, right)
     return None if below is None or dice.random() < 0.5 else Claim(old.question, right, below).as_dict()
 
 

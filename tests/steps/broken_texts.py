@@ -8,7 +8,7 @@ from typing import Any
 from tests.cpu_limit import cpu_limit
 
 from hoptree.core.values import Passage, Token
-from hoptree.engine.prompts import Prompt, plain, read_prompt
+from hoptree.engine.prompts import Prompt, break_control_tokens, read_prompt
 from hoptree.methods.steps.fact_extraction import read_triples
 from hoptree.models.model import read_choice
 from hoptree.text.comparison import agree, same
@@ -82,7 +82,7 @@ QUESTION = read_prompt("question", "--- system\nAnswer.\n--- user\nQuestion: {qu
 
 def fill(text: str) -> None:
     filled = QUESTION.fill(question=text)
-    assert filled.messages[-1].content == f"Question: {plain(text)}"
+    assert filled.messages[-1].content == f"Question: {break_control_tokens(text)}"
     filled.follow_up(text, text)
 
 

@@ -16,8 +16,8 @@ from hoptree.engine.prompts import (
     _ADDRESSES_MODEL,
     MAX_WORDS,
     _as_read,
-    _order_finder,
-    _without_orders,
+    _instruction_finder,
+    _without_instructions,
     prompt_for,
     show_passages,
 )
@@ -169,7 +169,7 @@ def test_text_inside_a_value_is_neither_variable_nor_turn(value: str) -> None:
     ],
 )
 def test_prose_about_rules_and_replies_stays(sentence: str) -> None:
-    assert _without_orders(sentence) == (sentence, ())
+    assert _without_instructions(sentence) == (sentence, ())
 
 
 @pytest.mark.parametrize(
@@ -183,13 +183,13 @@ def test_prose_about_rules_and_replies_stays(sentence: str) -> None:
     ],
 )
 def test_orders_in_invisible_or_styled_letters_are_left_out_too(order: str) -> None:
-    kept, dropped = _without_orders(f"{FACT} {order}")
+    kept, dropped = _without_instructions(f"{FACT} {order}")
     assert kept == FACT and dropped == (order,)
 
 
 def test_text_that_only_has_such_letters_stays_as_it_is() -> None:
     text = "Ｔｏｋｙｏ is in Ja\u00adpan. 𝐁𝐨𝐥𝐝 claims are rare."
-    assert _without_orders(text) == (text, ())
+    assert _without_instructions(text) == (text, ())
 
 
 ORDER_PIECES = (
@@ -220,4 +220,4 @@ ORDER_PIECES = (
 def test_the_quick_search_for_words_of_orders_passes_over_no_order(pieces: list[str], between: str) -> None:
     text = " ".join(between.join(pieces).split())
     if _ADDRESSES_MODEL.search(_as_read(text)):
-        assert _order_finder().find_matches_as_indexes(" ".join(_as_read(text).lower().split()))
+        assert _instruction_finder().find_matches_as_indexes(" ".join(_as_read(text).lower().split()))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.methods.steps.logic_tree import Claim, carried, names_it, substituted
+from hoptree.methods.steps.logic_tree import Claim, mentions_wrong_answer, propagate_correction, substituted
 from hoptree.text.comparison import agree, same
 
 
@@ -61,12 +61,12 @@ def test_what_is_named_is_replaced_by_its_like(text: str, wrong: str, right: str
 def test_only_what_is_wrong_in_an_answer_is_named_by_what_rests_on_it(
     text: str, wrong: str, right: str, named: bool
 ) -> None:
-    assert names_it(text, wrong, right) is named
+    assert mentions_wrong_answer(text, wrong, right) is named
 
 
 def test_what_is_below_carries_the_right_answer_however_deep() -> None:
     deep = Claim("Where does Ada Moor live?", "Ghent", (Claim("Who is Ada Moor's friend?", "Ada Moor"),))
-    below = carried(Claim("Who?", "Ada Moor", (deep, Claim("When is it?", "now"))), "Cora Lind")
+    below = propagate_correction(Claim("Who?", "Ada Moor", (deep, Claim("When is it?", "now"))), "Cora Lind")
     assert below == (
         Claim("Where does Cora Lind live?", "Ghent", (Claim("Who is Cora Lind's friend?", "Cora Lind"),)),
         Claim("When is it?", "now"),
@@ -74,15 +74,17 @@ def test_what_is_below_carries_the_right_answer_however_deep() -> None:
 
 
 def test_what_does_not_name_the_wrong_answer_cannot_carry_the_right_one() -> None:
-    assert carried(Claim("Who?", "Ada Moor", (Claim("Where was she born?", "Ghent"),)), "Cora Lind") is None
-    assert carried(Claim("Who?", "Ada Moor", (Claim("Where is Ada Moor?", "Ghent"),)), "nobody knows who") is None
+    unnamed = Claim("Who?", "Ada Moor", (Claim("Where was she born?", "Ghent"),))
+    assert propagate_correction(unnamed, "Cora Lind") is None
+    named = Claim("Who?", "Ada Moor", (Claim("Where is Ada Moor?", "Ghent"),))
+    assert propagate_correction(named, "nobody knows who") is None
 
 
 @given(st.text(), st.text(), st.text())
 def test_nothing_raises(text: str, wrong: str, right: str) -> None:
     substituted(text, wrong, right)
-    names_it(text, wrong)
-    carried(Claim(text, wrong, (Claim(text, right),)), right)
+    mentions_wrong_answer(text, wrong)
+    propagate_correction(Claim(text, wrong, (Claim(text, right),)), right)
     assert agree(text, right) == agree(right, text)
 
 

@@ -442,7 +442,7 @@ def test_questions_with_broken_answers_are_left_out_and_counted(here: Path) -> N
     lines(here / "train.jsonl", [row | {"dataset": "films", "split": "train"} for row in (*QUESTIONS, broken)])
     told, rows = made(here, "ra-isf-know")
     (why,) = told["left_out"]
-    assert "single characters of a printed list" in why and told["left_out"][why] == 1
+    assert "a printed list split into characters" in why and told["left_out"][why] == 1
     assert told["questions"]["read"] == 5 and len(rows) == 4
 
 

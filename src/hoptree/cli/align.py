@@ -12,7 +12,7 @@ from typer import Argument, Option
 from hoptree.cli import options
 from hoptree.cli.align_adapters import evaluate, gguf, print_beside_the_paper, train
 from hoptree.cli.console import counted, echo, fail, print_json, print_report, run_to_end, warn
-from hoptree.cli.progress import rate_bar, shown
+from hoptree.cli.progress import progress_bar, rate_bar
 from hoptree.core.errors import InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
@@ -187,8 +187,8 @@ def build(
     )
     if teacher and not model:
         warn(f"No --model was given: the teacher is {spec.model}.")
-    with shown(as_json) as show:
-        work = build(spec, on_progress=lambda done, total: show(done, total, lambda: "questions"))
+    with progress_bar(as_json) as update_bar:
+        work = build(spec, on_progress=lambda done, total: update_bar(done, total, lambda: "questions"))
         summary = run_to_end(work, "questions" if of_hop else "", cached=not no_cache)
     print_report(summary, _report, as_json=as_json)
     if failed := len(summary.get("failed", ())):

@@ -111,10 +111,10 @@ def train(
     pace = Pace(device, save_every, checkpointing)
     spec = TrainingSpec(model, tuple(data), out, recipe, pace, dry_run, paper_rate=learning_rate is None)
     try:
-        with bars(quiet) if quiet or on_terminal() else lines() as bar, bar("align train") as show:
+        with bars(quiet) if quiet or on_terminal() else lines() as bar, bar("align train") as update_bar:
             summary = train_adapter(
                 spec,
-                on_progress=lambda done, total, loss: show(done, total, lambda: f"steps, loss {loss:.3f}"),
+                on_progress=lambda done, total, loss: update_bar(done, total, lambda: f"steps, loss {loss:.3f}"),
                 on_stage=(lambda sentence: None) if quiet else warn,
             )
     except HoptreeError as error:

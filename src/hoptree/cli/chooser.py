@@ -115,9 +115,9 @@ def show(
     for name, weights in (("with", chooser.with_logprobs), ("without", chooser.without_logprobs)):
         echo(f"models {name} log-probabilities")
         _report_weights("an answer is right", weights.right)
-        for move, outlook in weights.after.items():
-            _report_weights(f"the best answer is right after {move} ({outlook.tokens:,.0f} tokens)", outlook.right)
-        levels = ", ".join(f"{effort} {least:g}" for effort, least in weights.worth.items())
+        for move, after in weights.after.items():
+            _report_weights(f"the best answer is right after {move} ({after.tokens:,.0f} tokens)", after.right)
+        levels = ", ".join(f"{effort} {least:g}" for effort, least in weights.min_gain.items())
         echo(f"  least gain for a thousand tokens: {levels}")
     _report_origin(chooser.made_from)
 

@@ -13,7 +13,7 @@ from typer import Option
 from hoptree.cli.console import echo, percent, print_report, print_table, run_at_once, stoppable, warn, what_stays
 from hoptree.cli.graph import Graph
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Half, Limit, NoCache, OtherModel
-from hoptree.cli.progress import counting, shown
+from hoptree.cli.progress import counting, progress_bar
 from hoptree.core.errors import InputError
 from hoptree.engine.calls import open_calls
 from hoptree.evaluation import linking
@@ -91,16 +91,16 @@ async def _evaluate(
     asked: linking.LinkingSet, options: linking.LinkingOptions, run_options: RunOptions, base_url: str, *, quiet: bool
 ) -> linking.LinkingRun:
     total = len(asked.questions)
-    with shown(quiet) as show:
+    with progress_bar(quiet) as update_bar:
         async with AsyncExitStack() as opened:
             parts = _open(
                 opened,
                 options,
                 run_options,
                 base_url,
-                lambda names: show(0, total, lambda: f"indexing names: {names:,}"),
+                lambda names: update_bar(0, total, lambda: f"indexing names: {names:,}"),
             )
-            return await linking.evaluate_linking(asked, parts, on_done=partial(counting(show, total), "linking"))
+            return await linking.evaluate_linking(asked, parts, on_done=partial(counting(update_bar, total), "linking"))
 
 
 async def link_all(planned: Sequence[Planned], out: Path, run_options: RunOptions, *, quiet: bool) -> None:

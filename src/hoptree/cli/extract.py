@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from hoptree.cli.console import counted, echo, fail, print_report, run_to_end, warn
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, PricesText, check_prices, read_prices
-from hoptree.cli.progress import shown
+from hoptree.cli.progress import progress_bar
 from hoptree.core.files import FolderLock
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def extract(
 
     async def extract_all() -> dict[str, Any]:
         async with aclosing(open_model(model or DEFAULT_MODEL, base_url=base_url)) as opened:
-            with shown(as_json) as show:
+            with progress_bar(as_json) as update_bar:
                 return await extract_facts(
-                    spec, opened, on_progress=lambda now: show(now.done, now.total, lambda: describe(now))
+                    spec, opened, on_progress=lambda now: update_bar(now.done, now.total, lambda: describe(now))
                 )
 
     summary = run_to_end(extract_all(), "passages", cached=not no_cache)

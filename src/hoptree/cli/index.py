@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from hoptree.cli.console import clean, counted, echo, print_json, stoppable, warn
 from hoptree.cli.options import AsJson
-from hoptree.cli.progress import shown_indexing
+from hoptree.cli.progress import indexing_bar
 from hoptree.core.errors import ConfigError, CorpusError, InputError, ModelError, closest
 from hoptree.corpus.chunk import Chunking
 from hoptree.corpus.files import suffix_of
@@ -142,7 +142,7 @@ def build(
     expected = checking.estimate(sources, out, settings)
     _announce(expected, f"{decimal(expected.source_bytes)} of documents; the index will take about", "on disk", as_json)
     _warn_of_losses(out, sources, settings)
-    with shown_indexing(as_json) as progress:
+    with indexing_bar(as_json) as progress:
         outcome = indexing.build_index(sources, out, settings=settings, reading=reading, on_progress=progress)
     _report(outcome, out, as_json)
     if watch:
@@ -154,7 +154,7 @@ def build(
 def add(sources: Sources, out: Out, skip_broken: SkipBrokenNow = None, as_json: AsJson = False) -> None:
     """Add the documents of further folders or files; unchanged ones are skipped."""
     _announce_change(checking.estimate_change(out, sources), _CHANGED, as_json)
-    with shown_indexing(as_json) as progress:
+    with indexing_bar(as_json) as progress:
         outcome = indexing.add_to_index(sources, out, skip_broken=skip_broken, on_progress=progress)
     _report(outcome, out, as_json)
 
@@ -176,7 +176,7 @@ def update(
     """
     what = "of documents are read again" if reread else _CHANGED
     _announce_change(checking.estimate_change(out, reread=reread), what, as_json)
-    with shown_indexing(as_json) as progress:
+    with indexing_bar(as_json) as progress:
         outcome = indexing.update_index(out, reread=reread, skip_broken=skip_broken, on_progress=progress)
     _report(outcome, out, as_json)
     if watch:
@@ -222,7 +222,7 @@ def remove(
     single = [name for name in what if os.path.realpath(name) not in known]
     if not what and ids is None:
         raise InputError("Nothing to remove was named.", "Give ids or sources, or --ids FILE.")
-    with shown_indexing(as_json) as progress:
+    with indexing_bar(as_json) as progress:
         outcome = indexing.remove_from_index(
             out, ids=[*single, *(_lines(ids) if ids else ())], sources=sources, on_progress=progress
         )
@@ -233,7 +233,7 @@ def remove(
 @stoppable(_resumes)
 def compact(out: Out, as_json: AsJson = False) -> None:
     """Rewrite an index from its own passages, as if it had been built at once."""
-    with shown_indexing(as_json) as progress:
+    with indexing_bar(as_json) as progress:
         outcome = indexing.compact_index(out, on_progress=progress)
     _report(outcome, out, as_json)
 
@@ -249,7 +249,7 @@ def encode(
     passages, spec = counted(read_manifest(out).passages, "passage"), absolute_spec(encoder)
     expected = checking.estimate_encoding(out, spec)
     _announce(expected, f"{passages}; with vectors the index will take up to about", "more on disk", as_json)
-    with shown_indexing(as_json) as progress:
+    with indexing_bar(as_json) as progress:
         outcome = indexing.encode_index(out, spec, on_progress=progress)
     if as_json:
         _report(outcome, out, as_json)
@@ -279,7 +279,7 @@ def facts(
     passage that has changed in the index do not count until it is extracted again.
     """
     spec = None if encoder is None else "" if encoder == "none" else absolute_spec(encoder)
-    with shown_indexing(as_json) as progress:
+    with indexing_bar(as_json) as progress:
         taken = indexing.add_facts(facts, out, encoder=spec, on_progress=progress)
     if taken.strange:
         warn(f"{counted(taken.strange, 'passage')} of the facts are not in the index; left out.")
@@ -353,7 +353,7 @@ def check(index_folder: Named = None, out: OrOut = None, as_json: AsJson = False
     """Check every file and passage of an index; name what is damaged (exit code 2)."""
     out = _one_index(index_folder, out)
     index = Index(out)
-    with shown_indexing(as_json) as progress:
+    with indexing_bar(as_json) as progress:
         checked = checking.check_all(index, on_progress=progress)
     if as_json:
         print_json({"index": str(out), "checked": asdict(checked)})

@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from hoptree.cli import options
 from hoptree.cli.console import echo, percent, print_json, print_report, print_table, run_to_end
-from hoptree.cli.progress import run_bars, show_judge, shown
+from hoptree.cli.progress import progress_bar, run_bars, show_judge
 from hoptree.core.errors import InputError
 from hoptree.evaluation.annotation import MODULES, draw_of_runs, read_sheets, write_sheet
 from hoptree.evaluation.boundary import measure_all, planned_for
@@ -47,8 +47,8 @@ def judge(
         folders, cache, judged = find_runs(runs), None if no_cache else "default", []
         async with aclosing(open_model(model, base_url=base_url)) as judge:
             for folder in folders:
-                with shown(as_json) as show:
-                    progress = partial(show_judge, show)
+                with progress_bar(as_json) as update_bar:
+                    progress = partial(show_judge, update_bar)
                     work = judge_run(folder, judge, cache=cache, concurrency=concurrency, on_progress=progress)
                     judged.append(await work)
         return judged
@@ -256,13 +256,13 @@ def ratings(
 
     async def rate() -> ModelRatings:
         async with aclosing(open_model(model, base_url=base_url)) as rater:
-            with shown(as_json) as show:
+            with progress_bar(as_json) as update_bar:
                 return await rate_decisions(
                     list(decisions.values()),
                     rater,
                     cache=None if no_cache else "default",
                     concurrency=concurrency,
-                    on_progress=lambda done, total: show(done, total, lambda: "decisions rated"),
+                    on_progress=lambda done, total: update_bar(done, total, lambda: "decisions rated"),
                 )
 
     by_model = run_to_end(rate(), cached=not no_cache) if model else None

@@ -25,7 +25,7 @@ from hoptree.cli.method_costs import Cost, Setting, costs_of_runs, read_costs, s
 from hoptree.cli.method_costs import measure as measure_one
 from hoptree.cli.method_facts import PAPERS, MethodFacts, cost_cells
 from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache, Prompts, complete_method, warn_unused_prompts
-from hoptree.cli.progress import shown
+from hoptree.cli.progress import progress_bar
 from hoptree.core.errors import HoptreeError
 from hoptree.core.files import atomic_write
 from hoptree.engine import own_prompts
@@ -205,7 +205,7 @@ async def _measure_all(methods: tuple[Method, ...], setting: Setting, out: Path,
     """Measure the methods in turn; return how many could be measured."""
     measured = 0
     try:
-        with shown(quiet=False) as show_progress:
+        with progress_bar(quiet=False) as show_progress:
             for method in methods:
 
                 def on_progress(now: Progress, name: str = method.name) -> None:

@@ -96,9 +96,7 @@ MethodName = Annotated[
 ]
 Rerank = Annotated[
     str,
-    Option(
-        help="Order the first 100 anew: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER; none, if a file names one."
-    ),
+    Option(help="Rerank the first 100: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER; none, if a file names one."),
 ]
 Encoder = Annotated[
     str,
@@ -154,7 +152,7 @@ RetryFailed = Annotated[bool, Option(help="Ask questions that failed again.")]
 Anyway = Annotated[bool, Option(help="Go on although data, index, prompts or model changed.")]
 Trace = Annotated[Path | None, Option(metavar="FILE", help="Append what happens to a JSONL file.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON and nothing else.")]
-NoCache = Annotated[bool, Option("--no-cache", help="Neither use nor keep remembered replies.")]
+NoCache = Annotated[bool, Option("--no-cache", help="Neither read nor write the reply cache.")]
 
 
 def read_plainly(command: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:
@@ -303,7 +301,7 @@ def located(corpus: str | None) -> str | None:
         return str(sample_index())
     if corpus is None or is_remote(corpus) or not holds_documents(Path(corpus)):
         return corpus
-    from hoptree.cli.progress import shown_indexing
+    from hoptree.cli.progress import indexing_bar
     from hoptree.retrieval.indexing import cached_index
 
     with ExitStack() as stack:
@@ -311,7 +309,7 @@ def located(corpus: str | None) -> str | None:
 
         def show(progress: Any) -> None:
             if not bar:  # drawn only if there is something to do
-                bar.append(stack.enter_context(shown_indexing(False)))
+                bar.append(stack.enter_context(indexing_bar(False)))
             bar[0](progress)
 
         place, outcome = cached_index(Path(corpus), on_progress=show)

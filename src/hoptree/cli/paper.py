@@ -16,7 +16,7 @@ from typer import Argument, Option
 from hoptree.cli import options
 from hoptree.cli.console import clean, counted, echo, print_json, run_to_end
 from hoptree.cli.eval_linking import link_all
-from hoptree.cli.progress import run_bars, show_judge, shown
+from hoptree.cli.progress import progress_bar, run_bars, show_judge
 from hoptree.cli.run import leave_out_unlabelled, run_all, warn_unused_prompts
 from hoptree.core.errors import InputError, OtherRun
 from hoptree.engine.context import Budget
@@ -174,7 +174,7 @@ async def _make(
         async with aclosing(_open_judge(spec, base_url)) as judge:
             for run in planned:
                 texts = open_prompts(run.experiment.prompts).texts
-                with shown(quiet) as bar, using_prompts(texts, JUDGE_PROMPTS):
+                with progress_bar(quiet) as bar, using_prompts(texts, JUDGE_PROMPTS):
                     progress = partial(show_judge, bar)
                     await judge_run(out / run.folder, judge, cache=run_options.cache, on_progress=progress)
 

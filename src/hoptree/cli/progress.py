@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from hoptree.retrieval.indexing.sources import Progress as IndexingProgress
 
 
-Show = Callable[[int, int, Callable[[], str]], None]
+UpdateBar = Callable[[int, int, Callable[[], str]], None]
 """Takes the number done, the total, and a function for the text beside the bar."""
-Bars = Callable[[str], AbstractContextManager[Show]]
+Bars = Callable[[str], AbstractContextManager[UpdateBar]]
 _REFRESH_S = 0.2
 _MIN_QUESTIONS = 10  # questions from which on the progress of a run shows an interval
 LOG_INTERVAL_S = 180.0  # between two lines of a log: often enough to see progress, without filling it
@@ -39,16 +39,16 @@ def on_terminal() -> bool:
 
 
 @contextmanager
-def shown(quiet: bool) -> Iterator[Show]:
+def progress_bar(quiet: bool) -> Iterator[UpdateBar]:
     """Draw one bar."""
-    with bars(quiet) as bar, bar("") as show:
-        yield show
+    with bars(quiet) as bar, bar("") as update_bar:
+        yield update_bar
 
 
-def counting(show: Show, total: int) -> Callable[[str], None]:
+def counting(update_bar: UpdateBar, total: int) -> Callable[[str], None]:
     """Return a function that counts one more of `total` as done."""
     done = itertools.count(1)
-    return lambda text: show(next(done), total, lambda: text)
+    return lambda text: update_bar(next(done), total, lambda: text)
 
 
 @contextmanager
@@ -63,23 +63,23 @@ def bars(quiet: bool) -> Iterator[Bars]:
         MofNCompleteColumn(),
         TextColumn("{task.description}", markup=False),
     )
-    with _drawn(quiet, *columns) as drawn:
+    with _new_progress(quiet, *columns) as progress:
 
         @contextmanager
-        def bar(name: str) -> Iterator[Show]:
-            task = drawn.add_task("starting", total=None, named=escape(clean(name)))
+        def bar(name: str) -> Iterator[UpdateBar]:
+            task = progress.add_task("starting", total=None, named=escape(clean(name)))
             next_time = 0.0
 
-            def show(done: int, total: int, describe: Callable[[], str]) -> None:
+            def update_bar(done: int, total: int, describe: Callable[[], str]) -> None:
                 nonlocal next_time
-                if not drawn.disable and (time.monotonic() >= next_time or done == total):
-                    drawn.update(task, completed=done, total=total, description=clean(describe()))
+                if not progress.disable and (time.monotonic() >= next_time or done == total):
+                    progress.update(task, completed=done, total=total, description=clean(describe()))
                     next_time = time.monotonic() + _REFRESH_S
 
             try:
-                yield show
+                yield update_bar
             finally:
-                drawn.remove_task(task)
+                progress.remove_task(task)
 
         yield bar
 
@@ -89,16 +89,16 @@ def lines() -> Iterator[Bars]:
     """Print a line every few minutes instead of drawing bars."""
 
     @contextmanager
-    def line(name: str) -> Iterator[Show]:
+    def line(name: str) -> Iterator[UpdateBar]:
         next_time = time.monotonic() + LOG_INTERVAL_S
 
-        def show(done: int, total: int, describe: Callable[[], str]) -> None:
+        def update_bar(done: int, total: int, describe: Callable[[], str]) -> None:
             nonlocal next_time
             if done < total and time.monotonic() >= next_time:
                 warn(f"{name}: {done:,} of {total:,}, {describe()}")
                 next_time = time.monotonic() + LOG_INTERVAL_S
 
-        yield show
+        yield update_bar
 
     yield line
 
@@ -107,14 +107,14 @@ def lines() -> Iterator[Bars]:
 def run_bars(quiet: bool) -> Iterator[Callable[[Planned, Progress], None]]:
     """Draw a bar for each run under way."""
     with bars(quiet) as bar:
-        drawn: dict[Path, tuple[ExitStack, Show]] = {}
+        open_bars: dict[Path, tuple[ExitStack, UpdateBar]] = {}
 
         def show(planned: Planned, now: Progress) -> None:
-            if planned.folder not in drawn:
+            if planned.folder not in open_bars:
                 stack = ExitStack()
-                drawn[planned.folder] = stack, stack.enter_context(bar(planned.experiment.name))
-            stack, update = drawn[planned.folder]
-            update(len(now.rows), now.total, lambda: describe_run(now))
+                open_bars[planned.folder] = stack, stack.enter_context(bar(planned.experiment.name))
+            stack, update_bar = open_bars[planned.folder]
+            update_bar(len(now.rows), now.total, lambda: describe_run(now))
             if len(now.rows) == now.total:
                 stack.close()
 
@@ -122,7 +122,7 @@ def run_bars(quiet: bool) -> Iterator[Callable[[Planned, Progress], None]]:
 
 
 @contextmanager
-def shown_indexing(quiet: bool) -> Iterator[Callable[[IndexingProgress], None]]:
+def indexing_bar(quiet: bool) -> Iterator[Callable[[IndexingProgress], None]]:
     """Draw the progress of indexing."""
     with rate_bar(quiet, "passages") as advance:
 
@@ -145,18 +145,18 @@ def rate_bar(quiet: bool, unit: str) -> Iterator[Callable[[str, int, int | None,
         TextColumn(f"{{task.fields[count]:,}} {unit}"),
         TextColumn("{task.fields[rate]}"),
     )
-    with _drawn(quiet, *columns) as drawn:
-        task = drawn.add_task("", total=None, count=0, rate="")
+    with _new_progress(quiet, *columns) as progress:
+        task = progress.add_task("", total=None, count=0, rate="")
         current = ""
 
         def advance(stage: str, done: int, total: int | None, count: int) -> None:
             nonlocal current
             if stage != current:
                 current = stage
-                drawn.reset(task, description=stage, total=total)
-            elapsed = drawn.tasks[0].elapsed or 0.0
+                progress.reset(task, description=stage, total=total)
+            elapsed = progress.tasks[0].elapsed or 0.0
             rate = f"{count / elapsed:,.0f} a second" if elapsed > 1 else ""
-            drawn.update(task, completed=done, total=total, count=count, rate=rate)
+            progress.update(task, completed=done, total=total, count=count, rate=rate)
 
         yield advance
 
@@ -167,12 +167,12 @@ def download_bar(name: str, total: int) -> Iterator[Callable[[int, int], None]]:
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with _drawn(False, *columns) as drawn:
-        task = drawn.add_task(name, total=total)
-        yield lambda done, total: drawn.update(task, completed=done, total=total)
+    with _new_progress(False, *columns) as progress:
+        task = progress.add_task(name, total=total)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def _drawn(quiet: bool, *columns: Any) -> Any:
+def _new_progress(quiet: bool, *columns: Any) -> Any:
     from rich.console import Console
     from rich.progress import Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -181,7 +181,7 @@ def _drawn(quiet: bool, *columns: Any) -> Any:
     return Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
 
 
-def show_judge(show: Show, now: JudgeProgress) -> None:
+def show_judge(update_bar: UpdateBar, now: JudgeProgress) -> None:
     """Show the progress of a judge."""
 
     def describe() -> str:
@@ -189,7 +189,7 @@ def show_judge(show: Show, now: JudgeProgress) -> None:
         right = f", {100 * now.correct / now.done:.1f} % right" if now.done else ""
         return f"judging: {now.new / seconds:.2f} answers/s{right}"
 
-    show(now.done, now.total, describe)
+    update_bar(now.done, now.total, describe)
 
 
 def describe_f1(mean: float, plus_minus: float, questions: int) -> str:

@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from hoptree.cli.console import chance, clean, echo, interval, print_json, run_to_end
 from hoptree.cli.options import AsJson, RunFolders, given
-from hoptree.cli.progress import describe_run, shown
+from hoptree.cli.progress import describe_run, progress_bar
 from hoptree.core.errors import InputError
 from hoptree.evaluation.calibration import measure_support
 from hoptree.evaluation.judge import read_judgements
@@ -221,14 +221,14 @@ def reproduce(
         if not changed:
             echo("  everything that it depends on is the same")
 
-    with shown(as_json) as show:
+    with progress_bar(as_json) as update_bar:
         work = repeat(
             run,
             out,
             moved=given(data=data, corpus=corpus, model=model, base_url=base_url),
             tolerance=tolerance,
             on_begin=report_changes,
-            on_progress=lambda now: show(len(now.rows), now.total, lambda: describe_run(now)),
+            on_progress=lambda now: update_bar(len(now.rows), now.total, lambda: describe_run(now)),
         )
         outcome = run_to_end(work, "questions", cached=False)
     if as_json:

@@ -17,7 +17,7 @@ from typer import Argument, Option
 
 from hoptree.cli import options
 from hoptree.cli.console import echo, print_json, run_to_end, warn
-from hoptree.cli.progress import Show, bars, describe_f1, describe_run, lines, on_terminal, show_judge
+from hoptree.cli.progress import UpdateBar, bars, describe_f1, describe_run, lines, on_terminal, show_judge
 from hoptree.core.errors import HoptreeError, InputError
 from hoptree.engine.context import Budget, Prices
 from hoptree.engine.own_prompts import open_prompts
@@ -296,16 +296,16 @@ async def run_all(
     finished = 0
     await check_search([run for run in planned if run.run_name] if not run_options.ray else [])
 
-    async def index(run: Planned, show: Show) -> Path:
+    async def index(run: Planned, update_bar: UpdateBar) -> Path:
         async with indexing:
-            return await _index_files(run, out / "indexes", show, in_lines=in_lines)
+            return await _index_files(run, out / "indexes", update_bar, in_lines=in_lines)
 
     async def make(run: Planned, folder: Path) -> dict[str, Any]:
         nonlocal finished
         async with turn:
             others = sum(money for place, money in spent.items() if place != folder)
-            with bar(run.experiment.name if at_once > 1 or in_lines else "") as show:
-                summary = await _run_one(run, folder, replace(run_options, spent=others), models, index, show)
+            with bar(run.experiment.name if at_once > 1 or in_lines else "") as update_bar:
+                summary = await _run_one(run, folder, replace(run_options, spent=others), models, index, update_bar)
             if spent:
                 spent[folder] = money_spent(folder)
             finished += 1
@@ -322,7 +322,7 @@ async def run_all(
             await model.aclose()
 
 
-async def _index_files(run: Planned, indexes: Path, show: Show, *, in_lines: bool) -> Path:
+async def _index_files(run: Planned, indexes: Path, update_bar: UpdateBar, *, in_lines: bool) -> Path:
     """Index the files of a run in a thread that ends with the run."""
     stopped = threading.Event()
     announced = not in_lines
@@ -335,7 +335,7 @@ async def _index_files(run: Planned, indexes: Path, show: Show, *, in_lines: boo
             announced = True
             by = f" with {run.index.encoder}, which may take long" if run.index.encoder else ""
             warn(f"{run.experiment.name}: indexing {', '.join(map(str, run.corpora))}{by}.")
-        show(now.done, now.total, lambda: f"indexing: {now.stage}")
+        update_bar(now.done, now.total, lambda: f"indexing: {now.stage}")
 
     how = run.corpora, indexes, run.index, run.experiment.model
     try:
@@ -345,7 +345,7 @@ async def _index_files(run: Planned, indexes: Path, show: Show, *, in_lines: boo
 
 
 async def _add_facts(
-    index: Path, experiment: Experiment, model: OpenModel, run_options: RunOptions, show: Show
+    index: Path, experiment: Experiment, model: OpenModel, run_options: RunOptions, update_bar: UpdateBar
 ) -> None:
     """Extract the facts of an index's passages with the run's model."""
     from hoptree.cli.extract import describe
@@ -364,7 +364,7 @@ async def _add_facts(
         concurrency=run_options.concurrency,
     )
     summary = await extract(
-        spec, model, on_progress=lambda now: show(now.done, now.total, lambda: f"facts: {describe(now)}")
+        spec, model, on_progress=lambda now: update_bar(now.done, now.total, lambda: f"facts: {describe(now)}")
     )
     if failed := len(summary["failed"]):
         raise HoptreeError(f"The facts of {failed:,} passages could not be read.", "The same command tries them again.")
@@ -389,24 +389,24 @@ async def _run_one(
     folder: Path,
     run_options: RunOptions,
     opened: dict[tuple[str, str], OpenModel],
-    index_files: Callable[[Planned, Show], Awaitable[Path]],
-    show: Show,
+    index_files: Callable[[Planned, UpdateBar], Awaitable[Path]],
+    update_bar: UpdateBar,
 ) -> dict[str, Any]:
     last: list[Progress] = []
 
     def show_progress(now: Progress) -> None:
         last[:] = [now]
-        show(len(now.rows), now.total, lambda: describe_run(now, run_options.max_cost))
+        update_bar(len(now.rows), now.total, lambda: describe_run(now, run_options.max_cost))
 
     experiment = run.experiment
     try:
         if run.corpora:
-            index = await index_files(run, show)
+            index = await index_files(run, update_bar)
             experiment = replace(experiment, corpus=str(index))
         options.warn_without_links(experiment.corpus, experiment.retriever)
         models = experiment.open_models(opened)
         if run.corpora and run.index.facts:
-            await _add_facts(index, experiment, models[""], run_options, show)
+            await _add_facts(index, experiment, models[""], run_options, update_bar)
         summary = await run_experiment(
             experiment,
             folder,
@@ -414,7 +414,7 @@ async def _run_one(
             model=models.pop(""),
             roles=models,
             on_progress=show_progress,
-            on_judged=partial(show_judge, show),
+            on_judged=partial(show_judge, update_bar),
         )
     except HoptreeError as error:
         if run.run_name:

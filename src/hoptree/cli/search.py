@@ -23,7 +23,7 @@ from hoptree.cli.console import (
     stoppable,
     warn,
 )
-from hoptree.cli.progress import counting, shown
+from hoptree.cli.progress import counting, progress_bar
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
@@ -190,8 +190,8 @@ async def _run_all(
     try:
         for row in rows:  # all of them first: an error should not cost the time of earlier runs
             opened[row] = _open_corpus(corpus, row.kind, row.rerank)
-        with shown(quiet) as show:
-            on_done = counting(show, len(rows) * len(asked.questions))
+        with progress_bar(quiet) as update_bar:
+            on_done = counting(update_bar, len(rows) * len(asked.questions))
             for row, retriever in opened.items():
                 runs[row] = await evaluate(retriever, asked, k=k, on_done=partial(on_done, row.label))
     finally:

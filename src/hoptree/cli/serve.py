@@ -53,7 +53,7 @@ def serve(
         Option(
             "--corpora",
             metavar="DIR",
-            help="Where corpora live that clients upload; none takes no uploads.  "
+            help="Folder of the corpora that clients upload; 'none' disables uploads.  "
             "[default: the user's data folder, where only this machine can ask]",
         ),
     ] = None,
@@ -84,7 +84,9 @@ def serve(
     origins: Annotated[
         list[str], Option("--allow-origin", metavar="URL", help="A web page elsewhere whose scripts may ask (CORS).")
     ] = [],
-    journal: Annotated[Path | None, Option(metavar="FILE", help="Where questions go that a stop cuts off.")] = None,
+    journal: Annotated[
+        Path | None, Option(metavar="FILE", help="File for questions that a shutdown interrupts.")
+    ] = None,
     workers: Annotated[
         int,
         Option(min=0, max=64, help="Processes that answer, for models elsewhere; 0: the server's own, on one core."),
@@ -185,7 +187,7 @@ def serve(
         cost = "" if no_cache else "costs only what is missing, and "
         warn(
             f"{questions} that an earlier stop cut off: see {server_settings.journal}. "
-            f"Asking one again {cost}takes it out."
+            f"Asking one again {cost}removes it from that file."
         )
     with listen(host, port) as listening:
         address = listening.getsockname()

@@ -66,7 +66,7 @@ def show(
     hoptree show run.jsonl --svg tree.svg
     hoptree show run.jsonl --html tree.html
     hoptree show runs/taikc --id 5a8b57f2
-    hoptree show run.jsonl --node 2                 its searches, prompts, replies, decisions, and why it has its answer
+    hoptree show run.jsonl --node 2                 its searches, prompt names, replies, decisions, and its reasons
     """
     shown = _read_run(trace, name) if trace.is_dir() else _read_file(trace, name)
     if svg or html:

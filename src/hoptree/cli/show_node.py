@@ -13,7 +13,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.events import Decision, Event, NodeSettled, NodeStarted, OfNode
 from hoptree.engine.explain import cut_around, describe_decision, shorten
 from hoptree.engine.result import Result, TreeNode
-from hoptree.engine.trace import EntitiesFound, FactsFound, ModelCalled, Retrieved, TitlesFound, WorldCall, events_of
+from hoptree.engine.trace import EntitiesFound, ExternalCall, FactsFound, ModelCalled, Retrieved, TitlesFound, events_of
 from hoptree.text.grounding import Quote, find_quote
 from hoptree.text.line_breaks import unwrap_lines
 
@@ -79,11 +79,11 @@ class NodeRecord:
         if node.resolved not in ("", node.question):
             echo(clean(f"planned as: {node.question}"))
         if self.parent is not None:
-            echo(f"below: {self.parent}")
+            echo(f"parent: {self.parent}")
         if node.refs:
             echo(f"needs the answer of: {', '.join(map(str, node.refs))}")
         if node.children:
-            echo(f"above: {', '.join(str(child.id) for child in node.children)}")
+            echo(f"sub-questions: {', '.join(str(child.id) for child in node.children)}")
         echo("")
         for event in self.events:
             for place, line in enumerate(filter(None, _lines(event))):
@@ -127,7 +127,7 @@ def _passages(events: Sequence[Event]) -> list[Passage]:
 
 def _lines(event: Event) -> Iterator[str]:
     """Describe an event in a line, and its list, if any, in further lines."""
-    cached = " (from the cache)" if isinstance(event, WorldCall) and event.cached else ""
+    cached = " (from the cache)" if isinstance(event, ExternalCall) and event.cached else ""
     if isinstance(event, NodeStarted):
         yield f"asked     {event.resolved}"
     elif isinstance(event, NodeSettled):

@@ -10,7 +10,7 @@ from typer import Option
 
 from hoptree.cli import options
 from hoptree.cli.console import chance, echo, interval, print_json, print_table, run_to_end, warn
-from hoptree.cli.progress import describe_run, shown
+from hoptree.cli.progress import describe_run, progress_bar
 from hoptree.core.errors import ConfigError
 from hoptree.engine.context import Budget
 from hoptree.engine.registry import DEFAULT_METHOD, find_method
@@ -122,12 +122,12 @@ def tune(
             score = f"{metric} {_score(outcome)} over {step.questions:,} questions"
             warn(f"{step.number} of {step.total}: {step.trial.name}: {score}")
 
-    with shown(as_json) as show:
+    with progress_bar(as_json) as update_bar:
 
         def show_progress(step: Step, now: Progress) -> None:
             where = f"trial {step.number} of {step.total}, {step.trial.name}: "
             done = min(len(now.rows), step.questions)
-            show(done, step.questions, lambda: where + describe_run(now, max_cost))
+            update_bar(done, step.questions, lambda: where + describe_run(now, max_cost))
 
         work = run_trials(tuning, out, run_options, on_progress=show_progress, on_outcome=report_trial)
         tuned = run_to_end(work, "questions", cached=not no_cache)

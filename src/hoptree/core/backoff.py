@@ -1,6 +1,7 @@
 """The delay before the next attempt, and a circuit breaker.
 
-The loops that retry are in `Calls` (`engine/calls.py`), `Throttle` (`core/public_http.py`) and the Elasticsearch code.
+The loops that retry are `Calls._send_with_retries` (`engine/calls.py`), `Throttle` (`core/public_http.py`) and the
+Elasticsearch code.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.", "Mend or remove it.") from error
+        raise ConfigError(f"{path} cannot be read: {error}.", "Fix or remove it.") from error
 
 
 def _withhold_key(environ: MutableMapping[str, str], origins: dict[str, str]) -> tuple[str, ...]:

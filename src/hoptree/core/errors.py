@@ -159,11 +159,11 @@ def file_errors(path: object, what: str, remedy: str) -> Iterator[None]:
         raise InputError(f"{path} cannot be {what}: {error.strerror or error}.", remedy) from error
 
 
-def closest(name: str, known: Iterable[str]) -> str:
-    """Return the known name that is most like a misspelled one; "" if none is near."""
+def closest(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str:
+    """Return the known name most like a misspelled one; "" if none is that similar."""
     from difflib import get_close_matches  # slow to import, and only needed after a mistake
 
-    return next(iter(get_close_matches(name, list(known), 1)), "")
+    return next(iter(get_close_matches(name, list(known), 1, similarity)), "")
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:

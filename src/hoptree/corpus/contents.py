@@ -1,4 +1,4 @@
-"""Detect lists of contents, indexes of links and navigation bars.
+"""Detect tables of contents, indexes of links and navigation bars.
 
 Readers mark the lines that are entries of such a list (`is_entry`); lines with leaders and a page number
 ("Tables … 12") are recognised by their form. A passage of only such lines is marked, and a search ranks it behind
@@ -37,12 +37,12 @@ Entry = tuple[int, int, int]
 """Where an entry begins and ends, and how many links it has."""
 
 
-def is_entry(line: str, linked: Sequence[str], *, turns_pages: bool = False) -> bool:
+def is_entry(line: str, linked: Sequence[str], *, has_navigation_link: bool = False) -> bool:
     """Return whether a line is little more than links, or a navigation bar.
 
-    `linked` are the words of its links to other documents; `turns_pages` says that one leads to the next page.
+    `linked` are the words of its links to other documents; `has_navigation_link` says that one turns the page.
     """
-    if turns_pages and len(line.split()) <= _MAX_NAVIGATION_WORDS:
+    if has_navigation_link and len(line.split()) <= _MAX_NAVIGATION_WORDS:
         return True
     link_share = sum(map(_letters, linked)) / max(_letters(line), 1)
     return link_share >= _MIN_LINK_SHARE and not _SENTENCE.search(line[-_END_CHARS:])

@@ -32,7 +32,7 @@ class Document:
     """A text with its names, metadata and ordered `sections`.
 
     `is_passage` marks a row of a passage file, which is cut only on request. `anchors` are places that links lead to,
-    and `references` places that its links lead to, each after its offset. `entries` are lines of a list of contents or
+    and `references` places that its links lead to, each after its offset. `entries` are lines of a table of contents or
     links: start, end, number of links.
     """
 
@@ -109,12 +109,12 @@ class Problems:
         if len(self.sentences) < _MAX_SENTENCES or self.counts[kind] <= _MIN_SENTENCES_PER_KIND:
             self.sentences.append(sentence)
         if self.limit <= 0:
-            remedy = "Mend or remove it, or run it again with --skip-broken N to pass over N places."
+            remedy = "Fix or remove it, or run it again with --skip-broken N to pass over N places."
             raise CorpusError(sentence, remedy)
         if kind not in _ROW_PROBLEMS or sum(self.counts[each] for each in _ROW_PROBLEMS) <= self.limit:
             return
         cause = f"More than {self.limit:,} rows of the corpus cannot be read. The last one: {sentence}"
-        raise CorpusError(cause, f"Mend them, or run it again with --skip-broken {self.limit * 10} to pass over more.")
+        raise CorpusError(cause, f"Fix them, or run it again with --skip-broken {self.limit * 10} to pass over more.")
 
     def note(self, kind: Note, sentence: str, file: str = "") -> None:
         """Record something that was left out, or changed, but is not broken."""
@@ -309,7 +309,7 @@ class TextBuilder:
     def add(self, paragraphs: Iterable[str], *, tight: bool = False, entries: int = 0) -> None:
         """Add paragraphs, `tight` ones without an empty line between them.
 
-        `entries` is the number of links if the paragraph is a line of a list of contents.
+        `entries` is the number of links if the paragraph is a line of a table of contents.
         """
         start = self._length
         for paragraph in paragraphs:

@@ -225,10 +225,12 @@ class _Page:
             bounds = [before + 1, *(at for start, end, _ in links for at in (start, end)), after % (len(self.text) + 1)]
             between = (self.text[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True))
             shown = [(start, self.text[start:end].strip(" <>←→«»").lower(), place) for start, end, place in links]
-            turning = any(words in _NAVIGATION_WORDS for _, words, _ in shown)
+            navigates = any(words in _NAVIGATION_WORDS for _, words, _ in shown)
             if any(map(_HAS_WORD.search, between)):
                 references += ((start, place) for start, words, place in shown if words not in _NAVIGATION_WORDS)
-            if is_entry(self.text[bounds[0] : bounds[-1]], [words for _, words, _ in shown], turns_pages=turning):
+            if is_entry(
+                self.text[bounds[0] : bounds[-1]], [words for _, words, _ in shown], has_navigation_link=navigates
+            ):
                 entries.append((bounds[0], bounds[-1], len(links)))
         return tuple(references), tuple(sorted(entries))
 

@@ -110,7 +110,7 @@ _TITLE, _BODY_TEXT = -1, 10  # a title stands above headings of level 1
 
 
 def _heading_levels(archive: Archive) -> dict[str, int]:
-    """Return the level of each heading style, 0 for styles of lists of contents."""
+    """Return the level of each heading style, 0 for styles of tables of contents."""
     levels, style = {"Title": _TITLE, **_DEFAULT_LEVELS}, ""
     for item in archive.elements("word/styles.xml"):
         if item.starts("style"):

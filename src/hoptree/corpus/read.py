@@ -1,4 +1,8 @@
-"""Read files and folders into documents and passages."""
+"""Read files and folders into documents and passages.
+
+A new format needs a reader in `_DOCUMENTS`, and its suffix in SUFFIXES and its name in KNOWN_KINDS of
+`corpus/files.py`.
+"""
 
 from __future__ import annotations
 
@@ -229,14 +233,14 @@ def read_questions(path: Path) -> Iterator[str]:
                     empty = False
                     yield question
     except CorpusError as error:
-        raise CorpusError(error.cause, f"Mend the questions in {path}, or {_REBUILD}. {_FORMAT}") from error
+        raise CorpusError(error.cause, f"Fix the questions in {path}, or {_REBUILD}. {_FORMAT}") from error
     if empty:
         raise CorpusError(f"{path} holds no questions.", _FORMAT)
 
 
 def check_questions(path: Path) -> None:
     """Raise CorpusError if a path is not there, or is no file of questions."""
-    wanted = "the questions that are to stand in no passage of the index (--without-questions)"
+    wanted = "the questions that must not occur in any passage of the index (--without-questions)"
     if not path.exists():
         raise CorpusError(f"There is no {path}, which holds {wanted}.", f"Put it there, or {_REBUILD}. {_FORMAT}")
     if path.is_file() and suffix_of(path.name) not in _QUESTION_SUFFIXES:

@@ -247,11 +247,6 @@ REPLY = Form(_dump_reply, _load_reply)
 PASSAGES = Form(_dump_passages, _load_passages)
 
 
-def graph_key(identity: str, asked: str, **settings: Any) -> list[str]:
-    """Return everything that determines a graph's reply to a request."""
-    return ["graph", identity, asked, json.dumps(settings, sort_keys=True)]
-
-
 def _load_entity(data: dict[str, Any]) -> Entity:
     from hoptree.graph.facts import Entity  # a question without a graph does not need it
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hoptree.core.backoff import retry_delay_s
 from hoptree.core.errors import CacheError, ModelError, RateLimited, UnusableReply
@@ -27,7 +28,6 @@ from hoptree.engine.cache import (
     Form,
     Store,
     default_cache_path,
-    graph_key,
 )
 from hoptree.engine.schedule import SingleFlight
 from hoptree.models.model import Choice, Model, Reply, Request, TokenUsage, trained_on
@@ -140,15 +140,15 @@ class Calls:
         self._thinkers: set[str] = set()
 
     async def generate(self, model: Model, request: Request, *, step: str, on_retry: OnRetry) -> Call[Reply]:
-        async def pay() -> tuple[Reply, float]:
+        async def compute() -> tuple[Reply, float]:
             reply, seconds = await self._send(model, request, step, on_retry)
             if request.top_logprobs and not any(choice.tokens for choice in reply.choices):
                 # Once a model is known to give no log-probabilities, requests omit them: store the reply for these too.
-                plain = call_key(model, replace(request, top_logprobs=0))
-                await self._remember(digest(plain), REPLY, reply, seconds)
+                key = call_key(model, replace(request, top_logprobs=0))
+                await self._write_cache(digest(key), REPLY, reply, seconds)
             return reply, seconds
 
-        return await self._once(call_key(model, request), REPLY, pay)
+        return await self._once(call_key(model, request), REPLY, compute)
 
     async def search(
         self, retriever: Retriever, query: str, *, k: int, where: Mapping[str, str] | None, on_retry: OnRetry
@@ -166,7 +166,7 @@ class Calls:
             return Call(await once(), False, time.perf_counter() - began)
         limit = self._limit(retriever.identity, SEARCH_SLOTS)
         key = search_key(retriever, query, k, where)
-        return await self._once(key, PASSAGES, lambda: self._persist(limit, once, on_retry))
+        return await self._once(key, PASSAGES, lambda: self._send_with_retries(limit, once, on_retry))
 
     async def facts(
         self, graph: KnowledgeGraph, entity: str, *, direction: Direction, limit: int
@@ -202,17 +202,17 @@ class Calls:
         return await self._once((*key, *_period(graph)), form, timed)
 
     async def _once(
-        self, asked: tuple[str, ...], form: Form[T], pay: Callable[[], Awaitable[tuple[T, float]]]
+        self, asked: tuple[str, ...], form: Form[T], compute: Callable[[], Awaitable[tuple[T, float]]]
     ) -> Call[T]:
         """Return the in-flight or cached result, or compute and cache it."""
 
         async def fetch() -> Call[T]:
             key = b"" if self.cache is None else digest(asked)
             try:
-                call = await self._remembered(key, form)
+                call = await self._read_cache(key, form)
                 if call is None:
-                    value, seconds = await pay()
-                    await self._remember(key, form, value, seconds)
+                    value, seconds = await compute()
+                    await self._write_cache(key, form, value, seconds)
                     call = Call(value, False, seconds)
             except BaseException:
                 if self.cache is not None:
@@ -223,7 +223,7 @@ class Calls:
         call, joined = await self._flights.share(asked, fetch)
         return replace(call, cached=True) if joined else call
 
-    async def _remembered(self, key: bytes, form: Form[T]) -> Call[T] | None:
+    async def _read_cache(self, key: bytes, form: Form[T]) -> Call[T] | None:
         if self.cache is None:
             return None
         try:
@@ -233,7 +233,7 @@ class Calls:
             return None
         return Call(cached[0], True, cached[1]) if cached else None
 
-    async def _remember(self, key: bytes, form: Form[T], value: T, seconds: float) -> None:
+    async def _write_cache(self, key: bytes, form: Form[T], value: T, seconds: float) -> None:
         if self.cache is not None:
             try:
                 await self.cache.put(key, form, value, seconds)
@@ -251,7 +251,7 @@ class Calls:
             await load()
 
         def ask(request: Request) -> Awaitable[tuple[Reply, float]]:
-            return self._persist(limit, lambda: _ask(model, request, step), on_retry)
+            return self._send_with_retries(limit, lambda: _ask(model, request, step), on_retry)
 
         if model.identity in self._thinkers and request.max_tokens:
             return await ask(_with_room(request))
@@ -264,7 +264,7 @@ class Calls:
             return replace(longer, usage=_sum(reply.usage, longer.usage)), seconds + more_seconds
         return reply, seconds
 
-    async def _persist(
+    async def _send_with_retries(
         self, limit: AdaptiveLimit, send: Callable[[], Awaitable[T]], on_retry: OnRetry
     ) -> tuple[T, float]:
         """Send until there is a reply or a failure that is not retried."""
@@ -365,6 +365,11 @@ def search_key(retriever: Retriever, query: str, k: int, where: Mapping[str, str
     """Return everything that determines what a search finds."""
     filters = [part for item in sorted((where or {}).items()) for part in item]
     return ("search", retriever.identity, query, str(k), *filters, *_period(retriever))
+
+
+def graph_key(identity: str, operation: str, **settings: Any) -> list[str]:
+    """Return everything that determines a graph's reply to a request."""
+    return ["graph", identity, operation, json.dumps(settings, sort_keys=True)]
 
 
 def _period(source: object) -> list[str]:

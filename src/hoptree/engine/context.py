@@ -423,7 +423,7 @@ class Context:
 
         return record
 
-    def _record_call(self, event: tracing.WorldCall, node: Node | None) -> None:
+    def _record_call(self, event: tracing.ExternalCall, node: Node | None) -> None:
         if self._calls.cache_failure is not None and not self._cache_lost:
             self._cache_lost = True
             self.warn("cache_lost", f"{self._calls.cache_failure} Replies are not remembered in this run.")

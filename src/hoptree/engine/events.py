@@ -1,9 +1,12 @@
 """Trace events: a frozen dataclass for each kind.
 
+Here are the base classes and the events of runs, plans and nodes. The events of calls are in `engine/trace.py`, and
+decisions in the files of their methods; docs/reference/events.md lists all.
+
 On disk an event is one JSON object a line, `{"event": KIND, "run": ID, "t": SECONDS, ...}`; a decision is
 `{"event": "decision", "kind": NAME, "value": ..., ...}`. `Event.as_dict` writes this form, `parse_event` reads it.
 
-Types that only one method uses are defined in its file. A class registers itself by its `event` or `kind`:
+A class registers itself by its `event` or `kind`:
 
     @decision("route", shown_as="way")
     class Routed(Decision):

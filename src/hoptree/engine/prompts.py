@@ -40,7 +40,7 @@ Filler = Callable[[Message, tuple[tuple[str, str], ...]], Message]
 
 def _filled(part: Message, items: tuple[tuple[str, str], ...]) -> Message:
     values = dict(items)
-    return Message(part.role, _VARIABLE.sub(lambda match: plain(values[match[1]]), part.content))
+    return Message(part.role, _VARIABLE.sub(lambda match: break_control_tokens(values[match[1]]), part.content))
 
 
 _filled_cached = lru_cache(maxsize=256)(_filled)  # for worked examples, which are the same for every question
@@ -56,7 +56,7 @@ class Filled:
 
     def follow_up(self, reply: str, correction: str) -> Filled:
         """Return the prompt for a second attempt, with the bad reply and a correction."""
-        turns = (Message("assistant", plain(reply)), Message("user", plain(correction)))
+        turns = (Message("assistant", break_control_tokens(reply)), Message("user", break_control_tokens(correction)))
         return Filled(self.messages + turns, self.template + FOLLOW_UP, self.opening)
 
 
@@ -103,7 +103,7 @@ def _opening(sections: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(fixed)
 
 
-def plain(text: str) -> str:
+def break_control_tokens(text: str) -> str:
     """Return the text with the control tokens of chat templates broken up."""
     if "<" not in text and "|>" not in text and "[" not in text:
         return text
@@ -227,7 +227,7 @@ _LOOKALIKES = str.maketrans(
 """Cyrillic, Greek and Turkish letters that look like Latin ones and may disguise an order."""
 _LOOKALIKE = lazy_re(f"[{''.join(map(chr, _LOOKALIKES))}]")
 _SAYING = ("answer", "output", "respond", "reply", "print", "say", "write")
-_ORDER_WORDS = (
+_INSTRUCTION_WORDS = (
     *("required", "ignore", "disregard", "forget", "system prompt", "you must ", "you are to ", "you will "),
     *(f"{ai} {name}" for ai in ("ai", "language") for name in ("assistant", "model")),
     *(f"{verb} {word}" for verb in _SAYING for word in ("only", "with", "just", "exactly", "nothing", "the ", ":")),
@@ -245,15 +245,15 @@ def show_passages(ctx: Context | None, passages: Sequence[Passage], *, titles: b
 def show_texts(ctx: Context | None, passages: Sequence[Passage], *, titles: bool) -> list[str]:
     """Return the text of each passage for a prompt, with its title if it has one.
 
-    Retrieved text is untrusted: sentences that give orders to the model are left out, with a warning if there is a
-    context.
+    Retrieved text is untrusted: instructions to the model (prompt injection) are left out sentence by sentence, with a
+    warning if there is a context.
     """
     shown = []
     for passage in passages:
-        body, words, text_orders = _body(passage.text)
-        title, title_orders = _without_orders(passage.title)
-        if (orders := [*text_orders, *title_orders]) and ctx:
-            ctx.emit(TextQuarantined(passage=passage.id, sentences=orders))
+        body, words, in_text = _body(passage.text)
+        title, in_title = _without_instructions(passage.title)
+        if (instructions := [*in_text, *in_title]) and ctx:
+            ctx.emit(TextQuarantined(passage=passage.id, sentences=instructions))
             message = f"{_name(passage)} holds text that gives orders to the model; those sentences were not read."
             ctx.warn("quarantine", message)
         if words > MAX_WORDS and ctx:
@@ -269,10 +269,10 @@ def number_lines(texts: Iterable[str]) -> str:
 
 
 def show_line(ctx: Context, line: str, *, what: str) -> str:
-    """Return a line of an untrusted list without orders to the model."""
-    text, orders = _without_orders(line)
-    if orders:
-        ctx.emit(TextQuarantined(passage=what, sentences=list(orders)))
+    """Return a line of an untrusted list without instructions to the model."""
+    text, instructions = _without_instructions(line)
+    if instructions:
+        ctx.emit(TextQuarantined(passage=what, sentences=list(instructions)))
         ctx.warn("quarantine", f"The {what} hold text that gives orders to the model; it was not shown.")
     return text
 
@@ -282,33 +282,33 @@ def _name(passage: Passage) -> str:
 
 
 def is_readable_id(text: str) -> bool:
-    """Return whether a passage id may be shown to a model: short and without orders."""
+    """Return whether a passage id is short and without instructions to a model."""
     spaced = _NON_WORDS.sub(" ", text)  # file names have other characters instead of spaces
-    orders = any(_ADDRESSES_MODEL.search(_as_read(form)) for form in (text, spaced))
-    return not orders and len(text.split()) <= _MAX_ID_WORDS
+    instructions = any(_ADDRESSES_MODEL.search(_as_read(form)) for form in (text, spaced))
+    return not instructions and len(text.split()) <= _MAX_ID_WORDS
 
 
 @lru_cache(maxsize=4096)
 def _body(text: str) -> tuple[str, int, tuple[str, ...]]:
     """Return a passage's shown words, its number of words, and sentences left out."""
-    text, orders = _without_orders(text)
+    text, instructions = _without_instructions(text)
     words = text.count(" ") + 1 if text else 0
-    return text if words <= MAX_WORDS else " ".join(text.split(" ", MAX_WORDS)[:MAX_WORDS]), words, orders
+    return text if words <= MAX_WORDS else " ".join(text.split(" ", MAX_WORDS)[:MAX_WORDS]), words, instructions
 
 
 @lru_cache(maxsize=4096)
-def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return the text without sentences that give orders to a model, and these."""
-    text = _on_one_line(text)  # so that an order on two lines is found
-    plain = text.lower() if text.isascii() else _on_one_line(_as_read(text)).lower()
-    if not _order_finder().find_matches_as_indexes(plain):
+def _without_instructions(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the text without sentences that instruct a model, and these."""
+    text = _on_one_line(text)  # so that an instruction on two lines is found
+    folded = text.lower() if text.isascii() else _on_one_line(_as_read(text)).lower()
+    if not _instruction_finder().find_matches_as_indexes(folded):
         return text, ()
     sentences = _SENTENCE.split(text)
-    orders = tuple(sentence for sentence in sentences if _ADDRESSES_MODEL.search(_as_read(sentence)))
-    if not orders:
+    instructions = tuple(sentence for sentence in sentences if _ADDRESSES_MODEL.search(_as_read(sentence)))
+    if not instructions:
         return text, ()
-    left_out = set(orders)
-    return " ".join(sentence for sentence in sentences if sentence not in left_out), orders
+    left_out = set(instructions)
+    return " ".join(sentence for sentence in sentences if sentence not in left_out), instructions
 
 
 def _on_one_line(text: str) -> str:
@@ -319,11 +319,11 @@ def _on_one_line(text: str) -> str:
 
 
 @cache
-def _order_finder() -> ahocorasick_rs.AhoCorasick:
-    """Return a finder of `_ORDER_WORDS`, ten times as fast as the pattern."""
+def _instruction_finder() -> ahocorasick_rs.AhoCorasick:
+    """Return a finder of `_INSTRUCTION_WORDS`, ten times as fast as the pattern."""
     import ahocorasick_rs
 
-    return ahocorasick_rs.AhoCorasick(_ORDER_WORDS)
+    return ahocorasick_rs.AhoCorasick(_INSTRUCTION_WORDS)
 
 
 def _as_read(text: str) -> str:

@@ -44,6 +44,8 @@ _BOUNDS = {
     **dict.fromkeys(("admit", "agreement", "disagree", "doubt", "threshold"), _FRACTION),
 }
 """The bounds of options with these names in all methods: counts from 1, and fractions."""
+_TYPO_SIMILARITY = 0.75  # of a name to a method's; less is another name, such as that of a method not installed
+_NOT_INSTALLED = "A method of your own is found once its package is installed: pip install -e ."
 
 
 class Explanation:
@@ -236,7 +238,7 @@ class _Announced(NamedTuple):
         cause = (
             f"The package {self.package} announces the method '{self.name}' as {self.module}, which cannot be imported"
         )
-        remedy = f"Mend or update the package, or remove it: pip uninstall {self.package}."
+        remedy = f"Fix or update the package, or remove it: pip uninstall {self.package}."
         return ConfigError(f"{cause} ({self.problem}).", remedy)
 
 
@@ -279,8 +281,8 @@ def find_method(name: str) -> Method:
             if announced.name == name:
                 raise announced.as_error() if announced.problem else _not_registered(announced.module, name, ".")
         names = [*_MODULES, *(known for known in _registered if known not in _MODULES)]
-        close = closest(name.casefold(), names)
-        hint = f"Did you mean '{close}'?" if close else f"There are: {', '.join(names)}."
+        close = closest(name.casefold(), names, similarity=_TYPO_SIMILARITY)
+        hint = f"Did you mean '{close}'?" if close else f"There are: {', '.join(names)}. {_NOT_INSTALLED}"
         if missing := [announced.package for announced in plugins if announced.problem]:
             hint += f" {', '.join(missing)} could not be imported: hoptree methods says why."
         raise ConfigError(f"There is no method '{name}'.", hint)

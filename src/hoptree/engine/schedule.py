@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hoptree.core.errors import BudgetSpent
 from hoptree.engine.events import Planned
-from hoptree.engine.trace import ModelCalled, Retrieved, WorldCall
+from hoptree.engine.trace import ExternalCall, ModelCalled, Retrieved
 from hoptree.text.question_tree import Node, Plan
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def spent_under(ctx: Context, node: Node) -> dict[str, int]:
     mine = [
         event
         for event in ctx.trace.events
-        if isinstance(event, WorldCall) and event.node is not None and str(event.node).startswith(start)
+        if isinstance(event, ExternalCall) and event.node is not None and str(event.node).startswith(start)
     ]
     replies = [event for event in mine if isinstance(event, ModelCalled)]
     return {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hoptree.engine.events import Event, Finished, NodeSettled, NodeStarted, OfNode, Planned, Started
-from hoptree.engine.trace import EntitiesFound, FactsFound, ModelCalled, Retrieved, TitlesFound, WorldCall, usage_of
+from hoptree.engine.trace import EntitiesFound, ExternalCall, FactsFound, ModelCalled, Retrieved, TitlesFound, usage_of
 
 DOCUMENTS = 24
 """Documents of a search in a span: by default a span keeps 128 attributes and drops the first ones."""
@@ -72,7 +72,7 @@ class NodeWork(Work):
 class CallWork(Work):
     """A call of a model, a search or a graph."""
 
-    call: WorldCall
+    call: ExternalCall
 
 
 def read_work(events: Sequence[Event]) -> QuestionWork:
@@ -105,7 +105,7 @@ class _WorkReader:
                 node = self._node(event.id, event.t)
                 node.state, node.settled = event.state, event
                 node.stretch(event.t, event.t)
-            case WorldCall():
+            case ExternalCall():
                 owner = self._owner(event)
                 owner.below.append(CallWork(event.issued, event.t, call=event))
                 if isinstance(owner, NodeWork):
@@ -287,7 +287,7 @@ def _reply_attributes(call: ModelCalled, question: QuestionWork, content: bool) 
     }
 
 
-def _retrieval_attributes(call: WorldCall, question: QuestionWork, content: bool) -> dict[str, Any]:
+def _retrieval_attributes(call: ExternalCall, question: QuestionWork, content: bool) -> dict[str, Any]:
     asked, documents = _looked_up(call)
     in_graph = isinstance(call, FactsFound | EntitiesFound)
     attributes: dict[str, Any] = {
@@ -312,7 +312,7 @@ def _retrieval_attributes(call: WorldCall, question: QuestionWork, content: bool
     return attributes
 
 
-def _looked_up(call: WorldCall) -> tuple[str, Sequence[dict[str, Any]]]:
+def _looked_up(call: ExternalCall) -> tuple[str, Sequence[dict[str, Any]]]:
     """Return the query and its documents; facts, names and titles count as some."""
     match call:
         case Retrieved():

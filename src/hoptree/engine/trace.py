@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @typed_event
-class WorldCall(OfNode):
+class ExternalCall(OfNode):
     """A call of a model, search or graph; `seconds` is the work, without waiting."""
 
     cached: bool = False
@@ -43,7 +43,7 @@ class WorldCall(OfNode):
 
 
 @typed_event
-class ModelCalled(WorldCall):
+class ModelCalled(ExternalCall):
     """A model replied; `price` is the cost without any cache, `cost` what was paid."""
 
     event: ClassVar[str] = "llm"
@@ -66,7 +66,7 @@ class ModelCalled(WorldCall):
 
 
 @typed_event
-class Retrieved(WorldCall):
+class Retrieved(ExternalCall):
     """A search found `passages`: objects with id, title, text and score."""
 
     event: ClassVar[str] = "retrieve"
@@ -81,7 +81,7 @@ class Retrieved(WorldCall):
 
 
 @typed_event
-class TitlesFound(WorldCall):
+class TitlesFound(ExternalCall):
     """The titles of the best passages for a name were looked up; no passage was read."""
 
     event: ClassVar[str] = "titles"
@@ -91,7 +91,7 @@ class TitlesFound(WorldCall):
 
 
 @typed_event
-class FactsFound(WorldCall):
+class FactsFound(ExternalCall):
     """The knowledge graph gave the facts around an entity."""
 
     event: ClassVar[str] = "facts"
@@ -103,7 +103,7 @@ class FactsFound(WorldCall):
 
 
 @typed_event
-class EntitiesFound(WorldCall):
+class EntitiesFound(ExternalCall):
     """The graph gave the entities that a name or text may mean: pairs of id, label."""
 
     event: ClassVar[str] = "entities"
@@ -154,7 +154,7 @@ class Retried(Event):
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 # Flushing each of these would cost more than the event itself; others are flushed at once.
-_FREQUENT = (WorldCall, Decision, ReplyParsed)
+_FREQUENT = (ExternalCall, Decision, ReplyParsed)
 _FLUSH_INTERVAL_S = 1.0
 """Seconds after which these are flushed as well."""
 _BUFFER_BYTES = 1 << 16
@@ -353,7 +353,7 @@ def read_traces(path: Path) -> Iterator[list[Event]]:
 
 def usage_of(events: Sequence[Event]) -> Usage:
     """Return the cost and time of the calls among events."""
-    calls = [event for event in events if isinstance(event, WorldCall)]
+    calls = [event for event in events if isinstance(event, ExternalCall)]
     replies = [call for call in calls if isinstance(call, ModelCalled)]
     return Usage(
         llm_calls=len(replies),
@@ -370,7 +370,7 @@ def usage_of(events: Sequence[Event]) -> Usage:
     )
 
 
-def _critical_path(calls: Sequence[WorldCall]) -> float:
+def _critical_path(calls: Sequence[ExternalCall]) -> float:
     """Return the seconds of work along the critical path of calls.
 
     It leads from the call that ended last back to the last one that had ended when that was issued, and so on. Waiting

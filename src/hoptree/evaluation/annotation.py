@@ -343,7 +343,7 @@ class _SheetReader:
             listed = "; ".join(self.problems[:_MAX_PROBLEMS]) + (f"; and {more:,} more" if more > 0 else "")
             raise InputError(
                 f"{self.path} cannot be used as it is. {listed}.",
-                "Mend these cells and save it as CSV in UTF-8: fill in only rating (yes, no, or empty) and note.",
+                "Fix these cells and save it as CSV in UTF-8: fill in only rating (yes, no, or empty) and note.",
             )
         if not self.decisions:
             raise InputError(f"{self.path} holds no decisions.", "Give what hoptree eval annotate wrote.")

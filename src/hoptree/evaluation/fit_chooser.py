@@ -17,8 +17,8 @@ from hoptree.engine.trace import ModelCalled, read_events
 from hoptree.evaluation.calibration import MemoryDecision, calibrate
 from hoptree.evaluation.metrics import score_answer
 from hoptree.evaluation.run_folder import TRACES, read_rows, read_run
-from hoptree.methods.hop.chooser import EFFORTS, Chooser, Effort, Features, Logistic, Outlook, Weights, is_unfit
-from hoptree.methods.hop.method import Standings
+from hoptree.methods.hop.chooser import EFFORTS, Chooser, Effort, Features, Logistic, MovePrediction, Weights, is_unfit
+from hoptree.methods.hop.method import RankedAnswers
 
 PENALTY = 1.0  # penalty of a weight of 1, in units of one question's log-loss
 SHARE_OF_CALLS = {"low": 0.4, "medium": 0.6}  # calls of an effort, as a share of the calls of all moves
@@ -109,7 +109,7 @@ def _moments(golds: Sequence[str], events: Iterable[Event]) -> Iterable[Moment]:
     for event in events:
         if isinstance(event, ModelCalled):
             calls, tokens = calls + 1, tokens + event.prompt_tokens + event.completion_tokens
-        elif isinstance(event, Standings):
+        elif isinstance(event, RankedAnswers):
             answers = tuple(
                 Stated(row["features"], tuple(row["ways"]), score_answer(row["answer"], golds)["f1"] or 0.0)
                 for row in event.value
@@ -158,7 +158,7 @@ def fit_weights(courses: Sequence[Course], *, logprobs: bool) -> Weights:
     if right.weights.get("agreement", 0.0) < 0:  # by chance: an answer of several moves is not less likely
         rows = [({**features, "agreement": 0.0}, f1, share) for features, f1, share in rows]
         right = fit_logistic(rows, penalty=PENALTY)
-    after: dict[str, Outlook] = {}
+    after: dict[str, MovePrediction] = {}
     for move in dict.fromkeys(moment.move for course in courses for moment in course.moments[1:]):
         rows, tokens = [], []
         for course in courses:
@@ -166,7 +166,7 @@ def fit_weights(courses: Sequence[Course], *, logprobs: bool) -> Weights:
                 if moment.move == move:
                     rows.append((_state(before, right, hidden), moment.best(right)[0], equal[course.data]))
                     tokens.append(moment.tokens)
-        after[move] = Outlook(fit_logistic(rows, penalty=PENALTY), round(sum(tokens) / len(tokens), 1))
+        after[move] = MovePrediction(fit_logistic(rows, penalty=PENALTY), round(sum(tokens) / len(tokens), 1))
     return Weights(right, after)
 
 
@@ -292,15 +292,15 @@ def fit_chooser(courses: Sequence[Course], *, made_from: Mapping[str, Any]) -> F
     by_model: list[Judged] = []
     for logprobs in (True, False):
         folds = {data: fit_weights([c for c in courses if c.data != data], logprobs=logprobs) for data in by_data}
-        worth = _choose_worth(by_data, folds)
+        min_gain = _choose_min_gain(by_data, folds)
         judged[logprobs] = {
-            effort: tuple(judge(by_data[data], replace(folds[data], worth=worth), effort) for data in by_data)
+            effort: tuple(judge(by_data[data], replace(folds[data], min_gain=min_gain), effort) for data in by_data)
             for effort in EFFORTS
         }
-        sets.append(replace(fit_weights(courses, logprobs=logprobs), worth=worth))
+        sets.append(replace(fit_weights(courses, logprobs=logprobs), min_gain=min_gain))
         if logprobs:
             by_model = [
-                replace(judge(answered, replace(folds[data], worth=worth)), model=model)
+                replace(judge(answered, replace(folds[data], min_gain=min_gain)), model=model)
                 for model in dict.fromkeys(course.model for course in courses)
                 for data in by_data
                 if (answered := [course for course in by_data[data] if course.model == model])
@@ -316,11 +316,11 @@ def fit_chooser(courses: Sequence[Course], *, made_from: Mapping[str, Any]) -> F
     return Fitted(Chooser(sets[0], sets[1], made_from), judged[True], judged[False]["medium"], tuple(by_model))
 
 
-def _choose_worth(by_data: Mapping[str, Sequence[Course]], folds: Mapping[str, Weights]) -> dict[str, float]:
+def _choose_min_gain(by_data: Mapping[str, Sequence[Course]], folds: Mapping[str, Weights]) -> dict[str, float]:
     """Return the least gain at which each effort makes a move."""
     tried: list[tuple[float, float, float]] = []
     for least in _WORTH:
-        judged = [judge(by_data[data], replace(folds[data], worth={"medium": least})) for data in by_data]
+        judged = [judge(by_data[data], replace(folds[data], min_gain={"medium": least})) for data in by_data]
         worst = max(figures.every_move - figures.f1 for figures in judged)
         tried.append((least, worst, _mean([figures.calls / (figures.every_calls or 1.0) for figures in judged])))
     chosen: dict[str, float] = {}

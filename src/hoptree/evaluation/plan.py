@@ -123,7 +123,7 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}.", "Give an experiment file.") from error
     except (yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}.", "Mend it there.") from error
+        raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}.", "Fix it there.") from error
     plan = _mapping(content, "The file", path)
     _known(plan, _PARTS, path)
     data = _mapping(plan.get("data"), "data", path)

@@ -47,7 +47,7 @@ T = TypeVar("T")
 Message = dict[str, Any]
 
 MAX_ATTEMPTS = 5
-"""Workers that may die over one question before it counts as failed: the question may be what kills them."""
+"""Crashes of workers over one question until it counts as failed: the question may be what kills them."""
 _MAX_LINE_BYTES = 2**30
 
 
@@ -207,7 +207,7 @@ class WorkerPool:
         )
         worker = _Process(self._numbers, process)
         self._started.append(worker)
-        worker.reader = asyncio.create_task(self._hear(worker))
+        worker.reader = asyncio.create_task(self._read_messages(worker))
         opened = await self._send(worker, open=self._opening)
         if opened is None:
             raise self._failure or WorkerLost(
@@ -218,7 +218,7 @@ class WorkerPool:
         self._usable[worker.number] = worker
         self._changed.set()
 
-    async def _hear(self, worker: _Process) -> None:
+    async def _read_messages(self, worker: _Process) -> None:
         """Handle a worker's messages, and replace the worker when it ends.
 
         An error in handling a message ends the run.
@@ -264,17 +264,17 @@ class WorkerPool:
 
     def _serve(self, worker: _Process, line: bytes) -> None:
         """Carry out a worker's message about the cache; only a claim may have to wait."""
-        do, written, *rest = line[:-1].split(b" ", 3)
-        number, shared = int(written), self._shared
+        command, number_text, *rest = line[:-1].split(b" ", 3)
+        number, shared = int(number_text), self._shared
         assert shared is not None
-        if do == b"cancel":
+        if command == b"cancel":
             if waiting := worker.cache_tasks.get(number):
                 waiting.cancel()
             return
         key = bytes.fromhex(rest[0].decode())
-        if do == b"give_up":
+        if command == b"give_up":
             shared.release(key, worker.number)
-        elif do == b"put":
+        elif command == b"put":
             stored = shared.put_soon(key, rest[1].decode("utf-8", "surrogatepass"), worker.number)
             stored.add_done_callback(lambda stored: _tell_stored(worker, number, stored))
         else:

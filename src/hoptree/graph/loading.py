@@ -163,7 +163,7 @@ class _LossGuard:
             first = next((sentence for sentence in self._broken.sentences if path.name in sentence), "")
             raise GraphError(
                 f"Nothing of {path.name} can be read as {form} ({_count(broken, 'broken place')}). {first}".rstrip(),
-                "Mend the file, or name its form with --form (nt, nq, ttl, tsv or jsonl). The graph is as it was.",
+                "Fix the file, or name its form with --form (nt, nq, ttl, tsv or jsonl). The graph is as it was.",
             )
         if not kept and not self._empty:
             why = f"Nothing of {path.name} is kept: {_count(left_out, 'triple')} left out"

@@ -205,9 +205,9 @@ class BrokenPlaces:
         if self.count <= self.limit:
             return
         if self.limit <= 0:
-            raise GraphError(sentence, "Mend or remove it, or load with --skip-broken N to pass over N places.")
+            raise GraphError(sentence, "Fix or remove it, or load with --skip-broken N to pass over N places.")
         cause = f"More than {self.limit:,} places of the files cannot be read. The last one: {sentence}"
-        raise GraphError(cause, f"Mend them, or load with --skip-broken {self.limit * 10} to pass over more.")
+        raise GraphError(cause, f"Fix them, or load with --skip-broken {self.limit * 10} to pass over more.")
 
 
 Line = tuple[int, bytes]
@@ -364,7 +364,7 @@ def read_turtle(stream: IO[bytes], name: str, broken: BrokenPlaces, *, scope: st
         yield from _named_triples(ox.parse(stream, format=ox.RdfFormat.TURTLE), scope or name)
     except SyntaxError as error:
         cause = f"Line {error.lineno} of {name} cannot be read: {_reason(error)}"
-        raise GraphError(cause, "Mend it; only in N-Triples can broken lines be passed over.") from error
+        raise GraphError(cause, "Fix it; only in N-Triples can broken lines be passed over.") from error
     except (*DAMAGE, MemoryError) as error:  # the last: a literal of over 16 MiB
         broken.damaged(name, str(error))
 

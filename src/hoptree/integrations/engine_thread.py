@@ -17,7 +17,7 @@ from hoptree.engine.context import Context
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Warned
 from hoptree.engine.explain import CITATIONS
-from hoptree.engine.prompts import is_readable_id, plain, show_passages
+from hoptree.engine.prompts import break_control_tokens, is_readable_id, show_passages
 from hoptree.engine.result import Result, TreeNode
 from hoptree.engine.trace import Trace
 from hoptree.models.model import Model
@@ -51,7 +51,8 @@ def quote(passages: Sequence[Passage], model: Model) -> tuple[list[Quoted], list
     ctx = Context(method="quote", model=model, calls=Calls(None), trace=Trace("quote"))
 
     def render(passage: Passage, text: str) -> str:
-        return plain(show_passages(ctx, [Passage(passage.id, "", text)], titles=False).removeprefix("passage: "))
+        shown = show_passages(ctx, [Passage(passage.id, "", text)], titles=False)
+        return break_control_tokens(shown.removeprefix("passage: "))
 
     ids = readable_ids([passage.id for passage in passages], passages)
     for passage, readable_id in zip(passages, ids, strict=True):

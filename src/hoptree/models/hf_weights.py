@@ -378,6 +378,6 @@ def _loading(name: str) -> Iterator[None]:
     except Exception as error:  # the errors of all formats cannot be listed
         if is_out_of_memory(error):
             remedy = "Free some, or choose a smaller model, dtype or device: hf/NAME?dtype=bf16&device=cpu"
-            raise EndpointError(f"There is no memory for the weights of {name}.", remedy, exit_code=2) from error
+            raise EndpointError(f"Out of memory for the weights of {name}.", remedy, exit_code=2) from error
         cause = f"transformers could not load {name}: {first_line(error)}."
         raise EndpointError(cause, "Check the name, the files and the memory that is free.", exit_code=2) from error

@@ -136,7 +136,7 @@ class SignalNotGiven(ModelError):
 class LearnsCapabilities(Protocol):
     """A model whose capabilities only show in its replies."""
 
-    def lacks(self, capability: Capability) -> None:
+    def drop_capability(self, capability: Capability) -> None:
         """Withdraw a capability."""
 
 

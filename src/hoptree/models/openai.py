@@ -74,7 +74,7 @@ class OpenAIModel:
         self._refused: set[str] = set()
         self._max_logprobs: int | None = None
 
-    def lacks(self, capability: Capability) -> None:
+    def drop_capability(self, capability: Capability) -> None:
         self.capabilities = self.capabilities - {capability}
 
     async def generate(self, request: Request, *, step: str) -> Reply:

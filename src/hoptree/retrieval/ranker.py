@@ -39,7 +39,7 @@ _SEEDS, _PER_SEED = 5, 12
 """Passages from which a further search starts, for the question and the names in them; and its results."""
 _MAX_NAMES = 20
 _CANDIDATES = 60
-_LIST_DISCOUNT = 2.0  # from the score, a logarithm of odds, of a list of contents or links
+_LIST_DISCOUNT = 2.0  # from the score, a logarithm of odds, of a table of contents or links
 _MAX_BYTES = 8 * 2**20
 _MAX_DEPTH = 12
 LEAF_DECIMALS, THRESHOLD_DIGITS = 6, 7  # precision of the numbers in a file

@@ -39,9 +39,9 @@ def token_spans(text: str, pieces: Sequence[str]) -> tuple[Span | None, ...]:
     visible = "".join(character for _, character in shown)
     written = _best_reading(pieces, visible)
     spans: list[Span | None] = [None] * len(pieces)
-    for mark, place in _aligned(written, visible):
-        at = shown[place][0]
-        for number in range(written.first[mark], written.last[mark] + 1):
+    for decoded_at, text_at in _aligned(written, visible):
+        at = shown[text_at][0]
+        for number in range(written.first[decoded_at], written.last[decoded_at] + 1):
             old = spans[number]
             spans[number] = (old[0], at + 1) if old else (at, at + 1)
     for number in range(len(spans) - 2, -1, -1):
@@ -142,65 +142,65 @@ def _aligned(written: _Decoded, visible: str) -> Iterator[tuple[int, int]]:
     decoded = written.text
     if decoded != visible and visible and visible in decoded:  # the tokens hold the text, and more around it
         shift = decoded.find(visible)
-        yield from ((shift + place, place) for place in range(len(visible)))
+        yield from ((shift + text_at, text_at) for text_at in range(len(visible)))
         return
-    mark = place = 0
-    while mark < len(decoded) and place < len(visible):
-        if decoded[mark] == visible[place]:
-            yield mark, place
-            mark, place = mark + 1, place + 1
-        elif decoded[mark] == _REPLACEMENT:
-            ahead, beyond = _skip_replacements(decoded, mark, visible, place)
-            yield from _shared(range(mark, ahead), range(place, beyond))
-            mark, place = ahead, beyond
+    decoded_at = text_at = 0
+    while decoded_at < len(decoded) and text_at < len(visible):
+        if decoded[decoded_at] == visible[text_at]:
+            yield decoded_at, text_at
+            decoded_at, text_at = decoded_at + 1, text_at + 1
+        elif decoded[decoded_at] == _REPLACEMENT:
+            ahead, beyond = _skip_replacements(decoded, decoded_at, visible, text_at)
+            yield from _shared(range(decoded_at, ahead), range(text_at, beyond))
+            decoded_at, text_at = ahead, beyond
         else:
-            mark, place = _next_meeting(written, mark, visible, place)
+            decoded_at, text_at = _resynchronise(written, decoded_at, visible, text_at)
 
 
-def _skip_replacements(decoded: str, mark: int, visible: str, place: int) -> tuple[int, int]:
+def _skip_replacements(decoded: str, decoded_at: int, visible: str, text_at: int) -> tuple[int, int]:
     """Return the positions after a run of incomplete characters."""
-    ahead = mark
+    ahead = decoded_at
     while ahead < len(decoded) and decoded[ahead] == _REPLACEMENT:
         ahead += 1
     probe = decoded[ahead : ahead + _PROBE_CHARS].partition(_REPLACEMENT)[0]
-    most = min(len(visible), place + ahead - mark)
+    most = min(len(visible), text_at + ahead - decoded_at)
     if not probe:
         return ahead, most
-    position = visible.find(probe, place, most + len(probe))
-    return ahead, position if position >= 0 else min(most, place + 1)
+    position = visible.find(probe, text_at, most + len(probe))
+    return ahead, position if position >= 0 else min(most, text_at + 1)
 
 
-def _shared(marks: range, places: range) -> Iterator[tuple[int, int]]:
+def _shared(decoded: range, visible: range) -> Iterator[tuple[int, int]]:
     """Distribute incomplete characters evenly over the characters they are part of."""
-    for number, mark in enumerate(marks):
-        begin = number * len(places) // len(marks)
-        end = max(begin + 1, (number + 1) * len(places) // len(marks))
-        yield from ((mark, place) for place in places[begin:end])
+    for number, decoded_at in enumerate(decoded):
+        begin = number * len(visible) // len(decoded)
+        end = max(begin + 1, (number + 1) * len(visible) // len(decoded))
+        yield from ((decoded_at, text_at) for text_at in visible[begin:end])
 
 
-def _next_meeting(written: _Decoded, mark: int, visible: str, place: int) -> tuple[int, int]:
+def _resynchronise(written: _Decoded, decoded_at: int, visible: str, text_at: int) -> tuple[int, int]:
     """Return where one of the next tokens occurs in the text, at best with successors."""
-    starts = _token_starts(written.first, mark)
-    window = visible[place : place + _WINDOW_CHARS]
+    starts = _token_starts(written.first, decoded_at)
+    window = visible[text_at : text_at + _WINDOW_CHARS]
     for alone in (False, True):
         best: tuple[int, int, int] | None = None
         for at, end in starts:
-            if best and at - mark >= best[0]:
+            if best and at - decoded_at >= best[0]:
                 break
             probe = written.text[at : end if alone else at + _PROBE_CHARS].partition(_REPLACEMENT)[0]
             offset = window.find(probe) if probe else -1
-            if offset >= 0 and (best is None or at - mark + offset < best[0]):
-                best = (at - mark + offset, at, place + offset)
+            if offset >= 0 and (best is None or at - decoded_at + offset < best[0]):
+                best = (at - decoded_at + offset, at, text_at + offset)
         if best:
             return best[1], best[2]
-    return starts[0][1], place
+    return starts[0][1], text_at
 
 
-def _token_starts(owners: Sequence[int], mark: int) -> list[Span]:
+def _token_starts(owners: Sequence[int], start: int) -> list[Span]:
     """Return the spans of this token and the next ones."""
     starts: list[Span] = []
-    at = mark
-    while at < min(len(owners), mark + _WINDOW_CHARS) and len(starts) < _MAX_TOKENS_AHEAD:
+    at = start
+    while at < min(len(owners), start + _WINDOW_CHARS) and len(starts) < _MAX_TOKENS_AHEAD:
         end = at + 1
         while end < len(owners) and owners[end] == owners[at]:
             end += 1
@@ -273,18 +273,18 @@ def find_words(text: str, pieces: Sequence[str]) -> tuple[Word, ...]:
     spans = word_spans(text)
     words: list[Word] = []
     number = 0
-    places = token_spans(text, pieces)
+    by_token = token_spans(text, pieces)
     for start, end in spans:
-        while number < len(places) and ((place := places[number]) is None or place[1] <= start):
+        while number < len(by_token) and ((span := by_token[number]) is None or span[1] <= start):
             number += 1
         first = number
-        while number < len(places) and ((place := places[number]) is None or place[0] < end):
+        while number < len(by_token) and ((span := by_token[number]) is None or span[0] < end):
             number += 1
         last = number
-        while last > first and places[last - 1] is None:
+        while last > first and by_token[last - 1] is None:
             last -= 1
-        place = places[words[-1].last - 1] if first == last and words and words[-1].tokens else None
-        if place is not None and place[1] > start:  # the last token of the previous word wrote this one too
+        span = by_token[words[-1].last - 1] if first == last and words and words[-1].tokens else None
+        if span is not None and span[1] > start:  # the last token of the previous word wrote this one too
             words[-1] = replace(words[-1], text=text[words[-1].start : end], end=end)
         else:
             words.append(Word(text[start:end], start, end, first, last))

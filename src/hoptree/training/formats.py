@@ -67,7 +67,7 @@ def _read_info(info: Path) -> dict[str, Any]:
     """Return the sets in a dataset_info.json; {} if it does not exist."""
     if not info.exists():
         return {}
-    remedy = "Mend it, or give --out in another folder."
+    remedy = "Fix it, or give --out in another folder."
     try:
         sets = json.loads(info.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

@@ -13,7 +13,7 @@ from hoptree.engine.trace import ModelCalled, Retrieved
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.rows import spaced
 from hoptree.evaluation.metrics import best_overlap, contains, exact_match, normalise, yes_no
-from hoptree.methods.hop.method import Standings
+from hoptree.methods.hop.method import RankedAnswers
 from hoptree.methods.hop.reading import parse_reading
 from hoptree.text.parse import clean_answer, find_refusal
 from hoptree.text.question_tree import Node, Plan, resolve
@@ -96,7 +96,7 @@ def read_run(run: Recorded) -> SampledRun:
     plan: SampledPlan | None = None
     events: list[Event] = []  # of the current move
     for event in run.events:
-        if not isinstance(event, Standings):
+        if not isinstance(event, RankedAnswers):
             events.append(event)
             for hit in event.passages if isinstance(event, Retrieved) else ():
                 passage = Passage(hit["id"], hit["title"], hit["text"])
@@ -126,7 +126,7 @@ def _readings(calls: Sequence[Exchange], seen: _Seen) -> list[SampledReading]:
     return readings
 
 
-def _plan(move: Standings, events: Sequence[Event], calls: Sequence[Exchange], seen: _Seen) -> SampledPlan | None:
+def _plan(move: RankedAnswers, events: Sequence[Event], calls: Sequence[Exchange], seen: _Seen) -> SampledPlan | None:
     planned = [event for event in events if isinstance(event, Planned)]
     nodes = planned[-1].nodes if planned else []
     settled = {event.id: event for event in events if isinstance(event, NodeSettled)}

@@ -211,7 +211,7 @@ def test_losses_that_are_none_and_memory_that_is_full(
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(made, "gradients", full)
-    with pytest.raises(EndpointError, match="no memory for sequences of 2,048 tokens") as refused:
+    with pytest.raises(EndpointError, match="Out of memory for sequences of 2,048 tokens") as refused:
         made.step(found, 4, 9)
     assert refused.value.exit_code == 2 and "--checkpointing" in refused.value.remedy
 

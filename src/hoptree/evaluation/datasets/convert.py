@@ -189,7 +189,7 @@ class _Reader:
     def _refuse(self, error: InputError) -> None:
         """Count a bad row, or raise its error."""
         if not self._skip_bad:
-            raise InputError(error.cause, "Mend the row, or pass over such rows with --skip-bad.") from error
+            raise InputError(error.cause, "Fix the row, or pass over such rows with --skip-bad.") from error
         self.result.skipped += 1
         if len(self.result.reasons) < _MAX_REASONS:
             self.result.reasons.append(error.cause)

@@ -19,7 +19,7 @@ from hoptree.evaluation.datasets.rows import Fields, spaced
 
 _PAGE_ADDRESS = re.compile(r"(?:[?&]title=|/wiki/)([^&?#]+)")
 _TAG = re.compile(r"</?[A-Za-z][^>]*>")
-TAKEN_APART = "with accepted answers that are the single characters of a printed list, and so no answers"
+TAKEN_APART = "with accepted answers that are a printed list split into characters, and so no answers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class DataSet:
     form: str
     name: str
     left_out: tuple[str, ...] = ()  # ids of questions that cannot be scored
-    taken_apart: tuple[str, ...] = ()  # those of them whose answers are the characters of a printed list
+    taken_apart: tuple[str, ...] = ()  # those of them whose answers are a printed list split into characters
 
     @property
     def reasons(self) -> dict[str, tuple[str, ...]]:

@@ -220,11 +220,11 @@ def read_examples(
     `aliases` is a file of further names for answers: see `read_aliases`.
 
     The form is recognised by the first row unless it is given. Errors are broken rows, repeated ids, and questions
-    without answers if others have some. Questions whose answers are the characters of a printed list are left out.
+    without answers if others have some. Questions whose answers are a printed list split into characters are left out.
     """
     if form != "auto" and form not in FORMS:
         meant = did_you_mean(form, FORMS, f"Choose auto or one of {', '.join(FORMS)}.")
-        raise ConfigError(f"There is no form of questions '{form}'.", meant)
+        raise ConfigError(f"'{form}' is an unknown question format.", meant)
     if limit is not None and limit < 1:
         raise ConfigError(f"A limit of {limit} leaves no questions.", "Give 1 or more.")
     beir = find_beir(path) if form in ("auto", "beir") else None
@@ -285,7 +285,7 @@ def _read_all(
         and set(map(len, example.answers)) == {1}
     )
     if placed and len(taken_apart) == len(placed):
-        cause = f"The accepted answers of all questions of {path} are the single characters of a printed list."
+        cause = f"The accepted answers of all questions of {path} are a printed list split into characters."
         raise InputError(cause, 'Write each answer as one text: "answers": ["Apple", "Apple Inc."].')
     broken = set(taken_apart)
     kept = _answered([(where, example) for where, example in placed if example.id not in broken], FORMS[name])

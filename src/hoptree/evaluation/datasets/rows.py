@@ -164,7 +164,7 @@ def read_question_rows(path: Path) -> Iterator[Row]:
     problems = Problems(limit=sys.maxsize)
     for row in chain(read_sound_rows(path, problems), (None,)):
         if problems.sentences:
-            raise InputError(problems.sentences[0], "Mend the file: every question counts.")
+            raise InputError(problems.sentences[0], "Fix the file: every question counts.")
         if row is not None:
             yield row
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hoptree.core.values import Answer, Passage, Question, Token
 from hoptree.engine.context import Context
-from hoptree.engine.prompts import plain, prompt_for
+from hoptree.engine.prompts import break_control_tokens, prompt_for
 from hoptree.engine.registry import method
 from hoptree.methods.steps import chain_of_thought as chain
 from hoptree.methods.steps.answer import supporting_ids
@@ -129,9 +129,9 @@ class _Helper:
             attended = await self.generator.attended_from(prefix, hits)
             begin = len(attended.text) - len(prefix) if attended else 0
             # The question's last occurrence before the reply is the actual one; examples come earlier.
-            at = attended.text.rfind(plain(question), 0, begin) if attended else -1
+            at = attended.text.rfind(break_control_tokens(question), 0, begin) if attended else -1
             if attended is not None and at >= 0:
-                regions = ((at, at + len(plain(question))), (begin, len(attended.text)))
+                regions = ((at, at + len(break_control_tokens(question))), (begin, len(attended.text)))
                 hits = [(begin + start, begin + end) for start, end in hits]
                 return attended_query(attended, regions, hits, self.tagger, limit=self.words)
         words = [draft.text[start:end] for start, end in doubt.hits]

@@ -8,7 +8,7 @@ from typing import Any
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten, decision
-from hoptree.engine.prompts import Filled, number_lines, plain, prompt_for, show_texts
+from hoptree.engine.prompts import Filled, break_control_tokens, number_lines, prompt_for, show_texts
 from hoptree.engine.registry import method
 from hoptree.methods.baselines.self_ask import self_ask
 from hoptree.methods.steps.answer import direct_answer, note_reply, supporting_ids
@@ -111,7 +111,7 @@ class _Conversation(_Prompts):
     def _say(self, reply: str, step: str, *, ways: str = "", question: str = "", context: str = "") -> Filled:
         """Add the model's reply and the next turn; the template is that of the last turn."""
         then = prompt_for(self._ctx.method, step).fill(ways=ways, question=question, context=context)
-        turn = Message("assistant", plain(reply) or "…")  # chat templates do not accept empty turns
+        turn = Message("assistant", break_control_tokens(reply) or "…")  # chat templates do not accept empty turns
         before = (*self._talk.messages, turn) if self._talk.messages else ()
         self._talk = Filled((*before, *then.messages), then.template)
         return self._talk

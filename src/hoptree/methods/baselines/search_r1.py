@@ -7,7 +7,7 @@ from dataclasses import replace
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten, Decision, PassageTruncated, decision
-from hoptree.engine.prompts import Filled, plain, prompt_for, show_texts
+from hoptree.engine.prompts import Filled, break_control_tokens, prompt_for, show_texts
 from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import note_reply, supporting_ids
 from hoptree.models.model import Message
@@ -128,9 +128,10 @@ class _Rollout:
 
     def keep(self, reply: str, result: str, apart: str = "") -> None:
         """Add a reply and its result to the text, separated by `apart`."""
-        reply = plain(reply).strip() or ("" if self._one_text else "…")  # chat templates take no empty turns
-        self._turns += [Message("assistant", reply), Message("user", plain(result).strip())]
-        self._written += f"{reply}{apart}{plain(result).strip()}{apart}"
+        reply, result = break_control_tokens(reply).strip(), break_control_tokens(result).strip()
+        reply = reply or ("" if self._one_text else "…")  # chat templates take no empty turns
+        self._turns += [Message("assistant", reply), Message("user", result)]
+        self._written += f"{reply}{apart}{result}{apart}"
 
 
 def _show_information(ctx: Context, passages: tuple[Passage, ...], *, titles: bool, tokens: int) -> str:

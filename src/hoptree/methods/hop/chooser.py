@@ -135,7 +135,7 @@ class Logistic:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class MovePrediction:
     """The probability of a right answer after a move, and its mean cost in tokens."""
 
     right: Logistic
@@ -165,26 +165,26 @@ def is_unfit(features: Features) -> bool:
 class Weights:
     """The weights for models with log-probabilities, or for those without.
 
-    `right` weighs an answer, `after` predicts the outcome of each move, and `worth` is the least gain for a thousand
-    tokens at which each effort makes a move.
+    `right` weighs an answer, `after` predicts the outcome of each move, and `min_gain` is the least gain for a thousand
+    tokens at which each effort makes a move (`worth` in files).
     """
 
     right: Logistic
-    after: Mapping[str, Outlook] = field(default_factory=dict)
-    worth: Mapping[str, float] = field(default_factory=dict)
+    after: Mapping[str, MovePrediction] = field(default_factory=dict)
+    min_gain: Mapping[str, float] = field(default_factory=dict)
 
     def is_worth(self, move: str, state: Features, probability: float, effort: Effort) -> bool:
         """Return whether a move pays; high effort makes all moves, others only known ones."""
         if effort == "high" or (move == "split" and is_doubtful(state, effort)):
             return True
-        outlook = self.after.get(move)
-        return outlook is not None and outlook.gain(state, probability) >= self.worth.get(effort, 0.0)
+        prediction = self.after.get(move)
+        return prediction is not None and prediction.gain(state, probability) >= self.min_gain.get(effort, 0.0)
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "right": self.right.as_dict(),
             "after": {move: {**o.right.as_dict(), "tokens": o.tokens} for move, o in self.after.items()},
-            "worth": dict(self.worth),
+            "worth": dict(self.min_gain),
         }
 
 
@@ -268,11 +268,9 @@ def read_chooser(text: str, name: str) -> Chooser:
 
 
 def _read_weights(value: Mapping[str, Any]) -> Weights:
-    after = {
-        move: Outlook(_read_logistic(outlook), _number(outlook["tokens"])) for move, outlook in value["after"].items()
-    }
-    worth = {effort: _number(least) for effort, least in value["worth"].items()}
-    return Weights(_read_logistic(value["right"]), after, worth)
+    after = {move: MovePrediction(_read_logistic(row), _number(row["tokens"])) for move, row in value["after"].items()}
+    min_gain = {effort: _number(least) for effort, least in value["worth"].items()}
+    return Weights(_read_logistic(value["right"]), after, min_gain)
 
 
 def _read_logistic(value: Mapping[str, Any]) -> Logistic:

@@ -69,7 +69,7 @@ class Weighed(Decision):
 
 
 @decision("standings")
-class Standings(Weighed):
+class RankedAnswers(Weighed):
     """All answers with probabilities after a move, and the features for the next."""
 
     value: list[dict[str, Any]]
@@ -169,7 +169,7 @@ async def hop(
     ctx.require_corpus()
     known = read_boundary(boundary) if boundary else Boundary(0.0, False)
     run = _Run(question.text, ctx, effort, known, k=k, abstain=abstain, chooser=chooser, trained=trained, cut=cut)
-    moves = {"read": run.read, "split": run.split, "own": run.recall, "guess": run.guess}
+    moves = {"read": run.read, "split": run.split, "own": run.answer_closed_book, "guess": run.guess}
     for name, move in moves.items():
         if run.is_open(name) and run.is_worth(name):
             await move()
@@ -239,13 +239,13 @@ class _Run:
             worth = True
         else:
             worth = self._pool.weights.is_worth(move, self._pool.state(standings), likely, self._effort)
-        outlook = self._pool.weights.after.get(move)
-        affordable = outlook is None or _USUAL_SHARE * outlook.tokens <= self._ctx.tokens_left
+        prediction = self._pool.weights.after.get(move)
+        affordable = prediction is None or _USUAL_SHARE * prediction.tokens <= self._ctx.tokens_left
         if worth and not affordable:
             self._spent = True
         if not (worth and affordable):
             self._skipped.append(move)
-            why = "too little of the budget is left" if worth else "it promised too little"
+            why = "too little of the budget is left" if worth else "expected gain too small"
             self._ctx.emit(MoveSkipped(value=move, why=why))
         return worth and affordable
 
@@ -253,7 +253,7 @@ class _Run:
         """Record all answers after a move, and propose the best one."""
         standings = self._pool.standings()
         self._ctx.emit(
-            Standings(
+            RankedAnswers(
                 value=[standing.as_dict() for standing in standings],
                 after=move,
                 operator=self._operator,
@@ -320,7 +320,7 @@ class _Run:
         guess = replace(reading.answer, source="fallback")
         self._pool.add(guess, "guess", self._passages)
 
-    async def recall(self) -> None:
+    async def answer_closed_book(self) -> None:
         """Ask the model itself; the measured boundary gives the answer's confidence."""
         answer = await confident_answer(self._ctx, self._question)
         self._pool.add(replace(answer, confidence=self._boundary.right_if_sure), "own")

@@ -76,7 +76,7 @@ async def read_passages(
     top = int("logprobs" in model.capabilities)
     reply = await ctx.generate(step, filled, max_tokens=_MAX_TOKENS, node=node, top_logprobs=top)
     if top and not reply.choices[0].tokens and isinstance(model, LearnsCapabilities):
-        model.lacks("logprobs")
+        model.drop_capability("logprobs")
     text, copied, begin = parse_reading(reply.text)
     refusal = "no answer" if not text else find_refusal(text)
     note_answer(ctx, step, text, clean_answer(text))

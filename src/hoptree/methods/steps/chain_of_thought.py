@@ -14,7 +14,15 @@ from hoptree.core.values import Answer, Attended, Passage, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten, Decision, decision
 from hoptree.engine.generation_view import GenerationView
-from hoptree.engine.prompts import Filled, number_lines, plain, prompt_for, read_demonstrations, read_rows, show_texts
+from hoptree.engine.prompts import (
+    Filled,
+    break_control_tokens,
+    number_lines,
+    prompt_for,
+    read_demonstrations,
+    read_rows,
+    show_texts,
+)
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import mean_probability, note_reply, supporting_ids, votes
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice, LearnsCapabilities, Reply, Signal, SignalNotGiven
@@ -142,7 +150,7 @@ class Generator:
         self._tokens_unchecked = False  # only the first draft counts: hidden reasoning may hide tokens later
         model = self._ctx.model_for("answer")
         if not draft.tokens and isinstance(model, LearnsCapabilities):
-            model.lacks("logprobs")
+            model.drop_capability("logprobs")
             raise SignalNotGiven(
                 f"{model.name} gives no log-probabilities.", "Choose another model, or another method."
             )
@@ -222,7 +230,7 @@ def show_context(ctx: Context, passages: Sequence[Passage], *, titles: bool, fac
 
 def read_draft(choice: Choice, before: str, size: int) -> Draft:
     """Return what a choice adds to the text `before`, in whole words or sentences."""
-    text = " ".join(plain(choice.text).split()).removeprefix(before).strip()
+    text = " ".join(break_control_tokens(choice.text).split()).removeprefix(before).strip()
     cut = choice.finish == "length"
     # Missing entropy is estimated from the likeliest alternatives.
     tokens = tuple(

@@ -54,7 +54,7 @@ class EvidenceBox:
         return EvidenceBox(tuple(passages.values()), tuple(dict.fromkeys((*self.facts, *older.facts))))
 
     def shown(self, ctx: Context) -> tuple[str, str]:
-        """Return texts and facts as lines of a prompt, without injected orders."""
+        """Return texts and facts as lines of a prompt, without injected instructions."""
 
         def lines(kind: str, passages: Sequence[Passage]) -> str:
             shown = show_texts(ctx, passages, titles=True)

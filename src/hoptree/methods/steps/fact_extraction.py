@@ -366,7 +366,7 @@ def facts_template() -> str:
 
 
 async def extract_facts(ctx: Context, passage: Passage) -> Extracted:
-    """Ask for the facts of a passage, in its spelling; orders in it are left out."""
+    """Ask for the facts of a passage, in its spelling, without instructions in it."""
     parts = [Passage(passage.id, "", passage.title), replace(passage, title="")]
     title, text = (shown.strip() for shown in show_texts(ctx, parts, titles=False))
     if not text:

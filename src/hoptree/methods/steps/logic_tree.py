@@ -174,7 +174,7 @@ def _below(raw: Mapping[str, Any], depth: int, issues: list[Issue], *, nesting: 
     below: list[Claim] = []
     others: list[object] = []
     for key, value in raw.pairs if isinstance(raw, Pairs) else raw.items():
-        name = _folded(key)
+        name = _normalise_key(key)
         if name in _CHILDREN or name in _TREE:
             below += _claims(value, depth, issues, root=name in _TREE, nesting=nesting)
         elif isinstance(value, Mapping | list) and name not in _NOT_NODES:
@@ -188,12 +188,12 @@ def _without_main_question(value: object) -> object:
     """Remove the main question beside its tree, which is no node of the tree."""
     if not isinstance(value, Mapping):
         return value
-    names = set(map(_folded, value))
+    names = set(map(_normalise_key, value))
     beside = names.intersection(_TREE) and not names.intersection(_SUB_QUESTION)
     if "input_question" not in names and not (beside and names.intersection(_MAIN_QUESTION)):
         return value
     pairs = value.pairs if isinstance(value, Pairs) else value.items()
-    return Pairs((key, held) for key, held in pairs if _folded(key) not in _MAIN_QUESTION)
+    return Pairs((key, held) for key, held in pairs if _normalise_key(key) not in _MAIN_QUESTION)
 
 
 def _within(depth: int, issues: list[Issue]) -> bool:
@@ -204,13 +204,13 @@ def _within(depth: int, issues: list[Issue]) -> bool:
 
 def _first_text(raw: Mapping[str, Any], keys: Sequence[str], question: str | None = None) -> str:
     """Return the first text under one of the keys; with `question`, an answer to it."""
-    folded = {_folded(key): value for key, value in raw.items()}
-    values = (folded.get(key) for key in keys)
+    by_key = {_normalise_key(key): value for key, value in raw.items()}
+    values = (by_key.get(key) for key in keys)
     texts = (text_of(value) if question is None else answer_of(value, question) for value in values)
     return next(filter(None, texts), "")
 
 
-def _folded(key: object) -> str:
+def _normalise_key(key: object) -> str:
     return str(key).strip().casefold().replace("-", "_").replace(" ", "_")
 
 
@@ -262,26 +262,27 @@ def _is_inside_longer(part: str, text: str) -> bool:
     )
 
 
-def names_it(text: str, hypothesis: str, right: str = "") -> bool:
-    """Return whether a text names a hypothesis, or a wrong part of it."""
-    return any(_as_words(part).search(text) for _, part in _wrong_parts(hypothesis, right))
+def mentions_wrong_answer(text: str, wrong: str, right: str = "") -> bool:
+    """Return whether a text mentions a wrong answer, or a wrong part of it."""
+    return any(_as_words(part).search(text) for _, part in _wrong_parts(wrong, right))
 
 
-def carried(refuted: Claim, right: str) -> tuple[Claim, ...] | None:
+def propagate_correction(refuted: Claim, right: str) -> tuple[Claim, ...] | None:
     """Return the corrected children of a refuted claim; None if it needs a new tree.
 
     It needs one if no claim below names the wrong answer: then the relation or the shape may be wrong. Other hypotheses
     stay, as a model that rewrites the tree would likely keep them.
     """
-    if not any(names_it(claim.question, refuted.hypothesis, right) for claim in refuted.all() if claim is not refuted):
+    below = (claim.question for claim in refuted.all() if claim is not refuted)
+    if not any(mentions_wrong_answer(question, refuted.hypothesis, right) for question in below):
         return None
-    below = tuple(_carried(child, refuted.hypothesis, right) for child in refuted.children)
-    return None if None in below else tuple(claim for claim in below if claim is not None)
+    corrected = tuple(_correct_claim(child, refuted.hypothesis, right) for child in refuted.children)
+    return None if None in corrected else tuple(claim for claim in corrected if claim is not None)
 
 
-def _carried(claim: Claim, wrong: str, right: str) -> Claim | None:
+def _correct_claim(claim: Claim, wrong: str, right: str) -> Claim | None:
     question = substituted(claim.question, wrong, right)
-    below = [_carried(child, wrong, right) for child in claim.children]
+    below = [_correct_claim(child, wrong, right) for child in claim.children]
     if question is None or None in below:
         return None
     changed = replace(claim, question=question, children=tuple(child for child in below if child))

@@ -249,7 +249,7 @@ class Unsure:
         model = self._ctx.model_for("answer")
         given = any(token.entropy is not None for token in draft.tokens)
         if draft.tokens and not given and not self._entropy_given and isinstance(model, LearnsCapabilities):
-            model.lacks("logprobs")
+            model.drop_capability("logprobs")
             raise SignalNotGiven(
                 f"{model.name} gives no log-probabilities but those of what it wrote.", "Choose another model."
             )

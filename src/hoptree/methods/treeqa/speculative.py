@@ -16,7 +16,7 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.schedule import both, together
 from hoptree.methods.steps.evidence_box import Verdict
-from hoptree.methods.steps.logic_tree import MAX_NODES, carried
+from hoptree.methods.steps.logic_tree import MAX_NODES, propagate_correction
 from hoptree.methods.steps.mentions import Ahead
 from hoptree.methods.treeqa.walk import Branch, Key, NodeProcess, Outcome, Traversal, Walk, flatten, hang_below
 
@@ -84,7 +84,7 @@ class SpeculativeWalk(Walk):
         verdict = await self._refuted_by(key)
         if verdict is None or not verdict.correction or key in self._rebuilt or key in self._discarded:
             return
-        claims = carried(branch.claim, verdict.correction) or ()
+        claims = propagate_correction(branch.claim, verdict.correction) or ()
         likely = hang_below(branch, claims, self._room(key))
         await together(map(self._process_ahead, self._begin(likely, key)))
 

@@ -38,7 +38,7 @@ from hoptree.retrieval.retriever import DOCUMENT, TITLE, fits
 from hoptree.text.tokens import LANGUAGES, function_words, language_of
 
 _LIST_SHARE, _MAX_MORE = 0.5, 8
-"""Share of its score that a list of contents or links keeps; factor by which more is searched because of lists."""
+"""Share of its score that a table of contents or links keeps; factor by which more is searched because of lists."""
 _DECIMALS = 4  # of a score: more would depend on the order of segments
 _TIE_ROOM = 10
 _MAX_TIES = 20_000
@@ -177,11 +177,11 @@ class Texts:
             yield key, score, self._passage(address, score, (("bm25", score),))
 
     def _own_score(self, key: int, score: float) -> float:
-        """Return the score of a passage, reduced for lists of contents or links."""
+        """Return the score of a passage, reduced for tables of contents or links."""
         return round(score * _LIST_SHARE, _DECIMALS) if key in self._list_keys() else score
 
     def _list_keys(self) -> frozenset[int]:
-        """Return the keys of the lists of contents or links; looked up once."""
+        """Return the keys of the tables of contents or links; looked up once."""
         if self._lists is None:
             tag = tag_of(*CONTENTS)
             most = int(self._searcher.doc_freq("tags", tag))

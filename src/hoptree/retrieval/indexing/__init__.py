@@ -47,7 +47,7 @@ def build_index(
     intent = {"what": "build", "sources": "\n".join(names), **options}
     with Change(out, settings, intent=intent, from_scratch=True) as change:
         run = Run(change, reading, on_progress)
-        run.take_in(paths)
+        run.add_sources(paths)
         return run.finish()
 
 
@@ -89,8 +89,8 @@ def add_to_index(
     """Add or update documents of these sources, read as the index was made."""
     intent = {"what": "add", "sources": "\n".join(source_name(path) for path in sources)}
     with Change(out, intent=intent) as change:
-        run = Run(change, _as_before(change), on_progress, skip_broken=skip_broken)
-        run.take_in(sources)
+        run = Run(change, _stored_reading(change), on_progress, skip_broken=skip_broken)
+        run.add_sources(sources)
         return run.finish()
 
 
@@ -110,16 +110,16 @@ def update_index(
     # An interrupted rereading starts over, as the files it has read are not known.
     intent = {"what": "update", **({"reread": uuid4().hex} if reread else {})}
     with Change(out, intent=intent) as change:
-        reading = _as_before(change)
+        reading = _stored_reading(change)
         reading = replace(reading, readers=readers or reading.readers)
         run = Run(change, reading, on_progress, skip_broken=skip_broken)
-        run.take_in(paths, may_be_empty=True, reread=reread)
+        run.add_sources(paths, may_be_empty=True, reread=reread)
         if not change.ledger.passages:
             if refused := run.refused:
                 raise CorpusError(
-                    f"Nothing that the sources of the index {out} hold can be taken in any more: {refused}; "
+                    f"Nothing that the sources of the index {out} hold can be indexed any more: {refused}; "
                     "the index is as it was.",
-                    "Mend that, or put further documents there.",
+                    "Fix that, or put further documents there.",
                 )
             cause = f"No source of the index {out} holds a document any more; the index is as it was."
             raise CorpusError(cause, f"Put documents into {paths[0]}, or remove the folder {out}.")
@@ -137,8 +137,8 @@ def remove_from_index(
             cause = f"{name} is no source of the index {out}."
             raise CorpusError(cause, f"Its sources are: {', '.join(manifest.sources) or 'none'}.")
     with Change(out, intent={"what": "remove", "run": uuid4().hex}) as change:
-        run = Run(change, _as_before(change), on_progress)
-        run.take_out(ids)
+        run = Run(change, _stored_reading(change), on_progress)
+        run.remove_passages(ids)
         run.drop_sources(names)
         if not change.ledger.passages:
             raise CorpusError("That would leave the index empty.", f"Remove the folder {out} instead.")
@@ -149,7 +149,7 @@ def compact_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
     """Rewrite an index from its own passages, as if it had been built at once."""
     read_manifest(out)  # there must be an index
     with Change(out, intent={"what": "compact"}, from_scratch=True) as change:
-        run = Run(change, _as_before(change), on_progress)
+        run = Run(change, _stored_reading(change), on_progress)
         index = Index(out)  # opened under the lock, with what another writer has finished
         index.verify_all(without="links/")
         run.copy(index)
@@ -162,7 +162,7 @@ def encode_index(out: Path, encoder: str, *, on_progress: Listener | None = None
     pending = Change(out, intent={"what": "encode"}, encoder=encoder)  # raises an error if there is no index
     try_encoder(encoder)
     with pending as change:
-        return Run(change, _as_before(change), on_progress).finish(any_encoder=True)
+        return Run(change, _stored_reading(change), on_progress).finish(any_encoder=True)
 
 
 def add_facts(facts: Path, out: Path, *, encoder: str | None = None, on_progress: Listener | None = None) -> AddedFacts:
@@ -183,7 +183,7 @@ def add_facts(facts: Path, out: Path, *, encoder: str | None = None, on_progress
             tell(Progress(stage, done, total, done))
 
         taken = run_coroutine(add_facts_to(change, rows, encoder, report))
-        Run(change, _as_before(change), on_progress).finish()
+        Run(change, _stored_reading(change), on_progress).finish()
         return taken
 
 
@@ -192,10 +192,10 @@ def index_passages(passages: Iterable[Passage], out: Path, *, settings: Settings
     settings = settings or Settings()
     with Change(out, settings, intent={"what": "passages", "run": uuid4().hex}, from_scratch=True) as change:
         run = Run(change, Reading(), None)
-        run.take(passages, change.ledger.enter_file("", "", 0, 0), set())
+        run.add_passages(passages, change.ledger.enter_file("", "", 0, 0), set())
         return run.finish().manifest
 
 
-def _as_before(change: Change) -> Reading:
+def _stored_reading(change: Change) -> Reading:
     """Return how the sources of an index were read when it was made."""
     return Reading.restored(change.base.reading if change.base else {})

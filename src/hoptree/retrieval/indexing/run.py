@@ -94,8 +94,8 @@ class Run:
 
     # Reading
 
-    def take_in(self, sources: Sequence[Path], *, may_be_empty: bool = False, reread: bool = False) -> None:
-        """Take in new and changed files; `reread` reads unchanged ones, too."""
+    def add_sources(self, sources: Sequence[Path], *, may_be_empty: bool = False, reread: bool = False) -> None:
+        """Add new and changed files; `reread` reads unchanged ones, too."""
         changed: list[tuple[int, SourceFile, list[int]]] = []
         before: set[int] = set()
         for name, source in {source_name(source): source for source in sources}.items():
@@ -121,7 +121,7 @@ class Run:
         if changed:
             self._prepare()
         # `before` is complete from the start: a passage may have moved from a file that is read later.
-        incomplete = [entry for entry in changed if not self._take_file(*entry[:2], before)]
+        incomplete = [entry for entry in changed if not self._add_file(*entry[:2], before)]
         for number, _, earlier in incomplete:  # last: until then their passages may have moved elsewhere
             self._ledger.break_off(number, earlier)
         self._drop_files(before)
@@ -155,8 +155,8 @@ class Run:
             self._ledger.enter_source(source, prefix_for(source, self._ledger))
         return self._ledger.prefix_of(source)
 
-    def _take_file(self, number: int, file: SourceFile, before: set[int]) -> bool:
-        """Take in a file; return whether its end was reached."""
+    def _add_file(self, number: int, file: SourceFile, before: set[int]) -> bool:
+        """Add a file; return whether its end was reached."""
         cut_short, before_it = self._problems.cut_short, len(self._problems.sentences)
         passages = read_file(
             file,
@@ -165,7 +165,7 @@ class Run:
             tokenizer=self._tokenizer,
             on_bytes=lambda count: self._progress("reading", self._done + count),
         )
-        self.take(passages, number, before)
+        self.add_passages(passages, number, before)
         self._done += file.size
         complete = self._problems.cut_short == cut_short
         if complete:
@@ -175,8 +175,8 @@ class Run:
         self._settled = self._repeated, self._held_questions
         return complete
 
-    def take(self, passages: Iterable[Passage], file: int, before: Collection[int]) -> None:
-        """Take in the passages of a file; those of `before` may move or be replaced."""
+    def add_passages(self, passages: Iterable[Passage], file: int, before: Collection[int]) -> None:
+        """Add the passages of a file; those of `before` may move or be replaced."""
         for batch in batched(self._filter(passages) if self._filter else passages, _AT_ONCE):
             rows = [(passage, key_of(passage.id), content_of(passage)) for passage in batch]
             difference = self._compare(rows, file, before)
@@ -232,7 +232,7 @@ class Run:
 
     # Removing
 
-    def take_out(self, ids: Iterable[str]) -> None:
+    def remove_passages(self, ids: Iterable[str]) -> None:
         """Remove passages by id, document or file; a file's stay if another has them."""
         for batch in batched(ids, _AT_ONCE):
             keys = {key_of(name): name for name in batch}
@@ -245,7 +245,7 @@ class Run:
                 others += () if pieces else (name,)
             self._remove(list(entries.values()))
             for name in others:
-                self._take_out_file(name)
+                self._remove_file(name)
 
     def _pieces(self, document: str) -> dict[int, Entry]:
         """Return the passages DOCUMENT#1, DOCUMENT#2, … of a document."""
@@ -256,7 +256,7 @@ class Run:
             start += _AT_ONCE
         return pieces
 
-    def _take_out_file(self, name: str) -> None:
+    def _remove_file(self, name: str) -> None:
         """Remove a file's passages, such as those of pages that are documents."""
         files = self._ledger.files_named(name) or self._files_at(name)
         if not files:

@@ -25,7 +25,7 @@ _ATTENTION = "hoptree_packed"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A row as tokens; the first `prompt` tokens are not learnt."""
+    """A row as tokens; the first `prompt` tokens are excluded from the loss."""
 
     id: str
     tokens: tuple[int, ...]
@@ -33,7 +33,7 @@ class Example:
 
     @property
     def reply(self) -> int:
-        """The number of learnt tokens; the last one ends the turn."""
+        """The number of tokens in the loss; the last one ends the turn."""
         return len(self.tokens) - self.prompt
 
 
@@ -202,9 +202,9 @@ class Learner:
         self._processes = processes
         self._max_length = recipe.max_length if packing else 1
         self._start = start_tokens(model) if model.config.is_encoder_decoder else []
-        self._apart = not self._start and not _has_windows(model.config.get_text_config())
+        self._packed_attention = not self._start and not _has_windows(model.config.get_text_config())
         if not self._start:  # batched inference sets its own
-            model.set_attn_implementation(_register_attention() if self._apart else "sdpa")
+            model.set_attn_implementation(_register_attention() if self._packed_attention else "sdpa")
         # cuDNN prepares each new length again, and with a mask its gradients are not finite for lengths of 64 tokens
         # more than a multiple of 128 (pytorch issue 196678; Qwen2.5 meets it within 50 steps).
         self._torch.backends.cuda.enable_cudnn_sdp(False)
@@ -229,7 +229,7 @@ class Learner:
         gradient = self._torch.nn.utils.clip_grad_norm_(self.weights.values(), _MAX_GRADIENT_NORM)
         for what, value in (("loss", loss), ("gradient", gradient)):
             if not self._torch.isfinite(value):  # before it reaches the weights
-                cause = f"The {what} of step {number + 1} is no number any more."
+                cause = f"The {what} of step {number + 1} is not finite."
                 raise HoptreeError(cause, "Give --learning-rate less, or --dtype fp32, and another --out.")
         for group in self.optimiser.param_groups:
             group["lr"] = self._recipe.rate(number, steps)
@@ -256,10 +256,10 @@ class Learner:
             torch.tensor(numbers, device=device)
             for numbers in (sequence.tokens, sequence.positions, sequence.kept, sequence.targets)
         )
-        more = {"hoptree_lengths": sequence.lengths} if self._apart else {}
+        more = {"hoptree_lengths": sequence.lengths} if self._packed_attention else {}
         with self._autocast():
             # With "sdpa" and without a mask and cache, transformers separates examples where positions restart.
-            # Logits are computed only for learnt positions.
+            # Logits are computed only for positions in the loss.
             out = self._model(
                 input_ids=tokens[None], position_ids=positions[None], logits_to_keep=kept, use_cache=False, **more
             )
@@ -344,7 +344,7 @@ def _explain_out_of_memory(recipe: Recipe) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise EndpointError(
-            f"There is no memory for sequences of {recipe.max_length:,} tokens.",
+            f"Out of memory for sequences of {recipe.max_length:,} tokens.",
             "Give --checkpointing, or --max-length less (the longest example must fit).",
             exit_code=2,
         ) from error
