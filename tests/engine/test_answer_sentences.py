@@ -357,7 +357,7 @@ def test_an_answer_that_is_a_sentence_stays_one_and_rests_on_its_names() -> None
     assert state_answer("Which film did Ada see?", "The Way We Were") == "The answer is The Way We Were"
     others = Passage("o", "Other", "The keeper has a boat.")
     held = tell_answer(
-        "Who?", answer, "external", nodes=(), evidence=[others, Passage(FILM["id"], FILM["title"], FILM["text"])],
+        "Who?", answer, "external", nodes=(), evidence=[others, Passage("film", "", "It was directed by Wojciech Jerzy Has.")],
         cited=(), read=2, computed=False, measured=None,
     )  # fmt: skip
     assert held[0] == f"{answer} [2]."  # "The" is no name
