@@ -353,9 +353,9 @@ def test_an_answer_that_is_a_sentence_stays_one_and_rests_on_its_names() -> None
     answer = "The film was made by Wojciech Jerzy Has"
     assert state_answer("Who directed the film?", answer) == answer
     assert state_answer("Which film did Ada see?", "The Way We Were") == "The answer is The Way We Were"
-    others = Passage("o", "Other", "The keeper has a boat.")
+    passages = [Passage("o", "Other", "The keeper has a boat."), Passage("film", "", "Wojciech Jerzy Has made it.")]
     held = tell_answer(
-        "Who?", answer, "external", nodes=(), evidence=[others, Passage(FILM["id"], FILM["title"], FILM["text"])],
+        "Who?", answer, "external", nodes=(), evidence=passages,
         cited=(), read=2, computed=False, measured=None,
     )  # fmt: skip
     assert held[0] == f"{answer} [2]."  # "The" is no name
