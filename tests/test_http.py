@@ -235,7 +235,7 @@ def test_the_error_for_an_unreachable_server_names_the_source_of_its_url() -> No
 
 @pytest.mark.parametrize("url", ["", "localhost:8000", "http://", "http://x:99999", "ftp://x/v1", "http://[::1", "x y"])
 def test_an_invalid_url_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match="is no base URL"):
+    with pytest.raises(ConfigError, match="is not a base URL"):
         HttpClient(url)
 
 

@@ -123,7 +123,7 @@ def changed(**values: Any) -> str:
     ],
 )
 def test_what_is_no_chooser_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="it is no chooser"):
+    with pytest.raises(ConfigError, match="it is not a chooser"):
         read_chooser(text, "it")
 
 

@@ -199,7 +199,7 @@ def test_any_split_needs_to_know_what_is_measured_on(here: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "arguments", "message"),
     [
-        ("kbae", ("--half", "third"), "no half of a data set"),
+        ("kbae", ("--half", "third"), "not a half of a data set"),
         ("gold", ("--set", "k=3"), "--set is for taikc-if"),
         ("gold", ("--judge", "openai/x"), "--judge is for taikc-kbae"),
         ("gold", ("--format", "csv"), "no form of training sets"),

@@ -143,8 +143,8 @@ def test_what_cannot_be_fitted_to_is_named(home: Path) -> None:
         (("fit", "runs/all", "runs/others", "--out", "idx"), "cannot be written"),
         (("replay", "runs/default"), "--set effort=high"),
         (("replay", "runs/oner"), "is not of hop"),
-        (("replay", "runs/all", "--chooser", "no.json"), "is no chooser"),
-        (("show", "no.json"), "is no chooser"),
+        (("replay", "runs/all", "--chooser", "no.json"), "is not a chooser"),
+        (("show", "no.json"), "is not a chooser"),
         (("show", "none.json"), "cannot be read"),
         (("show", "old.json"), "is of another version"),
     ):

@@ -74,8 +74,8 @@ def test_what_holds_is_shown_as_a_table_without_secrets(home: Path) -> None:
     ("text", "words"),
     [
         ('modle = "x"', ("unknown setting 'modle'", "Did you mean model?")),
-        ("model = 3", ("model is no text",)),
-        ("model = ", ("is no TOML",)),
+        ("model = 3", ("model is not text",)),
+        ("model = ", ("is not TOML",)),
         ("options = 3", ("[options] needs a method", "[options.hop]")),
         ("[options]\nfoo = 3", ("[options] needs a method", "[options.hop]")),
     ],

@@ -134,8 +134,8 @@ def test_build_may_be_said_or_left_out(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("index", "docs", "--out", "docs"), ("is no index", "Choose a new folder")),
-        (("index", "docs", "--out", "docs/a.jsonl"), ("is no index",)),
+        (("index", "docs", "--out", "docs"), ("is not an index", "Choose a new folder")),
+        (("index", "docs", "--out", "docs/a.jsonl"), ("is not an index",)),
         (("index", "docs", "--out", "docs/a.jsonl/idx"), ()),
         (("index", "idx", "--out", "idx2"), ()),
         (("index", "docs", "--out", "x", "--language", "klingon"), ("klingon", "english")),
@@ -147,14 +147,14 @@ def test_build_may_be_said_or_left_out(home: Path) -> None:
         (("index", "add", "docs", " ", "--out", "idx"), ("empty name",)),
         (("index", "add", "nowhere", "--out", "idx"), ("nowhere",)),
         (("index", "add", "docs", "--out", "none"), ("no index", "hoptree index")),
-        (("index", "update", "--out", "docs"), ("no index",)),
+        (("index", "update", "--out", "docs"), ("not an index",)),
         (("index", "remove", "--out", "idx"), ("Nothing to remove",)),
         (("index", "remove", "p9", "--out", "idx"), ("p9",)),
         (("index", "remove", "", "--out", "idx"), ("empty name",)),
         (("index", "remove", "self.txt", "--out", "idx"), ("self.txt",)),
         (("index", "remove", "--ids", "none.txt", "--out", "idx"), ("none.txt",)),
         (("index", "remove", "docs", "--out", "idx"), ("empty",)),
-        (("index", "info", "--out", "docs"), ("no index",)),
+        (("index", "info", "--out", "docs"), ("not an index",)),
         (("search", "x", "--corpus", "idx", "--retriever", "linkd"), ("linkd", "linked")),
         (("search", "x", "--corpus", "idx", "--retriever", "dense"), ("no vectors", "hoptree index encode")),
         (("search", "x", "--corpus", "idx", "--where", "lang"), ("NAME=VALUE",)),
@@ -190,7 +190,7 @@ def test_broken_lines_are_named_and_counted(home: Path) -> None:
         file.write("{broken\n" * 7)
     done = hoptree(home, "index", "docs", "--out", "idx")
     assert done.returncode == 0 and "6 passages" in done.stdout
-    assert "Line 7 of a.jsonl is no JSON" in done.stderr and "broken lines: 7" in done.stderr
+    assert "Line 7 of a.jsonl is not JSON" in done.stderr and "broken lines: 7" in done.stderr
     refused(hoptree(home, "index", "docs", "--out", "idx", "--skip-broken", "6"), "More than 6", "--skip-broken 60")
     refused(hoptree(home, "index", "docs", "--out", "idx", "--skip-broken", "0"), "Line 7 of a.jsonl")
 

@@ -107,7 +107,7 @@ def test_what_cannot_be_used_is_refused(home: Path) -> None:
     before = path.read_bytes()
     refused(hoptree(home, "eval", "ratings", "first.csv"), "H4 (rating): 'dunno' is neither yes nor no")
     assert path.read_bytes() == before
-    refused(hoptree(home, "eval", "ratings", "run/run.json"), "is no sheet")
+    refused(hoptree(home, "eval", "ratings", "run/run.json"), "is not a sheet")
     refused(hoptree(home, "eval", "ratings", "sheet.csv", "-m", "nonsense"), "names no model")
     done = hoptree(home, "eval", "ratings", "sheet.csv")
     assert done.returncode == 0 and "no person has rated anything yet" in done.stdout

@@ -146,7 +146,7 @@ def test_self_rag_tells_its_choice_and_what_each_answer_scored(tmp_path: Path) -
 def test_a_checkpoint_that_is_none_is_not_called_exact(tmp_path: Path) -> None:
     replies: dict[str, str | list[str]] = {"need": "Well", "read": "Has"}
     drawn, data = ask(tmp_path, replies, "--method", "self_rag", "--set", "checkpoint=on")
-    assert "not exactly as in its paper" in drawn and "no Self-RAG model" in drawn and data["fidelity"] == "approx"
+    assert "not exactly as in its paper" in drawn and "not a Self-RAG model" in drawn and data["fidelity"] == "approx"
 
 
 def test_what_was_decided_of_a_node_is_told_with_the_node() -> None:

@@ -71,7 +71,7 @@ def test_a_table_a_verdict_and_what_shows_it_elsewhere(here: Path) -> None:
     assert "  +37.5 [+" in rows[0]
     assert "best: k=8, titles=off: 100.0 against 62.5 of the defaults, +37.5 [" in out
     assert "(Holm, for 8 trials: p = 0.0" in out and "better than the defaults by more than chance" in out
-    assert "no result: what won had luck on its side. Show it on the 16 other questions of the file:" in out
+    assert "not a result: what won had luck on its side. Show it on the 16 other questions of the file:" in out
     assert err.count(" over 24 questions\n") == 9 and "hoptree: 1 of 9: k=5, titles=off: f1 62.5 ± " in err
 
 

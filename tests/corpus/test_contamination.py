@@ -73,8 +73,8 @@ def test_the_filter_finds_the_same_as_a_plain_search(text_words: list[str], ques
     ("name", "content", "cause"),
     [
         ("none.jsonl", None, "There is no"),
-        ("q.txt", "Who?", "is no file of questions"),
-        ("q.jsonl", "{broken", "is no JSON"),
+        ("q.txt", "Who?", "is not a file of questions"),
+        ("q.jsonl", "{broken", "is not JSON"),
         ("q.jsonl", "{}", "holds no questions"),
     ],
 )

@@ -195,7 +195,7 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path, content: str | N
     path = tmp_path / "tokenizer.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(ConfigError, match="no tokenizer"):
+    with pytest.raises(ConfigError, match="not a tokenizer"):
         load_tokenizer(path)
 
 
@@ -203,7 +203,7 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path, content: str | N
 def test_a_folder_or_pipe_is_no_tokenizer(tmp_path: Path, make: Callable[[Path], None]) -> None:
     pytest.importorskip("tokenizers")
     make(tmp_path / "tokenizer.json")
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="is not a file"):
         load_tokenizer(tmp_path / "tokenizer.json")
 
 

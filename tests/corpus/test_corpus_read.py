@@ -140,7 +140,7 @@ def test_a_lone_surrogate_in_deep_nesting_breaks_only_its_row(tmp_path: Path) ->
 def test_a_line_in_another_encoding_is_skipped(tmp_path: Path) -> None:
     latin = json.dumps({"id": "l", "text": "café"}, ensure_ascii=False).encode("latin-1")
     passages, problems = lenient(write(tmp_path / "a.jsonl", latin + b"\n" + JSONL.encode()))
-    assert passages == PASSAGES and problems.sentences == ["Line 1 of a.jsonl is no UTF-8 text."]
+    assert passages == PASSAGES and problems.sentences == ["Line 1 of a.jsonl is not UTF-8 text."]
 
 
 def test_too_many_broken_lines_are_an_error_with_a_remedy(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_a_budget_is_read(text: str, budget: Budget) -> None:
     ["many", "calls=", "calls=x", "calls=-1", "cost=nan", "seconds=inf", "money=3", "calls:3", "calls=1=2", "-5"],
 )
 def test_what_is_no_budget_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ConfigError, match="is no budget") as caught:
+    with pytest.raises(ConfigError, match="is not a budget") as caught:
         Budget.parse(f"seconds=9,{text}")
     assert text in str(caught.value)
     assert "--budget calls=20,seconds=60" in caught.value.remedy

@@ -137,7 +137,7 @@ def test_demonstrations_and_strategies_are_replaced_too(tmp_path: Path) -> None:
         (
             "direct__read",
             "{question}",
-            "is no prompt and no file of demonstrations that is used. direct uses direct.txt.",
+            "is neither a prompt nor a file of demonstrations that is used. direct uses direct.txt.",
         ),
         ("direct__decompose", "{question}", "that is used. direct uses direct.txt."),
         ("oner__a", "{question}", "that is used. oner uses read.txt, read_asked_first.txt."),
@@ -146,7 +146,7 @@ def test_demonstrations_and_strategies_are_replaced_too(tmp_path: Path) -> None:
         ("oner__bank_jsonl", "{}", "that is used. oner uses read.txt, read_asked_first.txt."),
         ("shared__list_among", "{question}", "Did you mean hop/list_among.txt?"),
         ("shared__quite_another", "{question}", "that is used. Write our prompts as a start"),
-        ("note", "Buy milk.", "is no prompt and no file of demonstrations"),
+        ("note", "Buy milk.", "is neither a prompt nor a file of demonstrations"),
         ("oner__read", READ + "{titles}", "has the unknown variable {titles}. It takes {documents}, {question}."),
         ("oner__read", READ.replace("{question}", "{questoin}"), "Did you mean {question}?"),
         ("oner__read", "Answer {question}", "lacks the variable {documents}."),
@@ -171,11 +171,11 @@ def test_demonstrations_and_strategies_are_replaced_too(tmp_path: Path) -> None:
         ("quite_another__read", READ, "has no method's name. Write our prompts as a start"),
         ("oner__read", "--- system\n--- user\n{documents} {question}", "has an empty section"),
         ("taikc__bank_jsonl", "{}\n", "A line is an object with kind (text), question (text), plan (object)."),
-        ("taikc__bank_jsonl", "{\n", "is no JSON"),
+        ("taikc__bank_jsonl", "{\n", "is not JSON"),
         ("taikc__bank_jsonl", "\n\n{\n", "Line 3 of"),
         ("taikc__bank_jsonl", "", "has no line"),
         ("taikc__bank_jsonl", "\n \n", "has no line"),
-        ("cot__worked_jsonl", '{"question": "", "documents": ["x"], "answer": ""}', "is no demonstration"),
+        ("cot__worked_jsonl", '{"question": "", "documents": ["x"], "answer": ""}', "is not a demonstration"),
         ("dyplan__ways_jsonl", '{"name": "Guess", "when": "always."}', "Direct, Plan, Reason, Retrieval."),
     ],
 )
@@ -279,7 +279,7 @@ def test_questions_at_once_keep_their_own_prompts(tmp_path: Path) -> None:
 def test_a_list_that_is_empty_in_ours_may_hold_anything(tmp_path: Path) -> None:
     ours = json.dumps({"question": "Q?", "documents": []})
     _check_demonstrations(tmp_path, json.dumps({"question": "R?", "documents": [{"title": "T"}]}), ours)
-    with pytest.raises(HoptreeError, match="is no demonstration"):
+    with pytest.raises(HoptreeError, match="is not a demonstration"):
         _check_demonstrations(tmp_path, json.dumps({"question": "R?", "documents": "T"}), ours)
 
 

@@ -52,7 +52,7 @@ def test_examples_of_one_half_come_in_their_order_and_before_a_limit(tmp_path: P
     assert [e.id for e in read_examples(path, of_half="second", limit=3).examples] == halves["second"][:3]
     drawn = [e.id for e in read_examples(path, of_half="second", limit=3, seed=1).examples]
     assert set(drawn) < set(halves["second"]) and drawn != halves["second"][:3]
-    with pytest.raises(ConfigError, match="'third' is no half"):
+    with pytest.raises(ConfigError, match="'third' is not a half"):
         read_examples(path, of_half="third")
     key = halves["first"][0]
     with pytest.raises(InputError, match=r"The second half of .* holds no questions"):

@@ -129,7 +129,7 @@ def test_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
         read_linking_questions(jsonl(tmp_path / "none.jsonl", [{"question": "who?"}]))
     with pytest.raises(InputError, match=r"Line 1 of odd\.jsonl"):
         read_linking_questions(jsonl(tmp_path / "odd.jsonl", [{"question": "x", "evidence_triples": "no"}]))
-    with pytest.raises(ConfigError, match="no half"):
+    with pytest.raises(ConfigError, match="not a half"):
         read_linking_questions(tmp_path / "none.jsonl", half="third")
 
 

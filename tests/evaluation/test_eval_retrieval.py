@@ -155,7 +155,7 @@ def test_more_passages_give_one_more_recall(command: Command) -> None:
         ([{"id": "a", "supporting_ids": ["p1"]}], "Line 1 of bad.jsonl holds no question"),
         (["text"], "holds no question"),
         ([ROWS[0], {"id": "a", "question": "Who?", "supporting_ids": "p1"}], "Line 2 of bad.jsonl"),
-        ([{"id": "a", "question": "Who?", "supporting_ids": [["p1"]]}], "no list of names"),
+        ([{"id": "a", "question": "Who?", "supporting_ids": [["p1"]]}], "not a list of names"),
         ([], "names gold passages"),
     ],
 )

@@ -221,7 +221,7 @@ def test_a_damaged_verdict_is_named(tmp_path: Path, line: str) -> None:
     digest = read_judgements(run)[0].judge.digest
     with (run / JUDGEMENTS).open("a", encoding="utf-8") as file:
         file.write(line.replace("DIGEST", digest) + "\n")
-    with pytest.raises(InputError, match=r"Line 8 of .* is no verdict"):
+    with pytest.raises(InputError, match=r"Line 8 of .* is not a verdict"):
         read_rows(run)
 
 

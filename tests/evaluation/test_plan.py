@@ -66,7 +66,7 @@ def test_a_data_set_may_be_measured_on_one_half_of_it(tmp_path: Path) -> None:
     assert [one.experiment.half for one in plan(tmp_path, text)] == ["second", "second", "", ""]
     assert [one.experiment.half for one in plan(tmp_path, "every: {half: first}\n" + text)][1:3] == ["second", "first"]
     assert [one.experiment.half for one in plan(tmp_path, text, half="first")] == ["first"] * 4
-    with pytest.raises(ConfigError, match="'third' is no half of a data set"):
+    with pytest.raises(ConfigError, match="'third' is not a half of a data set"):
         plan(tmp_path, text.replace("second", "third"))
 
 
@@ -161,19 +161,19 @@ def test_boundary_is_measured_without_documents(tmp_path: Path) -> None:
         (DATA + "runs: {a: {methd: direct}}\n", "no 'methd' here. Did you mean method"),
         (DATA + TWO_RUNS + "model: {a: b}\n", "Did you mean models"),
         (DATA + TWO_RUNS + "models: {}\n", "models is empty"),
-        (DATA + TWO_RUNS + "models: [openai/a]\n", "models is no list of names"),
+        (DATA + TWO_RUNS + "models: [openai/a]\n", "models is not a list of names"),
         (DATA + TWO_RUNS + "models: {a: {method: direct}}\n", "no 'method' here"),
         (DATA + TWO_MODELS + "runs: {a: {model: openai/b}}\n", "a has a model of its own"),
-        (DATA + "runs: {a: {limit: many}}\n", "limit is no number"),
-        (DATA + "runs: {a: {limit: true}}\n", "limit is no number"),
-        (DATA + "runs: {a: {budget: {calls: true}}}\n", "'calls=True' is no budget"),
-        (DATA + "runs: {a: {budget: true}}\n", "'True' is no budget"),
-        (DATA + "runs: {a: {prices: {prompt: 1}}}\n", "are no prices"),
-        (DATA + "runs: {a: {method: 5}}\n", "method is no text: 5"),
-        (DATA + "runs: {a: {sample: [nq]}}\n", r"sample is no text: \['nq'\]"),
+        (DATA + "runs: {a: {limit: many}}\n", "limit is not a number"),
+        (DATA + "runs: {a: {limit: true}}\n", "limit is not a number"),
+        (DATA + "runs: {a: {budget: {calls: true}}}\n", "'calls=True' is not a budget"),
+        (DATA + "runs: {a: {budget: true}}\n", "'True' is not a budget"),
+        (DATA + "runs: {a: {prices: {prompt: 1}}}\n", "are not prices"),
+        (DATA + "runs: {a: {method: 5}}\n", "method is not text: 5"),
+        (DATA + "runs: {a: {sample: [nq]}}\n", r"sample is not text: \['nq'\]"),
         ("data: {one: {corpus: x}}\n" + TWO_RUNS, "one has no questions"),
-        ("data: {one: {questions: x}}\n", "runs is no list of names"),
-        ("data: [\n", "is no YAML"),
+        ("data: {one: {questions: x}}\n", "runs is not a list of names"),
+        ("data: [\n", "is not YAML"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(tmp_path: Path, text: str, words: str) -> None:
@@ -270,12 +270,12 @@ def test_a_run_without_a_model_is_made_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("every", "told"),
     [
-        ("index: {chunk: lines}", "'lines' is no way to cut"),
+        ("index: {chunk: lines}", "'lines' is not a way to cut"),
         ("index: {encoder: elmo}", "no encoder 'elmo'"),
         ("index: {facts: many}", "Facts are on or off"),
         ("index: {chunks: 3}", "there is no 'chunks' here"),
-        ("only: [three]", "are no data sets of it"),
-        ("only: one", "are no data sets of it"),
+        ("only: [three]", "are not data sets of it"),
+        ("only: one", "are not data sets of it"),
     ],
 )
 def test_an_index_that_cannot_be_made_is_refused(tmp_path: Path, every: str, told: str) -> None:

@@ -147,7 +147,7 @@ def test_what_is_kept_as_it_is_must_have_its_own_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"hotpot.json is not psgs_w100.tsv.gz or psgs_w100.tsv\. Give the release's"):
         made(tmp_path, "wikipedia2018", sources=[path])
     assert not list((tmp_path / "wikipedia2018").glob("hotpot*"))
-    with pytest.raises(ConfigError, match=r"http://x/h.json is no address of psgs_w100.tsv.gz or psgs_w100.tsv\."):
+    with pytest.raises(ConfigError, match=r"http://x/h.json is not an address of psgs_w100.tsv.gz or psgs_w100.tsv\."):
         made(tmp_path, "wikipedia2018", url="http://x/h.json")
 
 
@@ -167,7 +167,7 @@ NO_QUESTION = {key: value for key, value in MUSIQUE.items() if key != "question"
     ("content", "sentence", "left"),
     [
         (jsonl(MUSIQUE, {**NO_QUESTION, "id": "b"}), r"Row 2 \(line 2\) of m.jsonl holds no question", 1),
-        (jsonl(MUSIQUE) + b"{]\n" + jsonl({**MUSIQUE, "id": "b"}), r"Line 2 of m.jsonl is no JSON", 2),
+        (jsonl(MUSIQUE) + b"{]\n" + jsonl({**MUSIQUE, "id": "b"}), r"Line 2 of m.jsonl is not JSON", 2),
         (jsonl(MUSIQUE, MUSIQUE), r"Row 2 \(line 2\) of m.jsonl has the id '2hop__11_22' of an earlier question", 1),
         (jsonl(MUSIQUE, {**MUSIQUE, "id": "b", "answer": ""}), r"Row 2 \(line 2\) of m.jsonl has no answer", 1),
         (jsonl(MUSIQUE, ["no", "row"]), r"Row 2 \(line 2\) of m.jsonl holds no question", 1),
@@ -267,7 +267,7 @@ def test_a_broken_file_of_paragraphs_is_refused(tmp_path: Path, content: bytes) 
     folder = write(
         tmp_path / "s", {"strategyqa_train.json": array(STRATEGY), "strategyqa_train_paragraphs.json": content}
     )
-    with pytest.raises(InputError, match=r"strategyqa_train_paragraphs.json is no JSON.* Download or unpack it again"):
+    with pytest.raises(InputError, match=r"strategyqa_train_paragraphs.json is not JSON.* Download or unpack it again"):
         made(tmp_path, "strategyqa", sources=[folder])
 
 

@@ -164,8 +164,8 @@ def put(row: int, name: str, value: str) -> Callable[[list[list[str]]], None]:
         (lambda rows: rows[2].append("no"), r"K3: 'no' stands in no column"),
         (lambda rows: rows[0].append("mine"), r"K1 \(mine\): a sheet has no column 'mine'"),
         (lambda rows: rows[0].append("Rating"), r"K1 \(Rating\): there is a column 'rating' already"),
-        (lambda rows: rows[0].__setitem__(7, "grade"), "is no sheet: it lacks rating"),
-        (lambda rows: rows.clear(), "is no sheet"),
+        (lambda rows: rows[0].__setitem__(7, "grade"), "is not a sheet: it lacks rating"),
+        (lambda rows: rows.clear(), "is not a sheet"),
         (lambda rows: rows.__delitem__(slice(1, None)), "holds no decisions"),
     ],
 )
@@ -191,7 +191,7 @@ def test_files_that_are_no_sheets(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not in UTF-8"):
         read(path)
     path.write_text('"item","rating"\n"a"b', encoding="utf-8")
-    with pytest.raises(InputError, match="no CSV"):
+    with pytest.raises(InputError, match="not CSV"):
         read(path)
 
 

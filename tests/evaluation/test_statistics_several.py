@@ -55,9 +55,9 @@ def test_nothing_in_common_is_refused(a: dict[str, float | None], b: dict[str, f
 
 @pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf, 1e300])
 def test_what_is_no_usable_number_is_refused(score: float) -> None:
-    with pytest.raises(InputError, match="question q2 is no number"):
+    with pytest.raises(InputError, match="question q2 is not a number"):
         compare_pair({"q1": 1.0, "q2": score}, {"q1": 0.0, "q2": 0.0})
-    with pytest.raises(InputError, match="no number"):
+    with pytest.raises(InputError, match="not a number"):
         interval([score])
 
 

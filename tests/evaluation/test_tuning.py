@@ -172,7 +172,7 @@ def test_what_is_within_chance_is_said(here: Path) -> None:
     found = tuned(here, "k=8", limit=8)
     assert found.best.trial.name == "k=8" and found.best.score > found.defaults.score
     assert not found.better and "within chance of the defaults: keep these" in found.remark
-    assert "This sample can detect a difference of" in found.remark and "is no result" in found.warning
+    assert "This sample can detect a difference of" in found.remark and "is not a result" in found.warning
 
 
 def test_an_interval_above_nothing_is_not_enough_where_many_were_tried(here: Path) -> None:

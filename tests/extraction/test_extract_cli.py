@@ -97,7 +97,7 @@ def test_a_place_that_is_no_graph_is_refused_before_anything_is_paid(home: Path)
 def test_bad_input_is_one_sentence(home: Path) -> None:
     refused(hoptree(home, "graph", "extract", "nowhere", "--out", "out", "-m", "scripted/model.json"), "nowhere")
     refused(extract(home, "--budget", "cost=1"), "needs prices")
-    refused(extract(home, "--budget", "nonsense"), "no budget")
+    refused(extract(home, "--budget", "nonsense"), "not a budget")
     (home / "empty.jsonl").write_text("", encoding="utf-8")
     empty = hoptree(home, "graph", "extract", "empty.jsonl", "--out", "out", "-m", "scripted/model.json")
     refused(empty, "holds no passage")

@@ -97,7 +97,7 @@ def test_queries_are_shown_with_names_and_bounded(home: Path) -> None:
     data = said(hoptree(home, "graph", "query", "SELECT * { ?s ?p ?o }", "--graph", "kg", "-n", "2", "--json"))
     assert data["complete"] is False and len(data["rows"]) == 2  # type: ignore[arg-type]
     assert "yes" in hoptree(home, "graph", "query", "ASK { ?s ?p ?o }", "--graph", "kg").stdout
-    refused(hoptree(home, "graph", "query", "SELECT nonsense", "--graph", "kg"), "is no SPARQL")
+    refused(hoptree(home, "graph", "query", "SELECT nonsense", "--graph", "kg"), "is not SPARQL")
     refused(hoptree(home, "graph", "query", "INSERT DATA { <a:b> <a:b> <a:b> }", "--graph", "kg"), "SELECT and ASK")
     outside = "SELECT * { SERVICE <http://127.0.0.1:1/> { ?s ?p ?o } }"
     refused(hoptree(home, "graph", "query", outside, "--graph", "kg"), "asks another server")

@@ -215,7 +215,7 @@ def test_an_id_that_is_none_is_never_sent(identifier: str) -> None:
         with pytest.raises(GraphError):
             asked(seen, lambda graph: graph.facts(identifier))
         assert seen.queries == []
-    with pytest.raises(ConfigError, match="no language tag"):
+    with pytest.raises(ConfigError, match="not a language tag"):
         names_query(["a:b"], ['en" }'], all_names=True, limit=1)
     assert facts_query("name:a b", "in", "rdf", 5).count("urn:hoptree:entity:a%20b") == 1
 

@@ -135,7 +135,7 @@ def test_lost_and_cut_files_are_damage(kg: Path, tmp_path: Path) -> None:
 def test_what_is_no_graph_is_said(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match="There is no knowledge graph at"):
         EmbeddedGraph(tmp_path / "none")
-    with pytest.raises(GraphError, match="is no knowledge graph"):
+    with pytest.raises(GraphError, match="is not a knowledge graph"):
         EmbeddedGraph(tmp_path)
     with pytest.raises(GraphError, match="There is no knowledge graph at"):
         remove_source(tmp_path / "none", "x")

@@ -119,7 +119,7 @@ def test_places_that_are_no_graph_are_named(home: Path) -> None:
     assert "fold is a folder." in refused(home, "load", "fold", "--out", "kg2")
     assert "truthy.nt is a file, and no knowledge graph" in refused(home, "load", "truthy.nt", "--out", "truthy.nt")
     told = refused(home, "entity", "x", "--graph", "ftp://x/sparql")
-    assert "'ftp://x/sparql' is no address" in told and "http:// or https://" in told
+    assert "'ftp://x/sparql' is not an address" in told and "http:// or https://" in told
     assert "only asked" in refused(home, "remove", "x", "--out", "http://127.0.0.1:9/sparql")
     assert "only asked" in refused(home, "load", "truthy.nt", "--out", "https://e.org/sparql")
     assert "stands for Wikidata itself" in refused(home, "load", "truthy.nt", "--out", "wikidata")

@@ -42,7 +42,7 @@ def test_names_come_back_from_their_iris(name: str) -> None:
 
 @pytest.mark.parametrize("identifier", ["", "name:", "Elia Kazan", "Q0", "q42", "Q42>", "http://x/ y", "a:<b>", "x:\\"])
 def test_what_is_no_id_is_refused(identifier: str) -> None:
-    with pytest.raises(GraphError, match="is no id"):
+    with pytest.raises(GraphError, match="is not an id"):
         entity_iri(identifier)
 
 

@@ -151,5 +151,5 @@ def test_service_is_looked_for_in_a_time_that_grows_with_the_query(text: str, tm
     load_graph(tmp_path / "kg", [written(tmp_path / "truthy.nt", TRUTHY)])
     graph = open_graph(str(tmp_path / "kg"))
     query = f"SELECT * {{ ?s ?p '{text * (50_000 // len(text))}' "
-    with cpu_limit(), pytest.raises(GraphError, match="is no SPARQL"):
+    with cpu_limit(), pytest.raises(GraphError, match="is not SPARQL"):
         asyncio.run(graph.query(query))

@@ -221,7 +221,11 @@ def test_rows_that_lack_something_say_what() -> None:
     ]
     assert list(read_jsonl([(n, row.encode()) for n, row in enumerate(rows, 1)], "f", broken)) == []
     assert broken.count == len(rows)
-    assert "it has no o" in broken.sentences[0] and "no object" in broken.sentences[1] and "JSON" in broken.sentences[2]
+    assert (
+        "it has no o" in broken.sentences[0]
+        and "not an object" in broken.sentences[1]
+        and "JSON" in broken.sentences[2]
+    )
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_a_package_that_is_not_there_is_named(name: str, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("spec", ["spacy:x", "gliner", "gliner:", "relik: ", ":x", ""])
 def test_other_linkers_are_refused(spec: str) -> None:
-    with pytest.raises(ConfigError, match="is no linker"):
+    with pytest.raises(ConfigError, match="is not a linker"):
         open_mention_model(spec)
 
 

@@ -108,7 +108,7 @@ def test_a_build_that_was_cut_off_forgets_a_file_that_is_gone(
     write_rows(docs / "0.jsonl", rows(10))
     with (docs / "0.jsonl").open("a") as file:
         file.write("broken\n")
-    with pytest.raises(CorpusError, match="no JSON"):
+    with pytest.raises(CorpusError, match="not JSON"):
         build_index(docs, tmp_path / "idx", reading=Reading(skip_broken=0))
     (docs / "0.jsonl").unlink()
     (docs / "1.jsonl").unlink()

@@ -32,7 +32,7 @@ def test_what_is_not_there_cannot_be_removed(out: Path) -> None:
     before = read_manifest(out)
     with pytest.raises(CorpusError, match=r"Neither a passage nor a document, file or source .* 'nobody'"):
         remove_from_index(out, ids=["p1", "nobody"])
-    with pytest.raises(CorpusError, match="is no source"):
+    with pytest.raises(CorpusError, match="is not a source"):
         remove_from_index(out, sources=[out.parent])
     with pytest.raises(CorpusError, match="empty"):
         remove_from_index(out, ids=[f"p{n}" for n in range(30)])

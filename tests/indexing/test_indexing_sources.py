@@ -248,7 +248,7 @@ def test_an_index_inside_its_own_source_does_not_index_itself(docs: Path) -> Non
 
 def test_a_source_inside_the_index_folder_is_refused(tmp_path: Path) -> None:
     write_rows(tmp_path / "idx" / "docs" / "a.jsonl", rows(2))
-    with pytest.raises(CorpusError, match="is no index"):
+    with pytest.raises(CorpusError, match="is not an index"):
         build_index(tmp_path / "idx" / "docs", tmp_path / "idx")
     assert (tmp_path / "idx" / "docs" / "a.jsonl").exists()
 

@@ -352,7 +352,7 @@ def refused(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("address", ["x", "99999", "127.0.0.1:", "127.0.0.1:-1", ":٣"])
 def test_what_is_no_address_is_refused(address: str, tmp_path: Path) -> None:
-    assert "is no address. Write --http 8765" in refused(tmp_path, "--http", address).stderr
+    assert "is not an address. Write --http 8765" in refused(tmp_path, "--http", address).stderr
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     ("option", "complaint"),
     [
         (("--method", "nonsense"), "There is no method 'nonsense'."),
-        (("--budget", "much"), "'much' is no budget."),
+        (("--budget", "much"), "'much' is not a budget."),
         (("--set", "k=0"), "k=0 is not possible"),
     ],
 )

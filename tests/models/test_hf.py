@@ -158,7 +158,7 @@ def test_names_and_settings(folders: dict[str, Path], tmp_path: Path, monkeypatc
     assert model.name == spec and model.slots > 100
     asyncio.run(model.aclose())
     for settings in ("n_ctx=4", "dtype", "max_batch_tokens=many", "adapter="):
-        with pytest.raises(ConfigError, match="no setting of an hf model"):
+        with pytest.raises(ConfigError, match="not a setting of an hf model"):
             open_model(f"{spec}?{settings}")
     for settings, cause in (
         ("dtype=int3", "no dtype"),

@@ -281,7 +281,7 @@ def test_adapters_that_are_none(tmp_path: Path) -> None:
         LocalModel("smollm", adapter=str(tmp_path / "none.gguf"))
     page = tmp_path / "page.gguf"
     page.write_bytes(b"<html>")
-    for adapter, cause in ((page, "not a GGUF file"), (locate_weights("smollm"), "no LoRA adapter")):
+    for adapter, cause in ((page, "not a GGUF file"), (locate_weights("smollm"), "not a LoRA adapter")):
         with pytest.raises(ConfigError, match=cause) as refused:
             LocalModel("smollm", adapter=str(adapter))
         assert refused.value.exit_code == 2 and "adapter=none" in refused.value.remedy

@@ -26,7 +26,7 @@ def test_what_may_be_meant_is_told(spec: str, meant: str) -> None:
 
 @pytest.mark.parametrize("settings", ["n_ctx=many", "n_ctx", "batch=3", "slots=-1"])
 def test_unknown_settings_of_a_local_model_are_refused(settings: str) -> None:
-    with pytest.raises(ConfigError, match="no setting of a local model"):
+    with pytest.raises(ConfigError, match="not a setting of a local model"):
         open_model(f"local/smollm?{settings}")
 
 
@@ -54,7 +54,7 @@ def test_an_endpoint_has_a_timeout_and_no_other_setting() -> None:
     assert seconds == [3000, 120, 1800], "a processor of this machine may be slow"
     assert open_model("openai/x?timeout=3000", base_url=there).name == "openai/x"
     for wrong in ("timeuot=3000", "timeout", "timeout=soon", "n_ctx=3"):
-        with pytest.raises(ConfigError, match="no setting of an endpoint's model"):
+        with pytest.raises(ConfigError, match="not a setting of an endpoint's model"):
             open_model(f"openai/x?{wrong}", base_url=here)
 
 
@@ -73,7 +73,7 @@ def test_a_key_is_trimmed_and_one_that_cannot_be_sent_is_refused(monkeypatch: py
 
 @pytest.mark.parametrize("url", ["localhost:8000", "http://", "http://localhost:99999/v1", "ftp://x/v1", "http://[::1"])
 def test_what_is_no_url_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match="is no base URL"):
+    with pytest.raises(ConfigError, match="is not a base URL"):
         OpenAIModel("x", base_url=url)
 
 

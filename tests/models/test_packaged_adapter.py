@@ -165,7 +165,7 @@ def test_files_that_are_no_adapters(tmp_path: Path) -> None:
     damaged = lora_file(tmp_path / "damaged.gguf", {"bases": [1], "templates": 1})
     for path, cause in (
         (tmp_path / "none.gguf", "There is no adapter"),
-        (lora_file(tmp_path / "model.gguf", kind="model"), "no LoRA adapter"),
+        (lora_file(tmp_path / "model.gguf", kind="model"), "not a LoRA adapter"),
         (damaged, "damaged"),
     ):
         with pytest.raises(ConfigError, match=cause):

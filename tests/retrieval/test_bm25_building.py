@@ -116,7 +116,7 @@ def test_an_open_index_goes_on_while_it_is_replaced(tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "one.jpg").write_text("x")
-    with pytest.raises(CorpusError, match="exists and is no index"):
+    with pytest.raises(CorpusError, match="exists and is not an index"):
         index_passages(PASSAGES, tmp_path / "photos")
     assert (tmp_path / "photos" / "one.jpg").exists()
 
@@ -137,7 +137,7 @@ def test_an_empty_folder_may_become_an_index(tmp_path: Path) -> None:
 
 
 def test_what_is_no_index_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="is no index") as caught:
+    with pytest.raises(CorpusError, match="is not an index") as caught:
         BM25(Index(tmp_path))
     assert "hoptree index" in caught.value.remedy
     with pytest.raises(CorpusError, match="There is no index"):

@@ -176,7 +176,7 @@ class TestOnnx:
         with pytest.raises(ConfigError, match="cannot be run"):
             open_encoder(f"onnx/{folder}")
         (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
-        with pytest.raises(ConfigError, match="no tokenizer"):
+        with pytest.raises(ConfigError, match="not a tokenizer"):
             open_encoder(f"onnx/{folder}")
 
 

@@ -139,7 +139,7 @@ def test_a_number_that_is_none_is_damage(ledger: Ledger) -> None:
     for name in ("next", "passages", "digest"):
         ledger.set_fact(name, "abc")
     for read in (lambda: ledger.next_number, lambda: ledger.passages, lambda: ledger.digest):
-        with pytest.raises(CorpusError, match=r"is damaged: its '\w+' is no number"):
+        with pytest.raises(CorpusError, match=r"is damaged: its '\w+' is not a number"):
             read()
 
 

@@ -368,7 +368,7 @@ def test_any_url_is_read_or_refused(text: str, password: str) -> None:
 
 
 def test_a_misspelt_kind_of_address_is_no_folder() -> None:
-    with pytest.raises(ConfigError, match="'elasticsearh://' is no known kind of address") as failure:
+    with pytest.raises(ConfigError, match="'elasticsearh://' is not a known kind of address") as failure:
         open_retriever("elasticsearh://host:9200/wiki")
     assert "Did you mean elasticsearch://?" in failure.value.remedy
     assert is_remote("https://host/x") and not is_remote("docs/a:b/idx") and not is_remote("://x")

@@ -77,7 +77,7 @@ def test_an_index_that_cannot_be_made_is_not_the_uploads_fault(
         assert (job["state"], job["error"]["class"]) == ("failed", "IndexUnavailable")
         assert "the server's administrator" in job["error"]["remedy"] and "retryable" not in job["error"]
         assert "own" not in job["error"]["message"]
-    assert "is no index" in caplog.text
+    assert "is not an index" in caplog.text
     assert (own / "mine" / "index" / "somebodys.txt").exists()
 
 

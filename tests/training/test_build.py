@@ -335,7 +335,7 @@ def test_a_half_is_built_from_and_nothing_like_the_other_half(here: Path) -> Non
     assert [row["id"] for row in built] == [f"films/{row['id']}" for row in kept]
     assert told["left_out"] == {"evaluation question by words": 1} and told["excluded"]["questions"] == 1
     assert told["half"] == "first" and told["questions"]["read"] == len(first) + 1
-    with pytest.raises(ConfigError, match="no half of a data set"):
+    with pytest.raises(ConfigError, match="not a half of a data set"):
         made(here, "ra-isf-know", half="third")
 
 

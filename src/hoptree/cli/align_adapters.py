@@ -361,7 +361,7 @@ def gguf(
 
     file = resolve_source(base).file
     if file is None:
-        raise InputError(f"{base} is no GGUF file.", "Give --base FILE.gguf: what llama.cpp runs.")
+        raise InputError(f"{base} is not a GGUF file.", "Give --base FILE.gguf: what llama.cpp runs.")
     written = convert(adapter_folder(str(adapter)), file, out)
     layers = f"{written['layers']:,} layers of rank {written['rank']} for {written['base']} ({written['kind']}): {out}"
     print_report(written, lambda _: echo(layers), as_json=as_json)

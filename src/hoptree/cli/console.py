@@ -50,7 +50,7 @@ def _run_command(arguments: list[str]) -> None:
         print_error(error)
         _leave(error.exit_code)
     except BrokenPipeError:
-        # The reader (head, less) has ended, which is no failure. Python would complain when it flushes at exit.
+        # The reader (head, less) has ended, which is not a failure. Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _leave(1)
     except Exception as error:

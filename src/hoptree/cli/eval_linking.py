@@ -143,7 +143,7 @@ def _open(
     opened.push_async_callback(graph.aclose)
     kind, _, where = options.linker.partition(":")
     if where and not Path(where).exists():
-        warn(f"{where} is no folder here: {kind} looks for it on the Hugging Face hub, and downloads what is missing.")
+        warn(f"{where} is not a folder here: {kind} looks on the Hugging Face hub, and downloads what is missing.")
     reader = open_mention_model(options.linker) if options.linker else None
     model = open_model(options.model, base_url=base_url) if options.model else None
     calls = open_calls(run_options.cache if model else None, concurrency=run_options.concurrency)

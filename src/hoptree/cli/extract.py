@@ -143,7 +143,7 @@ def _check_graph(into: Path) -> None:
 
 _NOTES = {
     "without_facts": "passages that gave no fact",
-    "unreadable_replies": "replies that were no list of facts",
+    "unreadable_replies": "replies that were not a list of facts",
     "replies_cut_off": "replies cut off for their length (what they had said until then counts)",
     "shortened_passages": "passages longer than a prompt takes (their beginning was read)",
     "passages_with_orders": "passages with sentences that give orders to a model (those were not read)",

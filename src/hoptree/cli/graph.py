@@ -171,7 +171,7 @@ def entity(
     async def look_up(opened: KnowledgeGraph) -> tuple[tuple[Entity, ...], Neighbourhood | None, list[str]]:
         try:
             known = await opened.entity(name)
-        except GraphError:  # it is no id
+        except GraphError:  # it is not an id
             known = None
         entities = (known,) if known else await opened.entities(name)
         if not entities:

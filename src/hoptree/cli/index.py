@@ -54,7 +54,7 @@ class _BuildIsDefault(TyperGroup):
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
             meant = closest(args[0], self.commands)
             if meant and not args[0].startswith("-") and not Path(args[0]).exists():
-                ctx.fail(f"'{clean(args[0])}' is no command, file or folder. Did you mean 'hoptree index {meant}'?")
+                ctx.fail(f"'{clean(args[0])}' is not a command, file or folder. Did you mean 'hoptree index {meant}'?")
             args = ["build", *args]
         return super().parse_args(ctx, args)
 

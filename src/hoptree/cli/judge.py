@@ -305,9 +305,9 @@ def _report_model(model: Mapping[str, Any]) -> None:
         echo(f"  {_MODEL} says what most people say: {'; '.join(parts)}")
     rate = percent(model["unparsed_rate"], " %")
     echo(f"  {_MODEL} is {model['model']}, asked {model['asked']:,} times")
-    echo(f"  {model['unparsed']:,} of its replies ({rate}) were neither Yes nor No, and are no ratings")
+    echo(f"  {model['unparsed']:,} of its replies ({rate}) were neither Yes nor No, and are not ratings")
     if model["errors"]:
-        echo(f"  {model['errors']:,} calls failed, and are no ratings: the same command asks them again")
+        echo(f"  {model['errors']:,} calls failed, and are not ratings: the same command asks them again")
 
 
 def _report_means(name: str, means: Mapping[str, Mapping[str, Any]]) -> None:

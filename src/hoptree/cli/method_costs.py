@@ -131,7 +131,7 @@ def costs_of_runs(folders: Sequence[Path], methods: Sequence[Method]) -> dict[st
     costs: dict[str, tuple[Path, Cost]] = {}
     for place in folders:
         if not place.is_dir():
-            raise InputError(f"{place} is no folder.", "Give --from the folder of runs: hoptree run --out FOLDER")
+            raise InputError(f"{place} is not a folder.", "Give --from the folder of runs: hoptree run --out FOLDER")
     for folder in (run.parent for place in folders for run in sorted(place.rglob(RUN))):
         run = read_run(folder)
         method = known.get(str(run["rests_on"].get("method")))

@@ -114,7 +114,7 @@ def _read_toml(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     try:
         data = tomllib.loads(_read_text(path))
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is no TOML: {error}.", 'Write lines such as model = "ollama/llama3.1".') from error
+        raise ConfigError(f"{path} is not TOML: {error}.", 'Write lines such as model = "ollama/llama3.1".') from error
     tables = data.pop(_OPTIONS_TABLE, {})
     for name, value in data.items():
         if name not in VARIABLES:
@@ -122,7 +122,7 @@ def _read_toml(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
             hint = did_you_mean(name, (*VARIABLES, _OPTIONS_TABLE), known)
             raise ConfigError(f"{path} has the unknown setting '{name}'.", hint)
         if not isinstance(value, str) or not value:
-            raise ConfigError(f"{path}: {name} is no text.", f'Write {name} = "…".')
+            raise ConfigError(f"{path}: {name} is not text.", f'Write {name} = "…".')
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise ConfigError(f"{path}: [options] needs a method.", "Write [options.hop] above its options.")
     return {VARIABLES[name]: value for name, value in data.items()}, tables

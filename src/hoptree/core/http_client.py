@@ -73,7 +73,7 @@ class HttpClient:
         self.url = url.rstrip("/")
         self.shown = without_password(self.url)
         if not _is_url(self.url):
-            cause = f"'{self.shown}' is no base URL."
+            cause = f"'{self.shown}' is not a base URL."
             raise ConfigError(cause, "It begins with http:// or https:// and often ends in /v1.")
         self._headers = dict(headers or {})
         self._timeout, self._url_source, self._max_body = timeout, url_source, max_body
@@ -132,7 +132,7 @@ class HttpClient:
             cause = f"{self.shown} sent a reply without end."
             raise UnusableReply(cause, "Look at what the server answers.") from error
         except InvalidUrl as error:
-            raise ConfigError(f"'{self.shown}' is no base URL ({error}).", f"Correct {self._url_source}.") from error
+            raise ConfigError(f"'{self.shown}' is not a base URL ({error}).", f"Correct {self._url_source}.") from error
 
     def without_secrets(self, body: bytes) -> bytes:
         """Return a body without the key that was sent, which some endpoints quote."""

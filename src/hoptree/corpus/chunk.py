@@ -63,9 +63,9 @@ class Chunking:
         """Parse an option of the command line, such as words:200:20."""
         by, *numbers = spec.strip().split(":")
         if len(numbers) > 2 or by not in _DEFAULT_SIZES:
-            raise ConfigError(f"'{spec}' is no way to cut documents.", _GRAMMAR)
+            raise ConfigError(f"'{spec}' is not a way to cut documents.", _GRAMMAR)
         if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
-            raise ConfigError(f"'{spec}' has a size or overlap that is no number.", _GRAMMAR)
+            raise ConfigError(f"'{spec}' has a size or overlap that is not a number.", _GRAMMAR)
         size, overlap = [*map(int, numbers), *(_DEFAULT_SIZES[by], 0)[len(numbers) :]]
         return cls(by, size, overlap)  # type: ignore[arg-type]
 
@@ -80,11 +80,11 @@ def load_tokenizer(path: Path) -> Tokenizer:
     except ImportError as error:
         raise MissingExtra("Cutting documents by tokens", "dense") from error
     if path.exists() and not path.is_file():  # reading a pipe could block for ever
-        raise ConfigError(f"{path} is no file.", "Give the tokenizer.json of a model.")
+        raise ConfigError(f"{path} is not a file.", "Give the tokenizer.json of a model.")
     try:
         loaded = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing more specific
-        raise ConfigError(f"{path} is no tokenizer: {error}.", "Give the tokenizer.json of a model.") from error
+        raise ConfigError(f"{path} is not a tokenizer: {error}.", "Give the tokenizer.json of a model.") from error
     loaded.no_truncation()
     loaded.no_padding()
     return lambda text: list(loaded.encode(text, add_special_tokens=False).offsets)

@@ -52,7 +52,7 @@ Problem = Literal[
     "broken lines",
     "records without text",
     "fields of the wrong type",
-    "files that are no text",
+    "files that are not text",
     "damaged archives",
     "damaged documents",
     "oversized lines or files",
@@ -61,7 +61,7 @@ Problem = Literal[
 ]
 Note = Literal[
     "empty documents",
-    "texts that are no UTF-8",
+    "texts that are not UTF-8",
     "repeated passages",
     "overlong fields",
     "files of an unknown kind",
@@ -143,7 +143,7 @@ class Problems:
 
     def summary(self) -> str:
         """Return one line of counts by kind, the most frequent first."""
-        skipped = ((kind, count) for kind, count in self.counts.most_common() if kind != "texts that are no UTF-8")
+        skipped = ((kind, count) for kind, count in self.counts.most_common() if kind != "texts that are not UTF-8")
         return "; ".join(f"{kind}: {count:,}" for kind, count in skipped)
 
 

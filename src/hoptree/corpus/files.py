@@ -50,7 +50,7 @@ _TEXT_NAME = re.compile(
 _MAN_SECTION = re.compile(
     r"\.[1-9](?:am|const|edit|form|gcc|head|menu|ncurses|p|perl|pm|posix|readline|ssl|t|tcl|tk|type|x)"
 )
-"""A section of the manual with the name of its package, such as .3pm and .5ssl; others, such as .7z, are no text."""
+"""A section of the manual with the name of its package, such as .3pm and .5ssl; others, such as .7z, are not text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _leads_to_file_inside(path: str, root: Path) -> bool:
 
 
 def _name(path: str) -> str:
-    """Return a name that can be shown: bytes that are no UTF-8 become escapes."""
+    """Return a name that can be shown: bytes that are not UTF-8 become escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -356,11 +356,11 @@ def _has_many_nulls(head: bytes) -> bool:
 
 
 def is_binary(stream: io.BufferedReader, name: str, problems: Problems) -> bool:
-    """Return whether a file is no text, and report it."""
+    """Return whether a file is not text, and report it."""
     head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
     binary = not bom_encoding(head) and _has_many_nulls(head)
     if binary:
-        problems.add("files that are no text", f"{name} is no text: it is binary.")
+        problems.add("files that are not text", f"{name} is no text: it is binary.")
     return binary
 
 
@@ -388,10 +388,10 @@ def read_text(stream: io.BufferedReader, name: str, problems: Problems) -> str |
         return None
     text, encoding = decode(content)
     if not encoding:
-        problems.add("files that are no text", f"{name} is no text: it is binary.")
+        problems.add("files that are not text", f"{name} is no text: it is binary.")
         return None
     if encoding in GUESSES:
-        problems.note("texts that are no UTF-8", f"{name} is no UTF-8 text and was read as {encoding}.")
+        problems.note("texts that are not UTF-8", f"{name} is no UTF-8 text and was read as {encoding}.")
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
     return _OVERSTRIKES.sub("", text) if "\b" in text or "\x1b" in text else text
 

@@ -30,7 +30,7 @@ def read_lines(
 ) -> Iterator[tuple[int, str]]:
     """Yield non-blank lines with their numbers; skip and report broken ones.
 
-    With `guess`, lines that are no UTF-8 are read in another encoding.
+    With `guess`, lines that are not UTF-8 are read in another encoding.
     """
     if is_binary(stream, name, problems):
         return
@@ -46,7 +46,7 @@ def read_lines(
     except Damaged as error:
         problems.add("damaged archives", f"{name} is damaged: {error}; what came before is kept.", cuts=True)
     except UnicodeError as error:
-        problems.add("files that are no text", f"{name} is no {encoding} text: {error}.", cuts=True)
+        problems.add("files that are not text", f"{name} is not {encoding} text: {error}.", cuts=True)
 
 
 def _utf8_lines(stream: io.BufferedReader, name: str, problems: Problems, guess: bool) -> Iterator[tuple[int, str]]:
@@ -66,34 +66,35 @@ def _utf8_lines(stream: io.BufferedReader, name: str, problems: Problems, guess:
             line, encoding = decode(raw) if guess else ("", "")
             if encoding and not line.isspace():
                 if not noted:
-                    problems.note("texts that are no UTF-8", f"{name} is no UTF-8 text; lines were read as {encoding}.")
+                    sentence = f"{name} is not UTF-8 text; lines were read as {encoding}."
+                    problems.note("texts that are not UTF-8", sentence)
                 noted = True
                 yield number, line
                 continue
-            problems.add("broken lines", f"Line {number} of {name} is no UTF-8 text.")
+            problems.add("broken lines", f"Line {number} of {name} is not UTF-8 text.")
             continue
         if not line.isspace():
             yield number, line
 
 
 def read_json_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
-    """Yield the JSON value of each line; skip and report lines that are no JSON."""
+    """Yield the JSON value of each line; skip and report lines that are not JSON."""
     for number, line in read_lines(stream, name, problems):
         try:
             row, end = _decode(line if line[0] == "{" else (line := line.lstrip()))
             if "\\u" in line:
                 row = without_surrogates(row, line)
         except (ValueError, RecursionError) as error:
-            problems.add("broken lines", f"Line {number} of {name} is no JSON: {why_no_json(error)}.")
+            problems.add("broken lines", f"Line {number} of {name} is not JSON: {why_no_json(error)}.")
             continue
         if line[end:].strip():
-            problems.add("broken lines", f"Line {number} of {name} is no JSON: more follows after its end.")
+            problems.add("broken lines", f"Line {number} of {name} is not JSON: more follows after its end.")
             continue
         yield number, row
 
 
 def why_no_json(error: Exception) -> str:
-    """Return in half a sentence why a text is no JSON."""
+    """Return in half a sentence why a text is not JSON."""
     if isinstance(error, json.JSONDecodeError):
         reason = error.msg.rstrip(": ").removesuffix(" at").removesuffix(" starting")  # the caller says where
         return f"{reason[:1].lower()}{reason[1:]}"
@@ -130,9 +131,9 @@ def read_json_values(
     except Damaged as error:
         problems.add("damaged archives", f"{name} is damaged: {error}; what came before is kept.", cuts=True)
     except UnicodeError:
-        problems.add("files that are no text", f"{name} is no UTF-8 text; what came before is kept.", cuts=True)
+        problems.add("files that are not text", f"{name} is not UTF-8 text; what came before is kept.", cuts=True)
     except _Broken as error:
-        sentence = f"Line {error.line} of {name} is no JSON: {error}; the rest is passed over."
+        sentence = f"Line {error.line} of {name} is not JSON: {error}; the rest is passed over."
         problems.add("broken lines", sentence, cuts=True)
 
 
@@ -143,7 +144,7 @@ def read_json_pairs(stream: io.BufferedReader, name: str) -> Iterator[tuple[str,
     except (Damaged, UnicodeError) as error:
         raise ValueError(f"{name} is damaged: {error}") from error
     except _Broken as error:
-        raise ValueError(f"Line {error.line} of {name} is no JSON: {error}") from error
+        raise ValueError(f"Line {error.line} of {name} is not JSON: {error}") from error
 
 
 class _Broken(Exception):
@@ -334,7 +335,7 @@ def _passage_rows(cells: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int,
     for number, fields in cells:
         if not names:
             names = _passage_columns(fields)
-            if names is not _DEFAULT_COLUMNS:  # the names are this row, which is no passage
+            if names is not _DEFAULT_COLUMNS:  # the names are this row, which is not a passage
                 continue
         yield number, names, fields
 

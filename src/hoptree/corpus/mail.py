@@ -49,7 +49,7 @@ def read_mail(stream: io.BufferedReader, name: str, problems: Problems) -> Itera
 
 
 class _NoMessage(Exception):
-    """Says in half a sentence why a text is no message."""
+    """Says in half a sentence why a text is not a message."""
 
 
 _HEADER = re.compile(rb"^[\w-]+:[^\n]*(?:\n[ \t][^\n]*)*", re.MULTILINE)

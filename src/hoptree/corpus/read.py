@@ -239,12 +239,12 @@ def read_questions(path: Path) -> Iterator[str]:
 
 
 def check_questions(path: Path) -> None:
-    """Raise CorpusError if a path is not there, or is no file of questions."""
+    """Raise CorpusError if a path is not there, or is not a file of questions."""
     wanted = "the questions that must not occur in any passage of the index (--without-questions)"
     if not path.exists():
         raise CorpusError(f"There is no {path}, which holds {wanted}.", f"Put it there, or {_REBUILD}. {_FORMAT}")
     if path.is_file() and suffix_of(path.name) not in _QUESTION_SUFFIXES:
-        raise CorpusError(f"{path} is no file of questions: that is {', '.join(_QUESTION_SUFFIXES)}.", _FORMAT)
+        raise CorpusError(f"{path} is not a file of questions: that is {', '.join(_QUESTION_SUFFIXES)}.", _FORMAT)
 
 
 class QuestionFilter:

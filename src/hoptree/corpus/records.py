@@ -133,7 +133,7 @@ def read_records(
     seen: set[int] = set()
     for number, row in rows:
         if type(row) is not dict:
-            problems.add("records without text", f"Line {number} of {name} is no JSON object.")
+            problems.add("records without text", f"Line {number} of {name} is not a JSON object.")
             continue
         if len(row) == 3:
             key, title, text = row.get("id"), row.get("title"), row.get("text")
@@ -205,7 +205,7 @@ def _record(row: dict[str, Any]) -> Document:
     if type(text) is not str:
         contents = row.get("contents")
         if text is not None or type(contents) is not str:
-            why = "has a text that is no string" if "text" in row or "contents" in row else "has no text"
+            why = "has a text that is not a string" if "text" in row or "contents" in row else "has no text"
             raise _NoRecord("is a question without its passages" if "question" in row else why)
         first, newline, rest = contents.partition("\n")
         if newline and rest.strip() and len(first) <= _MAX_NAME_CHARS:
@@ -249,7 +249,7 @@ def _unusable_fields(row: dict[str, Any]) -> Iterator[str]:
     if any(alias is not None and (type(alias) is list or not _pairs("", alias)) for alias in each):
         yield "aliases that are neither strings nor numbers, which are"
     if not isinstance(row.get("metadata"), dict | None):
-        yield "metadata that are no JSON object, which are"
+        yield "metadata that are not a JSON object, which are"
 
 
 def _metadata(row: dict[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -59,7 +59,7 @@ class Budget:
             except ValueError:
                 number = -1.0
             if name not in names or not 0 <= number < float("inf"):
-                cause = f"'{part}' is no budget."
+                cause = f"'{part}' is not a budget."
                 raise ConfigError(cause, "Use calls, tokens, cost or seconds: --budget calls=20,seconds=60")
             values[name] = int(number) if name in ("calls", "tokens") else number
             if not values[name]:
@@ -83,7 +83,7 @@ class Prices:
         except ValueError:
             prompt = completion = math.nan
         if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
-            raise ConfigError(f"'{text}' are no prices.", "Write IN/OUT, for example --prices 0.15/0.60.")
+            raise ConfigError(f"'{text}' are not prices.", "Write IN/OUT, for example --prices 0.15/0.60.")
         return cls(prompt, completion)
 
     def of(self, prompt: int, cached: int, completion: int) -> float:

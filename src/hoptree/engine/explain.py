@@ -266,7 +266,7 @@ _LONG_REST = lazy_re(rf"\d|\b(?:who|whose|which|that|prior|before|after|while|(?
 """Words after the verb that are too long to stand between it and the answer."""
 _PLACE = lazy_re(r"(?:where|when|(?:(?P<given>in|at|on)\s(?:which|what)(?:\s[a-z]+){1,3}?))\s", re.IGNORECASE)
 _IDENTITY = lazy_re(r"(?:who|what)\s(?P<verb>is|was|are|were)\s(?P<subject>(?:the\s|[A-Z]).+)", re.IGNORECASE)
-_HAS = r"(?:has|had)\b(?!\s(?:(?-i:[A-Z])|s?he\b|they\b|it\b))"  # in "Who has Ada met?" the answer is no subject
+_HAS = r"(?:has|had)\b(?!\s(?:(?-i:[A-Z])|s?he\b|they\b|it\b))"  # in "Who has Ada met?" the answer is not a subject
 _PREDICATE = rf"(?:is|was)\s(?:{_PARTICIPLES}|{_COMPARED})\b|{_HAS}|(?:won|came)\b"
 _WHO = lazy_re(rf"who\s(?P<verb>{_PREDICATE}|wrote\b|(?!is\b|was\b|does\b|has\b)[a-z]+(?:ed|s)\b)", re.IGNORECASE)
 _WHICH = lazy_re(rf"(?:which|what)\s(?:(?!who|that)[a-z-]+\s){{1,3}}?(?P<verb>{_PREDICATE})", re.IGNORECASE)

@@ -119,12 +119,12 @@ def _stands_for(folder: Path, name: str) -> str:
     if method:
         used = [used.partition("/")[2] for used in files_of(method)]
         hint = f"{owner} uses {', '.join(used)}."
-        meant = [] if named else _closest_file(owner, file, used)  # the name of another method's file is no misspelling
+        meant = [] if named else _closest_file(owner, file, used)  # another method's file name is not a misspelling
     else:
         used, hint = [known.partition("/")[2] for known in packaged_names() if known.startswith(f"{owner}/")], _START
         meant = named[:3] or _closest_file(owner, file, used)
     remedy = f"Did you mean {' or '.join(meant)}?" if meant else hint
-    raise ConfigError(f"{folder / name} is no prompt and no file of demonstrations that is used.", remedy)
+    raise ConfigError(f"{folder / name} is neither a prompt nor a file of demonstrations that is used.", remedy)
 
 
 def _closest_file(owner: str, file: str, used: Sequence[str]) -> list[str]:
@@ -172,11 +172,11 @@ def _check_demonstrations(path: Path, text: str, ours: str) -> None:
         try:
             rows.append(json.loads(line))
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"Line {number} of {path} is no JSON.", f"It is like: {json.dumps(model[0])}") from error
+            raise ConfigError(f"Line {number} of {path} is not JSON.", f"It is like: {json.dumps(model[0])}") from error
         if not _alike(rows[-1], model[0]):
             kinds: dict[type, str] = {str: "text", list: "list"}
             fields = ", ".join(f"{name} ({kinds.get(type(value), 'object')})" for name, value in model[0].items())
-            raise ConfigError(f"Line {number} of {path} is no demonstration.", f"A line is an object with {fields}.")
+            raise ConfigError(f"Line {number} of {path} is not a demonstration.", f"A line is an object with {fields}.")
     if not rows:
         raise ConfigError(f"{path} has no line.", "Write one demonstration a line, or leave the file out.")
     if "name" in model[0] and [row["name"] for row in rows] != (names := [row["name"] for row in model]):

@@ -75,7 +75,7 @@ class Prompt:
         return f"{self.name}@{self.digest}"
 
     def fill(self, *, shots: Sequence[Shot] = (), **values: str) -> Filled:
-        """Fill in the values in one pass: text in a value is no variable and no turn.
+        """Fill in the values in one pass: a value's text has no variables and no turns.
 
         `shots` are worked examples: values for the last turn, and the reply to it.
         """

@@ -135,7 +135,7 @@ class SentenceView:
 
 
 def number(value: Any) -> float | None:
-    """Return a number of a trace as float; None if it is no finite number."""
+    """Return a number of a trace as float; None if it is not a finite number."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if known else None
 

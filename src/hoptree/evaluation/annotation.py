@@ -255,7 +255,7 @@ def read_sheet(path: Path, name: str) -> Sheet:
         cause = f"{path} is not in UTF-8: some letters of it are lost."
         raise InputError(cause, "Save it again, as CSV in UTF-8.") from error
     except csv.Error as error:
-        raise InputError(f"{path} is no CSV: {error}.", "Save it again, as CSV in UTF-8.") from error
+        raise InputError(f"{path} is not CSV: {error}.", "Save it again, as CSV in UTF-8.") from error
     reader = _SheetReader(path, header)
     for number, record in enumerate(records, 2):
         if any(cell.strip() for cell in record):
@@ -287,7 +287,7 @@ class _SheetReader:
                 self._report(1, place, f"a sheet has no column '{_cut(title)}'")
         missing = [column for column in _COLUMNS if column not in self.columns and column != "criterion"]
         if missing:
-            cause = f"{self.path} is no sheet: it lacks {', '.join(missing)}."
+            cause = f"{self.path} is not a sheet: it lacks {', '.join(missing)}."
             raise InputError(cause, "Give what hoptree eval annotate wrote.")
 
     def add(self, row: int, record: Sequence[str]) -> None:

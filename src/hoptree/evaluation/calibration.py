@@ -185,7 +185,7 @@ def boundary(
     flips = []
     for name, (plain, sure) in answered.items():
         equal = normalise(plain.answer) == normalise(sure.answer) or (same or {}).get(name, False)
-        if not equal and not (plain.correct and sure.correct):  # two wordings of one answer are no flip
+        if not equal and not (plain.correct and sure.correct):  # two wordings of one answer are not a flip
             flips.append(Flip(name, plain.answer, sure.answer, plain.correct, sure.correct))
     return BoundaryAwareness(
         direct=_domain(direct.values()),

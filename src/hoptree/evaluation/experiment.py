@@ -86,9 +86,9 @@ class Experiment:
         if self.half:
             check_half(self.half)
         if not isinstance(self.roles, Mapping) or not all(isinstance(spec, str) for spec in self.roles.values()):
-            raise ConfigError(f"{self.roles!r} are no roles with models.", "Write roles: {decompose: openai/NAME}.")
+            raise ConfigError(f"{self.roles!r} are not roles with models.", "Write roles: {decompose: openai/NAME}.")
         if not isinstance(self.prompts, str | None):
-            raise ConfigError(f"{self.prompts!r} is no folder of prompts.", "Write prompts: FOLDER.")
+            raise ConfigError(f"{self.prompts!r} is not a folder of prompts.", "Write prompts: FOLDER.")
         if not isinstance(self.judge, str):
             raise ConfigError(f"{self.judge!r} names no judge.", "Write judge: openai/NAME, or another model.")
 

@@ -261,7 +261,7 @@ def read_judgements(folder: Path) -> list[Judgements]:
                     raise TypeError("it is neither right nor wrong")
                 judges[name].verdicts[verdict.id] = (line["words"], verdict)
         except (KeyError, TypeError, AttributeError) as error:
-            cause = f"Line {number} of {path} is no verdict: {error}."
+            cause = f"Line {number} of {path} is not a verdict: {error}."
             raise InputError(cause, "Take the line out, and judge the run again.") from error
     return list(judges.values())
 

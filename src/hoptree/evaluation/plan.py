@@ -123,7 +123,7 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}.", "Give an experiment file.") from error
     except (yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}.", "Fix it there.") from error
+        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}.", "Fix it there.") from error
     plan = _mapping(content, "The file", path)
     _known(plan, _PARTS, path)
     data = _mapping(plan.get("data"), "data", path)
@@ -139,7 +139,7 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
             only = given.get("only", list(data))
             if not isinstance(only, list) or not set(only) <= set(data):
                 first = next(iter(data), "NAME")
-                raise ConfigError(f"{path}: {only!r} are no data sets of it.", f"Write only: [{first}].")
+                raise ConfigError(f"{path}: {only!r} are not data sets of it.", f"Write only: [{first}].")
             if data_name not in only:
                 continue
             method = settings.get("method")
@@ -215,7 +215,7 @@ def _corpora(places: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     value = places.get("corpus") or []
     corpora = tuple(value) if isinstance(value, list) else (str(value),)
     if not all(isinstance(corpus, str) for corpus in corpora):
-        raise ConfigError(f"{path}: {value!r} are no corpora.", "Write corpus: FILE, or corpus: [FILE, FILE].")
+        raise ConfigError(f"{path}: {value!r} are not corpora.", "Write corpus: FILE, or corpus: [FILE, FILE].")
     if len(corpora) > 1 and any(map(is_remote, corpora)):
         raise ConfigError(f"{path}: a corpus on the network stands alone.", "Name it, or files, and not both.")
     return corpora
@@ -274,7 +274,7 @@ def _models(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Path) -
 
 def _mapping(value: Any, what: str, path: Path) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(key, str | int) for key in value):
-        raise InputError(f"{path}: {what} is no list of names with values.", "Write NAME: VALUE, one a line.")
+        raise InputError(f"{path}: {what} is not a list of names with values.", "Write NAME: VALUE, one a line.")
     return {str(key): item for key, item in value.items()}
 
 
@@ -298,12 +298,12 @@ def _converted(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
         values["ids"] = path.parent / str(values["ids"])
     for name in _TEXTS:
         if not isinstance(values.get(name, ""), str | None):
-            raise ConfigError(f"{path}: {name} is no text: {values[name]!r}.", "Write a name or an address.")
+            raise ConfigError(f"{path}: {name} is not text: {values[name]!r}.", "Write a name or an address.")
     for name in ("limit", "seed"):
         if values.get(name) is not None and (type(values[name]) is not int or values[name] < 0):
-            raise ConfigError(f"{path}: {name} is no number: {values[name]!r}.", f"Write {name}: 300.")
+            raise ConfigError(f"{path}: {name} is not a number: {values[name]!r}.", f"Write {name}: 300.")
     if not isinstance(values.get("options", {}), dict):
-        raise ConfigError(f"{path}: options are no list of names with values.", "Write options: {k: 5}.")
+        raise ConfigError(f"{path}: options are not a list of names with values.", "Write options: {k: 5}.")
     return values
 
 

@@ -173,7 +173,7 @@ def _folder_for(out: Path | None, folder: Path, run: str) -> Path:
         places = map(place.with_name, names)
         return next(out for out in places if not out.exists() or _is_interrupted(out, run))
     if out.resolve() == folder.resolve() or ((out / RUN).exists() and not _is_interrupted(out, run)):
-        cause = f"{out} holds a run already, which is no repetition of this one that was broken off."
+        cause = f"{out} holds a run already, which is not a repetition of this one that was broken off."
         raise InputError(cause, "Choose an empty or new --out.")
     return out
 

@@ -207,7 +207,7 @@ def read_rows(path: Path) -> list[Row]:
             row = Row.read(data)
         except (TypeError, ValueError, AttributeError) as error:
             raise InputError(
-                f"Line {number} of {path / RESULTS} is no result: {error}.", "Take the line out, and run it again."
+                f"Line {number} of {path / RESULTS} is not a result: {error}.", "Take the line out, and run it again."
             ) from error
         if row.rests_on not in ids or data.get("nonce", nonce) != nonce:
             cause = f"Line {number} of {path / RESULTS} is of another run."

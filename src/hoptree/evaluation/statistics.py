@@ -312,5 +312,5 @@ def _difference(a: float, b: float) -> float:
 
 def _number(score: float | None, what: str) -> float:
     if score is None or not abs(score) <= _MAX_SCORE:  # which is false for NaN, too
-        raise InputError(f"{what} is no number that can be counted: {score}.", "Fix the scores: all of them count.")
+        raise InputError(f"{what} is not a number that can be counted: {score}.", "Fix the scores: all of them count.")
     return float(score)

@@ -116,7 +116,7 @@ def _expanded(part: str, option: Option, variation: str) -> list[str]:
         if not steps.is_finite():
             raise ValueError(part)
     except (ValueError, DecimalException) as error:
-        cause = f"--vary {variation}: {part} is no range."
+        cause = f"--vary {variation}: {part} is not a range."
         raise InputError(cause, "Write START:END:STEP, as in 0:0.4:0.1.") from error
     if steps < 0 or step < 0:
         raise InputError(f"--vary {variation}: {part} is empty.", "Write the smallest value first, and a step above 0.")
@@ -310,8 +310,8 @@ class Tuned:
             f"the {len(self.tuning.others):,} other questions of the file" if self.tuning.others else "other questions"
         )
         return (
-            "A score on the questions that the values were chosen by is no result: what won had luck on its side. Show "
-            f"it on {where}:"
+            "A score on the questions that the values were chosen by is not a result: what won had luck on its side. "
+            f"Show it on {where}:"
         )
 
     @property

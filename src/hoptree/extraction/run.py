@@ -282,7 +282,7 @@ class _Reading:
         failure = {"passage": passage.id, "error": type(error).__name__, "message": str(error)}
         self.progress.failed.append(failure)
         self._last_failure = error
-        # A prompt that is too long is no failure of the endpoint.
+        # A prompt that is too long is not a failure of the endpoint.
         if error.retryable or getattr(error, "status", None) in SHUT_OUT_STATUS:
             self._breaker.failure(error)
 

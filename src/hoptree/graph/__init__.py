@@ -21,7 +21,7 @@ def open_graph(
     """
     if where != "wikidata" and not where.startswith(("http://", "https://")):
         if "://" in where:
-            cause = f"'{where[:200]}' is no address of a graph."
+            cause = f"'{where[:200]}' is not an address of a graph."
             raise GraphError(cause, "Endpoints are asked over http:// or https:// only.")
         from hoptree.graph.embedded import EmbeddedGraph
 

@@ -157,7 +157,7 @@ def _run(request: dict[str, Any]) -> Iterator[Any]:
     try:
         result = store.query(request["query"], use_default_graph_as_union=True, prefixes=_PREFIXES)
     except SyntaxError as error:
-        yield {"error": f"The query is no SPARQL: {_explain_syntax(str(error), request['query'])}."}
+        yield {"error": f"The query is not SPARQL: {_explain_syntax(str(error), request['query'])}."}
         return
     if isinstance(result, ox.QueryBoolean):
         yield {"columns": ["answer"]}

@@ -257,7 +257,7 @@ def parse_linker(spec: str) -> tuple[str, str]:
     """Split a specification into kind and name or folder; refuse others."""
     kind, colon, where = spec.partition(":")
     if kind not in _KINDS or not colon or not where.strip():
-        cause = f"'{spec}' is no linker."
+        cause = f"'{spec}' is not a linker."
         raise ConfigError(cause, "Write gliner:NAME_OR_FOLDER or relik:NAME_OR_FOLDER, or leave it out.")
     return kind, where.strip()
 

@@ -129,14 +129,14 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _no_graph(folder: Path) -> GraphError:
     if folder.is_dir() and any(folder.glob("[0-9]*.part")):
-        cause = f"{folder} is no graph yet: it is being loaded, or that was cut off."
+        cause = f"{folder} is not a graph yet: it is being loaded, or that was cut off."
         return GraphError(cause, "Wait, or repeat the command that loads it.")
     if folder.is_file():
         remedy = "A graph is a folder: give the name of one, or of one that does not exist yet to make it."
         return GraphError(f"{folder} is a file, and no knowledge graph.", remedy)
     if folder.exists():
         return GraphError(
-            f"The folder {folder} is no knowledge graph.",
+            f"The folder {folder} is not a knowledge graph.",
             "Give that of a graph, or one that is empty or not there to make one: hoptree graph load FILE --out FOLDER",
         )
     return GraphError(f"There is no knowledge graph at {folder}.", f"Load one: hoptree graph load FILE --out {folder}")

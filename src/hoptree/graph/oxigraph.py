@@ -24,7 +24,7 @@ def node_of(iri: str) -> ox.NamedNode:
     try:
         return ox.NamedNode(iri)
     except ValueError as error:
-        raise GraphError(f"'{iri[:200]}' is no IRI ({error}).", "Correct the id.") from error
+        raise GraphError(f"'{iri[:200]}' is not an IRI ({error}).", "Correct the id.") from error
 
 
 GraphName = ox.NamedNode | ox.DefaultGraph

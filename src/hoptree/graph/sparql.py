@@ -45,7 +45,7 @@ def _read_results(data: Any, shown: str, max_rows: int) -> Results:
             answer = Cell(text="true" if data["boolean"] else "false", datatype=BOOLEAN)
             return Results(("answer",), ({"answer": answer},))
         if not isinstance(data["head"]["vars"], list):
-            raise TypeError("columns that are no list")
+            raise TypeError("columns that are not a list")
         columns = tuple(str(name) for name in data["head"]["vars"])
         if len(columns) > _MAX_COLUMNS:
             raise EndpointError(f"{shown} sent {len(columns):,} columns.", f"Name {_MAX_COLUMNS} at most in the query.")
@@ -187,7 +187,7 @@ def is_iri(value: str) -> bool:
 def iri(value: str) -> str:
     """Put an IRI in angle brackets; refuse characters that could end them."""
     if not is_iri(value):
-        raise GraphError(f"'{value[:200]}' is no IRI.", "IRIs have no spaces, quotes, brackets or backslashes.")
+        raise GraphError(f"'{value[:200]}' is not an IRI.", "IRIs have no spaces, quotes, brackets or backslashes.")
     return f"<{value}>"
 
 
@@ -199,7 +199,7 @@ def literal(text: str, language: str = "") -> str:
 
 def _tag(language: str) -> str:
     if _LANGUAGE.fullmatch(language) is None:
-        raise ConfigError(f"'{language}' is no language tag.", "Tags are like en or pt-br.")
+        raise ConfigError(f"'{language}' is not a language tag.", "Tags are like en or pt-br.")
     return language
 
 
@@ -340,7 +340,7 @@ def check_query(sparql: str) -> str:
     if form in _TRIPLES:
         raise GraphError(f"The query makes triples ({form}); only SELECT and ASK are run.", _EXAMPLE)
     if form not in ("SELECT", "ASK"):
-        raise GraphError("The query is no SPARQL: it begins with neither SELECT nor ASK.", _EXAMPLE)
+        raise GraphError("The query is not SPARQL: it begins with neither SELECT nor ASK.", _EXAMPLE)
     return form
 
 

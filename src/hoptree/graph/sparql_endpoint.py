@@ -188,8 +188,8 @@ WIKIDATA_URL = "https://query.wikidata.org/sparql"
 class SparqlEndpoint:
     """A graph behind a SPARQL endpoint.
 
-    The wikidata `dialect` reads statements with precision, unit and qualifiers; for rdf every triple that is no name is
-    a fact. `seconds` limits look-ups of names.
+    The wikidata `dialect` reads statements with precision, unit and qualifiers; for rdf every triple that is not a name
+    is a fact. `seconds` limits look-ups of names.
     """
 
     kind = "sparql"

@@ -42,7 +42,7 @@ _node = ox.NamedNode
 
 
 class InvalidRow(ValueError):
-    """A row that is no fact; the message names what is missing."""
+    """A row that is not a fact; the message names what is missing."""
 
 
 class RowReader:
@@ -53,7 +53,7 @@ class RowReader:
 
     def triples(self, row: Any) -> Iterator[Triple]:
         if not isinstance(row, dict):
-            raise InvalidRow("it is no object")
+            raise InvalidRow("it is not an object")
         try:
             if any(field in row for field in (*FIELDS["s"], *_IDS["s"])):
                 return iter(list(self._fact(row)))
@@ -100,7 +100,7 @@ class RowReader:
     ) -> Iterator[Triple]:
         pairs = list(qualifiers.items()) if isinstance(qualifiers, dict) else [tuple(pair) for pair in qualifiers]
         if not all(len(pair) == 2 for pair in pairs):
-            raise InvalidRow("its qualifiers are no pairs")
+            raise InvalidRow("its qualifiers are not pairs")
         digest = hashlib.sha256(repr((str(subject), identifier, str(value), pairs)).encode("utf-8", "replace"))
         statement = _node(f"urn:hoptree:statement:{digest.hexdigest()[:32]}")
         yield subject, _node(vocab.step_iri("claim", identifier)), statement, sources
@@ -340,16 +340,16 @@ def _json_row(line: bytes) -> Any:
     try:
         return json.loads(line)
     except json.JSONDecodeError as error:
-        raise InvalidRow(f"it is no JSON ({error.msg})") from error
+        raise InvalidRow(f"it is not JSON ({error.msg})") from error
     except (ValueError, RecursionError) as error:
-        raise InvalidRow("it is no JSON in UTF-8, or is nested too deeply") from error
+        raise InvalidRow("it is not JSON in UTF-8, or is nested too deeply") from error
 
 
 def _tsv_row(line: bytes, columns: tuple[str, ...]) -> dict[str, str]:
     try:
         fields = line.decode().rstrip("\r\n").split("\t")
     except UnicodeDecodeError as error:
-        raise InvalidRow("it is no UTF-8 text") from error
+        raise InvalidRow("it is not UTF-8 text") from error
     if not 3 <= len(fields) <= max(3, len(columns)):
         raise InvalidRow(f"it has {len(fields)} fields, not {len(columns) if columns != _DEFAULT_COLUMNS else 3}")
     return {name: field for name, field in zip(columns, fields, strict=False) if field.strip()}

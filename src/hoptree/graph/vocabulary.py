@@ -94,7 +94,7 @@ def _name_or_iri(identifier: str, prefix: str) -> str:
     if identifier.startswith("name:") and identifier != "name:":
         return prefix + quote(identifier.removeprefix("name:"), safe="", errors="replace")
     if _IRI.fullmatch(identifier) is None:
-        cause = f"'{identifier[:200]}' is no id."
+        cause = f"'{identifier[:200]}' is not an id."
         raise GraphError(cause, "Ids are Wikidata's (Q42, P31), name:NAME, or whole IRIs (http://…).")
     return identifier
 

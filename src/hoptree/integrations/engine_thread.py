@@ -96,7 +96,7 @@ def answer_text(result: Result, evidence: Sequence[Quoted], warnings: Sequence[s
     if result.tree:
         lines += ["", "How it was found:", *_tree_lines(result.tree, result.evidence)]
     if evidence and not (result.evidence or result.cited):
-        lines += ["", "The passages below were read, but are no evidence."]
+        lines += ["", "The passages below were read, but are not evidence."]
     return join_text(lines, evidence, warnings)
 
 

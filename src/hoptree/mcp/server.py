@@ -290,7 +290,7 @@ class Address:
         """Parse PORT, which means this machine only, or HOST:PORT."""
         host, _, port = text.strip().rpartition(":")
         if not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
-            raise ConfigError(f"--http {text} is no address.", "Write --http 8765, or --http HOST:PORT.")
+            raise ConfigError(f"--http {text} is not an address.", "Write --http 8765, or --http HOST:PORT.")
         return cls(host.strip("[]") or "127.0.0.1", int(port))
 
     @property

@@ -29,7 +29,7 @@ _NO_ID = "Invalid Request: the id of a request is a text or a whole number."
 _ID_IN_USE = "Invalid Request: another request of this session has this id, and is still being worked on."
 _OPENING = f"Invalid Request: the request that opens a session has at most {_MAX_OPENING_BYTES:,} bytes."
 _BATCH = "Invalid Request: batches are not taken. Send each message by itself."
-_NO_MESSAGE = "Invalid Request: this is no message of JSON-RPC 2.0, is nested too deeply, or holds half a character."
+_NO_MESSAGE = "Invalid Request: this is not a message of JSON-RPC 2.0, is nested too deeply, or holds half a character."
 
 
 def parse_message(line: bytes) -> tuple[Any, Any]:
@@ -38,7 +38,7 @@ def parse_message(line: bytes) -> tuple[Any, Any]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        return None, _error(PARSE_ERROR, "Parse error: this is no JSON, or it is nested too deeply.")
+        return None, _error(PARSE_ERROR, "Parse error: this is not JSON, or it is nested too deeply.")
     if has_wrong_id(data):
         return None, _error(INVALID_REQUEST, _NO_ID)
     try:

@@ -75,7 +75,7 @@ def read_adapter(path: Path, label: str = "", digest: str = "") -> Adapter:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check the file and its permissions.") from error
     if not header.startswith(_MAGIC) or not _IS_ADAPTER.search(header):
-        kind = "no LoRA adapter" if header.startswith(_MAGIC) else "not a GGUF file"
+        kind = "not a LoRA adapter" if header.startswith(_MAGIC) else "not a GGUF file"
         cause = f"{path.name} is {kind}."
         raise ConfigError(cause, f"Make one with hoptree align gguf, or ask without an adapter: adapter={NO_ADAPTER}")
     card = _read_card(path, header)

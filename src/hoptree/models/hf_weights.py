@@ -68,7 +68,7 @@ def resolve_source(name: str, folder: Path | None = None) -> Source:
             raise ConfigError(f"{path} holds no config.json.", "Give a folder that transformers saved a model in.")
         return Source(name, folder=path.resolve())
     if path.is_file() or name.startswith((".", "~", os.sep)) or name.count("/") > 1:
-        cause = f"{name} is no folder."
+        cause = f"{name} is not a folder."
         raise MissingModel(cause, "Give a folder that transformers saved a model in, or a .gguf file.")
     return Source(name)
 

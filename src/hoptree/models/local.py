@@ -93,9 +93,9 @@ class LocalModel:
     The first call loads the file. `slots` calls run at once; there are more `lanes` (KV slots), each holding the prompt
     it read last, so that the prefix that the prompts of one step share is read once. `n_ctx` is the context of one call
     in tokens; memory grows with `n_ctx * lanes`. `adapter` is a LoRA in a GGUF file, as `hoptree align gguf` writes it;
-    the default is that of hoptree-weights if it is installed and fits the model, and `none` is no adapter. Prompts that
-    an adapter was not trained on are answered without it. With `states`, the fixed beginning of a prompt's template is
-    read once and its state kept on disk.
+    the default is that of hoptree-weights if it is installed and fits the model, and `none` is not an adapter. Prompts
+    that an adapter was not trained on are answered without it. With `states`, the fixed beginning of a prompt's
+    template is read once and its state kept on disk.
 
     Rounding depends on how a prompt is split and on parallel calls, so a greedy reply can depend on other calls if two
     tokens are almost equally likely. `exact` rules that out: one call at a time, every prompt read from its start.

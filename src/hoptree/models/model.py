@@ -392,6 +392,6 @@ def _parse_settings(query: str, types: dict[str, type], model: str, example: str
         name, _, value = part.partition("=")
         kind = types.get(name)
         if kind is None or not value or (kind is not str and not value.isdigit()):
-            raise ConfigError(f"'{part}' is no setting of {model}.", f"The settings are {example}")
+            raise ConfigError(f"'{part}' is not a setting of {model}.", f"The settings are {example}")
         settings[name] = value == "1" if kind is bool else kind(value)
     return settings

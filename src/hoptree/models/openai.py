@@ -232,7 +232,7 @@ def _read_choice(data: dict[str, Any]) -> Choice:
     if isinstance(content, list):  # some servers send parts
         content = "".join(part.get("text", "") for part in content)
     if not isinstance(content, str | None):
-        raise TypeError("content that is no text")
+        raise TypeError("content that is not text")
     if content and _HTML.match(content):
         raise _NotACompletion("a web page")  # from a proxy
     reasonings = (message.get(name) for name in ("reasoning_content", "reasoning"))

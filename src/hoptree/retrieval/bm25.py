@@ -48,7 +48,7 @@ class Analysis:
         return Words(dict.fromkeys(terms, 1), dict.fromkeys(pairs(composed(query)), 1))
 
     def is_significant(self, word: str) -> bool:
-        """Return whether a word is no stop word."""
+        """Return whether a word is not a stop word."""
         return bool(self._terms(word))
 
     def _terms(self, text: str) -> list[str]:

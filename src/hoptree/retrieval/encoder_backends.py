@@ -136,7 +136,7 @@ def _tokenizer(files: ModelFiles) -> Any:
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(files.tokenizer))
     except Exception as error:  # the library raises bare Exceptions
-        raise ConfigError(f"{files.tokenizer} is no tokenizer ({error}).", _GET_AGAIN) from error
+        raise ConfigError(f"{files.tokenizer} is not a tokenizer ({error}).", _GET_AGAIN) from error
     tokenizer.no_padding()
     longest = read_settings(files.settings / "sentence_bert_config.json").get("max_seq_length")
     tokenizer.enable_truncation(longest if isinstance(longest, int) and 0 < longest <= _MAX_TOKENS else _MAX_TOKENS)
@@ -183,7 +183,7 @@ class StaticEncoder(_LocalEncoder):
 
     def __init__(self, folder: Path, *, prefixes: Prefixes | None = None) -> None:
         if missing := next((name for name in _STATIC_FILES if not (folder / name).is_file()), None):
-            cause = f"{folder} is no folder of a static encoder: it has no {missing}."
+            cause = f"{folder} is not a folder of a static encoder: it has no {missing}."
             raise ConfigError(cause, "Give a folder that model2vec saved a model in.")
         module = import_optional("model2vec", "A static encoder", "dense")
         try:

@@ -80,7 +80,7 @@ class PhraseGraph:
         return {key_of(phrase): phrase for phrase in self._phrases}
 
     def spread_of(self, phrase: str) -> int:
-        """Count the passages that state something of a phrase; 0 for one that is no node."""
+        """Count the passages that state something of a phrase; 0 if it is not a node."""
         return self._held_by[self._phrases[phrase]] if phrase in self._phrases else 0
 
     def walk(self, phrases: Mapping[str, float], passages: Mapping[int, float], *, damping: float) -> dict[int, float]:

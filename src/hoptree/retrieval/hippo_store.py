@@ -184,7 +184,7 @@ def _facts_of(line: bytes, number: int, file: Path) -> Iterator[Fact]:
         if not isinstance(passages, list) or not passages or not all(name and type(name) is str for name in passages):
             raise ValueError("it names no passage")
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"Line {number} of {file} is no fact of a passage ({error}).", _FORM) from error
+        raise InputError(f"Line {number} of {file} is not a fact of a passage ({error}).", _FORM) from error
     for passage in dict.fromkeys(passages):
         yield Fact(subject, relation, object_, passage_id=passage)
 

@@ -109,10 +109,10 @@ class Distinct:
 
 
 def drop_duplicates(passages: Sequence[Passage], most: int) -> tuple[Passage, ...]:
-    """Return the first `most` passages that are no near-duplicate of an earlier one.
+    """Return the first `most` passages that are not near-duplicates of an earlier one.
 
     Two are alike if the Jaccard similarity of their runs of three words reaches 0.9. The title counts only where there
-    is no text: the same text under two titles is the same evidence.
+    is not text: the same text under two titles is the same evidence.
     """
     kept: list[Passage] = []
     seen: list[frozenset[tuple[str, ...]]] = []

@@ -104,7 +104,7 @@ def _chosen(operands: tuple[str, ...] | None, word: Comparative | None) -> Compa
 
 
 def _asks_for_more(text: str) -> bool:
-    """Return whether the answer is no operand ("What is the year in which …")."""
+    """Return whether the answer is not an operand ("What is the year in which …")."""
     opening = _OPEN.match(text)
     word = words.find_comparative(text) if opening else None
     return opening is not None and (word is None or text[opening.end() : word.start].strip() != "")

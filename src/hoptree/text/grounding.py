@@ -64,7 +64,7 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
     """Return the answer as the passages spell it, or unknown.
 
     A passage supports an answer if it has the answer's words in a row and a name of the question: the cemetery of
-    somebody else is no evidence. For a question without names the words are enough; for yes and no, which passages do
+    somebody else is not evidence. For a question without names the words are enough; for yes and no, which passages do
     not say, the name is.
     """
     spelling = ""
@@ -198,7 +198,7 @@ def typed_parts(text: str) -> Iterator[tuple[PartKind, str]]:
 
 
 def numbered_names(text: str) -> list[tuple[int, int]]:
-    """Return the spans of names that are no dates, each with a number that follows it."""
+    """Return the spans of names other than dates, each with a number that follows."""
     dates = date_spans(text)
     return [
         (start, numbered.end() if (numbered := _NUMBER_AFTER.match(text, end)) else end)

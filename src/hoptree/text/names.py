@@ -288,7 +288,7 @@ class NameTagger:
         )
 
 
-LANGUAGES = ("en", "mul", "")  # of names, best first: "mul" is Wikidata's tag for all languages, "" is no tag
+LANGUAGES = ("en", "mul", "")  # of names, best first: "mul" is Wikidata's tag for all languages, "" is not a tag
 MAX_NAME_CHARS = 300  # the rest of a name is not looked up
 
 

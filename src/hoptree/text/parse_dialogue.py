@@ -30,7 +30,7 @@ class DialogueTurn:
 
     @property
     def error(self) -> str:
-        """Why the reply could not be read; a repeated question is no error."""
+        """Why the reply could not be read; a repeated question is not an error."""
         return "" if self.first or self.final or self.idle else "neither a question nor a final answer"
 
     @property

@@ -62,7 +62,8 @@ _DESCRIPTION = lazy_re(r"(?:(?!(?:is|was|are|were|has|had|and)\b)\w[\w.-]*\s+)*\
 def relation_key(text: str) -> frozenset[str]:
     """Return the key of a relation: "director of" is "direc".
 
-    Kin are identified by whole words, in the singular: a father-in-law is no father, and no grandmother a grandfather.
+    Kin are identified by whole words, in the singular: a father-in-law is not a father, nor a grandmother a
+    grandfather.
     """
     words = [word for word in _folded_words(text) if word not in CLOSED and word not in _LIGHT_WORDS]
     specific = [word for word in words if word not in _KIND_WORDS] or words

@@ -58,7 +58,7 @@ def versions_of(model: str, adapters: Sequence[Path]) -> list[Version]:
         raise ConfigError(f"{model or 'The embedded model'} takes no adapters.", _USAGE)
     weights, _, settings = name.partition("?")
     if any(setting.startswith("adapter=") for setting in settings.split("&")):
-        raise ConfigError(f"{model} has an adapter already, and so is no base.", _USAGE)
+        raise ConfigError(f"{model} has an adapter already, and so is not a base.", _USAGE)
     from hoptree.models.hf_weights import adapter_folder, read_adapter_card, resolve_source
 
     versions = [Version(BASE, model)]

@@ -120,7 +120,7 @@ def test_folders_of_others_are_never_taken_away(tmp_path: Path) -> None:
     for name in ("20240115", "000003", "000004.part"):
         (tmp_path / "backups" / name).mkdir(parents=True)
         (tmp_path / "backups" / name / "photo.jpg").write_bytes(b"x")
-    with pytest.raises(CorpusError, match="is no index"):
+    with pytest.raises(CorpusError, match="is not an index"):
         index_passages(PASSAGES, tmp_path / "backups")
     assert len(list((tmp_path / "backups").rglob("photo.jpg"))) == 3
     index_passages(PASSAGES, tmp_path / "idx")

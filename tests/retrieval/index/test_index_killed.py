@@ -185,7 +185,7 @@ def test_a_full_disk_leaves_the_index_as_it_was(out: Path, tmp_path: Path, monke
 
 
 def test_a_finished_change_cannot_be_mistaken_for_one_that_is_not(out: Path) -> None:
-    with pytest.raises(CorpusError, match="is no index"), Change(out / "000001", Settings(), intent={}):
+    with pytest.raises(CorpusError, match="is not an index"), Change(out / "000001", Settings(), intent={}):
         pass
 
 

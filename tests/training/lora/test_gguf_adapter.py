@@ -122,7 +122,7 @@ def test_what_llama_cpp_would_not_take_is_refused_and_nothing_written(adapter: P
         (base(tmp_path, wide=32), settings, InputError, "32 x 16 weights, and that of llama-32.gguf 32 x 32"),
         (base(tmp_path), settings | {"use_dora": True}, ConfigError, "use_dora"),
         (base(tmp_path), {"peft_type": "IA3"}, InputError, "no LoRA adapter"),
-        (adapter / "adapter_config.json", settings, InputError, "no GGUF file"),
+        (adapter / "adapter_config.json", settings, InputError, "not a GGUF file"),
     ]
     for file, said, error, cause in refused:
         (adapter / "adapter_config.json").write_text(json.dumps(said), encoding="utf-8")

@@ -258,7 +258,7 @@ def test_whatever_is_refused_leaves_nothing(wanted: TrainingSpec, data: Path, tm
 
 
 def test_folders_that_hold_something_else(wanted: TrainingSpec, data: Path) -> None:
-    with pytest.raises(InputError, match="is no folder"):
+    with pytest.raises(InputError, match="is not a folder"):
         train(replace(wanted, out=data))
     wanted.out.mkdir()
     (wanted.out / "notes.txt").write_text("mine", encoding="utf-8")

@@ -238,7 +238,7 @@ class _Reader:
         """Return the form of the file, by its first row."""
         expected = "own" if self._release.form == RETRIEVED else self._release.form
         if not isinstance(row, dict):
-            raise InputError(f"{where} is no JSON object.", f"Give the file {' or '.join(self._release.rows)}.")
+            raise InputError(f"{where} is not a JSON object.", f"Give the file {' or '.join(self._release.rows)}.")
         fitting = [name for name, form in FORMS.items() if form.fits(row)]
         if not fitting and not self._release.corpus and "question" in row:
             return "own"

@@ -119,7 +119,7 @@ def gold_facts(row: Fields) -> tuple[tuple[str, int], ...] | None:
     else:
         pairs = row.rows("supporting_facts", 2)
     if not all(isinstance(pair[0], str) and type(pair[1]) is int for pair in pairs):
-        raise row.wrong(': "supporting_facts" is no list of titles with the numbers of sentences')
+        raise row.wrong(': "supporting_facts" is not a list of titles with the numbers of sentences')
     return tuple(dict.fromkeys((spaced(pair[0]), pair[1]) for pair in pairs)) or None
 
 

@@ -93,14 +93,14 @@ def get(public: PublicSet, release: Release, data: Path, order: Order, on_stage:
 
 def _check(release: Release, order: Order) -> None:
     if order.sha256 and (len(order.sha256) != _SHA256_DIGITS or set(order.sha256.lower()) - set("0123456789abcdef")):
-        raise ConfigError(f"'{order.sha256}' is no SHA-256.", f"Give its {_SHA256_DIGITS} hexadecimal digits.")
+        raise ConfigError(f"'{order.sha256}' is not a SHA-256.", f"Give its {_SHA256_DIGITS} hexadecimal digits.")
     if order.url and (order.sources or urlsplit(order.url).scheme not in ("http", "https")):
         raise ConfigError(f"{order.url} cannot be fetched.", "Give --url an http or https address, and no --from.")
     if order.aliases and not (release.form in FORMS and FORMS[release.form].aliased):
         known = ", ".join(name for name, form in FORMS.items() if form.aliased)
         raise ConfigError(f"{release.split} takes no aliases: its answers are names.", f"They go with {known}.")
     if order.url and not release.form and not _fits(_name_at(order.url), (*release.rows, *_ARCHIVES)):
-        cause = f"{order.url} is no address of {' or '.join(release.rows)}."
+        cause = f"{order.url} is not an address of {' or '.join(release.rows)}."
         raise ConfigError(cause, "Give one that ends in that name, or download it yourself and give --from FILE.")
     for source in order.sources:
         if not source.exists():

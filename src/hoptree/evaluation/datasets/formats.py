@@ -206,7 +206,7 @@ def own(row: Fields, position: int) -> Iterator[Example]:
     hop_ids = tuple(tuple(id_of[title] for title in hop) for hop in hop_titles) if id_of else ()
     wanted = row.rows("wanted", 1)
     if not all(isinstance(name, str) and name.strip() for names in wanted for name in names):
-        raise row.wrong(': "wanted" is no list of lists of names')
+        raise row.wrong(': "wanted" is not a list of lists of names')
     yield Example(
         id=row.text("id", "_id", "ID", "qid") or question,
         question=question,
@@ -230,7 +230,7 @@ def _named(row: Fields, field: str) -> tuple[tuple[str, ...], ...]:
     """Return a row's lists of passage names, one for each step."""
     steps = row.rows(field, 0)
     if not all(isinstance(name, str) for step in steps for name in step):
-        raise row.wrong(f': "{field}" is no list of lists of names')
+        raise row.wrong(f': "{field}" is not a list of lists of names')
     return tuple(steps)
 
 
@@ -298,7 +298,7 @@ def webquestions(row: Fields, position: int) -> Iterator[Example]:
     target = row.text("targetValue")
     answers = [_ESCAPED.sub(r"\1", quoted) or plain for quoted, plain in _DESCRIPTION.findall(target)]
     if target and "".join(_DESCRIPTION.sub("", target).split()) != "(list)":
-        raise row.wrong(': "targetValue" is no list of descriptions')
+        raise row.wrong(': "targetValue" is not a list of descriptions')
     yield _example(row, position, "webquestions", (text.strip() for text in answers), question=("utterance",))
 
 

@@ -34,7 +34,7 @@ def half_of(key: str) -> str:
 
 def check_half(name: str) -> None:
     if name not in HALVES:
-        raise ConfigError(f"'{name}' is no half of a data set.", f"Choose {' or '.join(HALVES)}.")
+        raise ConfigError(f"'{name}' is not a half of a data set.", f"Choose {' or '.join(HALVES)}.")
 
 
 def half(examples: Iterable[Example], which: str) -> tuple[Example, ...]:
@@ -57,7 +57,7 @@ def draw_types(
     """Draw a number of questions of each type ("" is any) or hop count.
 
     A question of two types is drawn only for the first. `where` names the questions in errors. With `at_most`, too few
-    questions are no error; if no question has one of the types, the sum is drawn from all.
+    questions are not an error; if no question has one of the types, the sum is drawn from all.
     """
     chosen: set[str] = set()
     kinds = sorted({kind for example in examples for kind in _kinds(example)})
@@ -120,7 +120,7 @@ def read_ids(path: Path) -> tuple[str, ...]:
                     with suppress(ValueError, RecursionError):
                         decoded = json.loads(key)
                     if not isinstance(decoded, str):
-                        cause = f"Line {line} of {path.name} begins with a quote and is no JSON text."
+                        cause = f"Line {line} of {path.name} begins with a quote and is not JSON text."
                         raise InputError(cause, "Write the id as it is.")
                     key = decoded
                 if key in ids:
@@ -183,7 +183,7 @@ def with_relevant(examples: Sequence[Example], files: BeirFiles) -> Iterator[Exa
         fields = Fields(row, where, "beir")
         query, passage, score = (fields.text(name) for name in _JUDGED)
         if not query or not passage or not _SCORE.fullmatch(score):
-            raise fields.wrong("is no judgement with query-id, corpus-id and a whole score")
+            raise fields.wrong("is not a judgement with query-id, corpus-id and a whole score")
         places.setdefault(query, where)
         passages = relevant.setdefault(query, {})
         if int(score) > 0:

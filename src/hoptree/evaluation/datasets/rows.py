@@ -57,7 +57,7 @@ class Fields:
         value = self.get(*names)
         text = "" if value is None else _text(value)
         if text is None:
-            raise self.wrong(f': "{self._present(names)}" is no text')
+            raise self.wrong(f': "{self._present(names)}" is not text')
         return text
 
     def texts(self, *names: str, of: str = "texts") -> tuple[str, ...]:
@@ -69,7 +69,7 @@ class Fields:
             return ()
         texts = ["" if item is None else _text(item) for item in value] if isinstance(value, list) else [None]
         if None in texts:
-            raise self.wrong(f': "{self._present(names)}" is no list of {of}')
+            raise self.wrong(f': "{self._present(names)}" is not a list of {of}')
         pairs = zip(value, texts, strict=True)
         return tuple(item if of == "names" and isinstance(item, str) else text for item, text in pairs if text)
 
@@ -77,7 +77,7 @@ class Fields:
         """Return a non-negative whole number; 0 if the field is missing."""
         value = 0 if self.row.get(name) is None else self.row[name]
         if type(value) is not int or value < 0:
-            raise self.wrong(f': "{name}" is no whole number')
+            raise self.wrong(f': "{name}" is not a whole number')
         return value
 
     def items(self, name: str) -> list[Any]:
@@ -88,7 +88,7 @@ class Fields:
         if value is None:
             return []
         if not isinstance(value, list):
-            raise self.wrong(f': "{name}" is no list')
+            raise self.wrong(f': "{name}" is not a list')
         return value
 
     def part(self, name: str) -> Fields:
@@ -103,7 +103,7 @@ class Fields:
         """Return the items of a list of lists, each with at least `width` values."""
         items = self.items(name)
         if not all(isinstance(item, list) and len(item) >= width for item in items):
-            raise self.wrong(f': "{name}" is no list of lists of {width} values')
+            raise self.wrong(f': "{name}" is not a list of lists of {width} values')
         return [tuple(item) for item in items]
 
     def get(self, *names: str) -> Any:
@@ -115,7 +115,7 @@ class Fields:
 
     def _inside(self, name: str, value: object) -> Fields:
         if not isinstance(value, dict):
-            raise self.wrong(f': "{name}" holds something that is no JSON object')
+            raise self.wrong(f': "{name}" holds something that is not a JSON object')
         return Fields(value, self._where, self._form, self._aliases)
 
 
@@ -239,7 +239,7 @@ def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
         for fields in csv.reader(lines(), delimiter=delimiter, strict=True):
             yield last, fields
     except csv.Error as error:
-        problems.add("broken lines", f"Line {last} of {name} is no row of a table: {error}.", cuts=True)
+        problems.add("broken lines", f"Line {last} of {name} is not a row of a table: {error}.", cuts=True)
 
 
 def read_aliases(path: Path) -> dict[str, tuple[str, ...]]:

@@ -283,7 +283,7 @@ class Sweep:
 
 
 def sweeps_of(group: DataGroup) -> dict[str, list[Sweep]]:
-    """Return the sweeps by numeric option; the number of a draw is no option value."""
+    """Return the sweeps by numeric option; a draw's number is not one."""
     options = dict.fromkeys(name for run in group.runs for name in _numbers(run) if name != DRAW)
     sweeps: dict[str, list[Sweep]] = {}
     for option in options:

@@ -50,7 +50,7 @@ async def adaptive_rag(
     One search gives `k` passages; IRCoT's give `k_sentence` each, up to `max_docs` after `max_sentences`. The role
     `route` labels the question. With `checkpoint` it is the trained classifier, which reads the bare question and
     writes A, B or C, of which the likeliest counts; without, any model is asked by a prompt with six examples. A reply
-    that is no label counts as C, which costs time and nothing else.
+    that is not a label counts as C, which costs time and nothing else.
     """
     ctx.require_corpus()
     if checkpoint:

@@ -55,7 +55,7 @@ async def dyplan(
     """Choose to answer directly, by a plan (Self-Ask without search), by reasoning, or by reasoning over documents.
 
     The model then says whether the answer is right, and if it does not say Yes, another strategy is chosen and its
-    answer taken: DyPlan-verify, which other papers compare with; `verify=off` is DyPlan. A name that is no strategy
+    answer taken: DyPlan-verify, which other papers compare with; `verify=off` is DyPlan. A name that is not a strategy
     counts as the most expensive one left. With `checkpoint` all of this is one conversation, as the paper trains a
     model for it, with its names (Direct, Plan, CoT, RAG) and `Final answer: "…"`; no weights of it were found, and the
     instructions are in other words. If the second strategy finds no answer, the first one's stays.

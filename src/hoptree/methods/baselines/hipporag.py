@@ -74,7 +74,7 @@ async def hipporag(
     from these over phrases alone; passages count by how much they state of what it visits. In `version=2`, unlike the
     released code, a fact's nearness is measured by that of the nearest one, not by the span from there to the farthest
     of all; two phrases are tied once for each passage that relates them, not twice; and phrases with different numbers
-    in them are no synonyms.
+    in them are not synonyms.
     """
     require_facts(ctx)
     passages = await recall(ctx, question.text, k=k, facts=facts, recognised=recognise, version=version)

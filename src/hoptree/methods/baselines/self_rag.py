@@ -171,7 +171,7 @@ class _Trained(_Prompted):
         if needed is None:
             ctx.warn(
                 "no_reflection",
-                f"{ctx.model_for('answer').name} did not begin with a reflection token: it is no Self-RAG model, or "
+                f"{ctx.model_for('answer').name} did not begin with a reflection token: it is not a Self-RAG model, or "
                 "its server puts a chat template around the question (hoptree methods show self_rag says how to serve "
                 "one without).",
             )

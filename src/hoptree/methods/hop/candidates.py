@@ -23,7 +23,7 @@ OPERATED = (*COMPARED, *COMBINED_LISTS)  # operators that code carries out bette
 _NEUTRAL = 0.5  # the confidence of a model that gives no log-probabilities
 _MAX_COUNT = 2  # more moves, or other answers, than this count no further
 _MAX_REASONS = 3
-_MIN_REASON = 0.05  # a smaller weight is no reason
+_MIN_REASON = 0.05  # a smaller weight is not a reason
 _RECALLED_ONLY = "only the model's own knowledge is behind it"
 _OF_ANOTHER = word_set(
     "new old north south east west northern southern eastern western upper lower and or no not county council "

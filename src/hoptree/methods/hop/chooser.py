@@ -264,7 +264,7 @@ def read_chooser(text: str, name: str) -> Chooser:
         sets = (_read_weights(value["with_logprobs"]), _read_weights(value["without_logprobs"]))
         return Chooser(*sets, dict(value.get("made_from") or {}))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        raise ConfigError(f"{name} is no chooser.", "hoptree methods chooser fit makes one.") from None
+        raise ConfigError(f"{name} is not a chooser.", "hoptree methods chooser fit makes one.") from None
 
 
 def _read_weights(value: Mapping[str, Any]) -> Weights:
@@ -299,7 +299,7 @@ def read_boundary(path: str) -> Boundary:
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.", remedy) from error
     if not isinstance(record, dict) or not {"confident_correct", "usable"} <= record.keys():
-        raise ConfigError(f"{path} is no measured boundary.", remedy)
+        raise ConfigError(f"{path} is not a measured boundary.", remedy)
     right = record["confident_correct"]
     known = isinstance(right, int | float) and not isinstance(right, bool) and 0 <= right <= 1
     return Boundary(float(right) if known else 0.0, known and record["usable"] is True)

@@ -160,11 +160,11 @@ async def hop(
     medium, or high, which makes every move. Below the probability `abstain`, no answer is given.
 
     `chooser` is a file of such a model in place of the one that comes with Hoptree. `boundary` is a file that hoptree
-    eval boundary measured: without it, or if it is not usable, what only the model knows is no answer. `trained` uses
-    the short prompts of hoptree align build hop: auto if the model has an adapter that was trained on them, such as
-    that of hoptree-weights; on for a trained model behind an endpoint. `cut` leaves out the sentences of passages that
-    matter least, if the retriever can rank them (`ranked`): auto for a trained model, which answers as well without
-    them.
+    eval boundary measured: without it, or if it is not usable, what only the model knows is not an answer. `trained`
+    uses the short prompts of hoptree align build hop: auto if the model has an adapter that was trained on them, such
+    as that of hoptree-weights; on for a trained model behind an endpoint. `cut` leaves out the sentences of passages
+    that matter least, if the retriever can rank them (`ranked`): auto for a trained model, which answers as well
+    without them.
     """
     ctx.require_corpus()
     known = read_boundary(boundary) if boundary else Boundary(0.0, False)

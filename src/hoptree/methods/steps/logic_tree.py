@@ -17,7 +17,7 @@ from hoptree.text.question_tree import Issue, Pairs
 MAX_NODES = 16
 MAX_DEPTH = 5
 _MAX_NESTING = 50
-_MIN_STATEMENT_WORDS = 4  # a shorter text such as "not available" is no hypothesis
+_MIN_STATEMENT_WORDS = 4  # a shorter text such as "not available" is not a hypothesis
 _MAY_BE_NONE = lazy_re(r"\b(?:how (?:many|much|often)|number|which of|any|either|neither)\b", re.IGNORECASE)
 _SUB_QUESTION = ("sub_question", "subquestion", "sub_query")
 _QUESTION = ("sub_question", "subquestion", "question", "query", "sub_query")
@@ -185,7 +185,7 @@ def _below(raw: Mapping[str, Any], depth: int, issues: list[Issue], *, nesting: 
 
 
 def _without_main_question(value: object) -> object:
-    """Remove the main question beside its tree, which is no node of the tree."""
+    """Remove the main question beside its tree, which is not a node of the tree."""
     if not isinstance(value, Mapping):
         return value
     names = set(map(_normalise_key, value))

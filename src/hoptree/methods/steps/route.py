@@ -143,5 +143,5 @@ def _read_row(path: str, number: int, line: bytes) -> tuple[str, Label]:
         if not isinstance(question, str) or label not in get_args(Label):
             raise TypeError("its label is none of better, worse and tie")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(f"Line {number} of {path} is no labelled question: {error}.", _HOW) from error
+        raise InputError(f"Line {number} of {path} is not a labelled question: {error}.", _HOW) from error
     return question, label

@@ -57,7 +57,7 @@ class Change:
     def _read_base(self) -> Manifest | None:
         """Read the manifest of the index, if any; refuse a folder of anything else."""
         if self._versions.is_foreign():
-            raise CorpusError(f"{self.folder} exists and is no index.", "Choose a new folder for --out.")
+            raise CorpusError(f"{self.folder} exists and is not an index.", "Choose a new folder for --out.")
         if not self._versions.has_manifest():
             return None
         try:

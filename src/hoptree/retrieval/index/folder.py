@@ -84,7 +84,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _no_index(folder: Path) -> CorpusError:
     if folder.is_dir() and any(folder.glob("[0-9]*.part")):
-        cause = f"{folder} is no index yet: it is being built, or that was cut off."
+        cause = f"{folder} is not an index yet: it is being built, or that was cut off."
         return CorpusError(cause, "Wait, or repeat the command that built it: it goes on from there.")
     if folder.is_dir() and any(folder.glob(_ANY_GENERATION)):
         rebuild = f"Build it again: hoptree index … --out {folder}"
@@ -92,9 +92,9 @@ def _no_index(folder: Path) -> CorpusError:
     if folder.is_file() and not holds_documents(folder):
         from hoptree.corpus.files import KNOWN_KINDS
 
-        return CorpusError(f"{folder} is no index, and files of this kind are not read.", KNOWN_KINDS)
+        return CorpusError(f"{folder} is not an index, and files of this kind are not read.", KNOWN_KINDS)
     if folder.exists():
-        return CorpusError(f"{folder} is no index.", f"Make one: hoptree index {folder} --out {folder}.idx")
+        return CorpusError(f"{folder} is not an index.", f"Make one: hoptree index {folder} --out {folder}.idx")
     return CorpusError(f"There is no index at {folder}.", f"Make one: hoptree index FOLDER --out {folder}")
 
 

@@ -145,7 +145,7 @@ class Ledger(SqliteFile):
         try:
             return int(self.fact(name, "0"))
         except ValueError as error:
-            raise self._damaged(f"its '{name}' is no number") from error
+            raise self._damaged(f"its '{name}' is not a number") from error
 
     @property
     def next_number(self) -> int:

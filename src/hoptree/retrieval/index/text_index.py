@@ -146,7 +146,7 @@ class Texts:
     def _fitting(self, words: Collection[Word], k: int, where: Mapping[str, str]) -> list[tuple[int, float, Passage]]:
         """Return at least the k best of those that fit a filter.
 
-        In folders of older versions titles are no tags: their words narrow the search, and `fits` decides.
+        In folders of older versions titles are not tags: their words narrow the search, and `fits` decides.
         """
         by_words = TITLE in where and not self._titles_tagged()
         tags = (pair for pair in where.items() if pair[0] != TITLE or not by_words)

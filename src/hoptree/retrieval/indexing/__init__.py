@@ -134,7 +134,7 @@ def remove_from_index(
     names = [source_name(path) for path in sources]
     for name in names:
         if name not in manifest.sources:
-            cause = f"{name} is no source of the index {out}."
+            cause = f"{name} is not a source of the index {out}."
             raise CorpusError(cause, f"Its sources are: {', '.join(manifest.sources) or 'none'}.")
     with Change(out, intent={"what": "remove", "run": uuid4().hex}) as change:
         run = Run(change, _stored_reading(change), on_progress)

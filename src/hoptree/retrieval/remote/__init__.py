@@ -57,7 +57,7 @@ def _engine(url: str) -> Elasticsearch | Milvus:
         near = closest(scheme, SCHEMES)
         meant = f"Did you mean {near}://? " if near else ""
         kinds = " and ".join(f"{known}://" for known in SCHEMES)
-        cause = f"'{scheme}://' is no known kind of address."
+        cause = f"'{scheme}://' is not a known kind of address."
         raise ConfigError(cause, f"{meant}There are {kinds}, wikipedia, and folders.")
     address = read_address(url)
     if scheme == "elasticsearch":
@@ -92,7 +92,7 @@ class Address:
     def read(self, defaults: Mapping[str, str]) -> dict[str, str]:
         """Return the settings after the `?`, with defaults for the others."""
         if unknown := [name for name, _ in self.settings if name not in defaults]:
-            cause = f"'{unknown[0]}' is no setting of {self.scheme}."
+            cause = f"'{unknown[0]}' is not a setting of {self.scheme}."
             raise ConfigError(cause, f"There are {', '.join(sorted(defaults))}.")
         return {**defaults, **dict(self.settings)}
 

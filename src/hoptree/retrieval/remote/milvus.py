@@ -49,7 +49,7 @@ class Milvus:
     def __init__(self, address: Address) -> None:
         settings = address.read(_DEFAULTS)
         if not re.fullmatch(r"[A-Za-z_]\w*", address.name, re.ASCII):
-            raise ConfigError(f"'{address.name}' is no name of a collection.", "It has letters, digits and _ only.")
+            raise ConfigError(f"'{address.name}' is not a name of a collection.", "It has letters, digits and _ only.")
         if bool(address.host) == bool(address.folder):
             cause = f"'{address.shown}' does not name a collection."
             raise ConfigError(cause, "Write milvus://HOST:19530/COLLECTION or milvus:///FOLDER/FILE.db/COLLECTION.")

@@ -263,7 +263,7 @@ def wiki_url(corpus: str) -> str:
         rest = "en"
     if name == _WIKIPEDIA:
         if not _LANGUAGE.fullmatch(rest):
-            raise ConfigError(f"'{rest}' is no language of Wikipedia.", _NAMES)
+            raise ConfigError(f"'{rest}' is not a language of Wikipedia.", _NAMES)
         return f"https://{rest}.wikipedia.org/w/api.php"
     try:
         parts = urlsplit(rest)

@@ -134,10 +134,10 @@ def _read_rows(path: Path, data: bytes, base: str, seen: dict[str, str], refused
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
-            refused.add(where, "it is no JSON")
+            refused.add(where, "it is not JSON")
             continue
         if not isinstance(value, dict):
-            refused.add(where, "it is no object with messages, id and meta")
+            refused.add(where, "it is not an object with messages, id and meta")
             continue
         key = value.get("id")
         if key is not None and key != "":
@@ -160,7 +160,7 @@ def _fault(value: dict[str, Any], base: str, seen: dict[str, str]) -> str:
     if str(key) in seen:
         return f"its id is also that of {seen[str(key)]}"
     if not isinstance(meta, dict):
-        return "its meta is no object"
+        return "its meta is not an object"
     if why := _turns_fault(value.get("messages")):
         return why
     labels_of = str(meta.get("labels_of") or "")
@@ -183,7 +183,7 @@ def _turns_fault(turns: Any) -> str:
         return "it has no messages"
     for number, turn in enumerate(turns, 1):
         if not isinstance(turn, dict) or not isinstance(turn.get("content"), str):
-            return f"message {number} is no object with a role and a text as content"
+            return f"message {number} is not an object with a role and a text as content"
         if turn.get("role") not in _ROLES:
             return f"message {number} has the role {turn.get('role')!r}, and there are {', '.join(_ROLES)}"
         try:

@@ -104,7 +104,7 @@ def _pairs(adapter: Path) -> dict[str, dict[str, Any]]:
     pairs: dict[str, dict[str, Any]] = {}
     for name, tensor in tensors.items():
         if (match := _LAYER.fullmatch(name)) is None:
-            raise ConfigError(f"{adapter} has {name}, which is no part of LoRA.", "Use it as hf/NAME?adapter=FOLDER.")
+            raise ConfigError(f"{adapter} has {name}, which is not part of LoRA.", "Use it as hf/NAME?adapter=FOLDER.")
         kind, data = tensor["dtype"], bytes(tensor["data"])
         if kind == "BF16":  # which numpy does not have
             array = (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
@@ -129,7 +129,7 @@ def _read_base(gguf: Any, base: Path) -> _Base:
         heads = int(fields[f"{kind}.attention.head_count"])
         blocks = int(fields[f"{kind}.block_count"])
     except Exception as error:  # the library has no specific error
-        raise InputError(f"{base} is no GGUF file of a language model.", "Give --base NAME or FILE.gguf.") from error
+        raise InputError(f"{base} is not a GGUF file of a language model.", "Give --base NAME or FILE.gguf.") from error
     if kind not in _PERMUTED:
         cause = f"{base.name} is a model of the kind {kind}, whose layers are not known here."
         remedy = f"Adapters for {' and '.join(_PERMUTED)} are converted; others are used as hf/NAME?adapter=FOLDER."

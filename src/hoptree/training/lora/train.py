@@ -119,7 +119,7 @@ def _base_name(model: str) -> str:
 def _finished_card(out: Path, training: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the card of this training if it is finished; check the folder."""
     if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is no folder.", "Give --out a folder that is new.")
+        raise InputError(f"{out} is not a folder.", "Give --out a folder that is new.")
     if (card := read_card(out)) is not None:
         if changes := differences(_training_of(card), training):
             raise InputError(f"{out} holds another adapter: {changes}.", "Give another --out.")

@@ -224,7 +224,7 @@ def _step(text: str) -> Step:
     if relation := _RELATION.fullmatch(text):
         return _relation_step(relation[2].strip(" ?"), relation[1].strip())
     if not _ASKS.search(text) and not _YES_NO.match(text):
-        raise LeftOut("a step that is no question")
+        raise LeftOut("a step that is not a question")
     asked = text[0].upper() + text[1:].rstrip(" .?") + "?"
     return Step(asked, phrase_of(asked))
 
@@ -232,7 +232,7 @@ def _step(text: str) -> Step:
 def _relation_step(relation: str, subject: str) -> Step:
     question = as_question(relation, subject)
     if not question:
-        raise LeftOut("a relation that is no question")
+        raise LeftOut("a relation that is not a question")
     return Step(question, as_phrase(relation, subject), relation, subject)
 
 
