@@ -46,7 +46,7 @@ def vague_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
 # Folders of tests whose values are all named by what they are; the others follow.
 NAMED_TESTS = (
     *("choosing", "cli", "corpus", "e2e", "engine", "extraction", "fuzz", "graph", "indexing", "integrations", "mcp"),
-    *("telemetry", "uncertainty"),
+    *("server", "telemetry", "uncertainty"),
 )
 
 
