@@ -45,8 +45,8 @@ def vague_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
 
 # Folders of tests whose values are all named by what they are; the others follow.
 NAMED_TESTS = (
-    *("choosing", "cli", "corpus", "e2e", "engine", "extraction", "fuzz", "graph", "indexing", "integrations", "mcp"),
-    *("server", "telemetry", "uncertainty"),
+    *("choosing", "cli", "corpus", "e2e", "engine", "extraction", "fuzz", "graph", "indexing", "integrations"),
+    *("mcp", "methods", "server", "telemetry", "uncertainty"),
 )
 
 

@@ -120,8 +120,8 @@ def test_parts_without_an_answer_are_shown_with_other_quotes_inside_than_in_prom
     run = asked(script, **EVERY)
     shown = {event["id"]: event["resolved"] for event in run.of("node") if event.get("resolved")}
     assert shown[3] == """When was the answer to "Where was the answer to 'Who led it?' born?" founded?"""
-    (told,) = [text for step, text in run.model.requests if step == "hop/decompose" and "Not found:" in text]
-    assert 'When was the answer to "Where was the answer to "Who led it?" born?" founded?' in told, "as trained"
+    (prompt,) = [text for step, text in run.model.requests if step == "hop/decompose" and "Not found:" in text]
+    assert 'When was the answer to "Where was the answer to "Who led it?" born?" founded?' in prompt, "as trained"
 
 
 def test_a_second_plan_of_one_other_question_is_carried_out(asked: Ask) -> None:
@@ -132,12 +132,12 @@ def test_a_second_plan_of_one_other_question_is_carried_out(asked: Ask) -> None:
 
 
 def test_there_is_no_second_plan_without_a_reason_or_a_promise(asked: Ask) -> None:
-    found = [
+    rules = [
         plan(),
         *reads(In_which=("Boston", HALF), Who_directed="Damien Chazelle", Where_was="Providence"),
         Rule("Providence", step="final"),
     ]
-    run = asked(found, **EVERY)
+    run = asked(rules, **EVERY)
     assert steps(run).count("decompose") == 1 and not skipped(run), "every part has an answer"
     script = failing(replan(SECOND))
     script[-1] = Rule("Providence", step="final")
@@ -290,13 +290,15 @@ def test_trained_asks_by_the_short_prompts_and_reads_the_copied_sentence(asked: 
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"), [("Providence", "Providence"), ("Boston", ""), ("yes", "")], ids=["stated", "not stated", "yes"]
+    ("reply", "answer"),
+    [("Providence", "Providence"), ("Boston", ""), ("yes", "")],
+    ids=["stated", "not stated", "yes"],
 )
-def test_what_a_trained_model_overlooked_counts_where_a_sentence_states_it(asked: Ask, said: str, answer: str) -> None:
+def test_what_a_trained_model_overlooked_counts_where_a_sentence_states_it(asked: Ask, reply: str, answer: str) -> None:
     script = [
         plan(),
         *reads(In_which="NOT FOUND", Who_directed="Damien Chazelle"),
-        Rule(["NOT FOUND", said, "NOT FOUND"], step="read", regex="Question: Where was"),
+        Rule(["NOT FOUND", reply, "NOT FOUND"], step="read", regex="Question: Where was"),
         Rule("NOT FOUND", step="final"),
     ]
     run = asked(script, trained="on")
@@ -310,8 +312,8 @@ def test_without_trained_there_is_no_guess(asked: Ask) -> None:
     assert steps(asked(script, **EVERY)) == ["read", "decompose"]
     run = asked(script, **EVERY, trained=True)
     assert steps(run) == ["read", "decompose", "read"] and run.result.answer == ""
-    found = [plan({}), *reads(In_which=("Providence\nSentence: It is.", HALF))]
-    assert steps(asked(found, **EVERY, trained=True)) == ["read", "decompose"], "the first reading found something"
+    rules = [plan({}), *reads(In_which=("Providence\nSentence: It is.", HALF))]
+    assert steps(asked(rules, **EVERY, trained=True)) == ["read", "decompose"], "the first reading found something"
 
 
 def test_what_only_a_guess_says_is_no_supported_answer(asked: Ask) -> None:
@@ -404,7 +406,7 @@ def test_a_second_plan_that_finds_nothing_new_is_not_put_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked_last", "said", "supported"),
+    ("asked_last", "reply", "supported"),
     [
         ("Which country is #query1 from?", "England", True),
         ("When was #query1 born?", "August 13, 1899", True),
@@ -412,13 +414,15 @@ def test_a_second_plan_that_finds_nothing_new_is_not_put_together() -> None:
         ("When was #query1 born?", "August 14, 1899", False),
     ],
 )
-def test_a_part_may_be_answered_in_another_form_than_it_is_written(asked_last: str, said: str, supported: bool) -> None:
+def test_a_part_may_be_answered_in_another_form_than_it_is_written(
+    asked_last: str, reply: str, supported: bool
+) -> None:
     page = Passage("h", "Alfred Hitchcock", "Alfred Hitchcock (born 13 August 1899) was an English director.")
     chain = {"query1": {"question": "Who directed Vertigo?", "children": {"query2": asked_last}}}
-    replies = {"Who_directed": "Alfred Hitchcock", asked_last.partition(" #")[0].replace(" ", "_"): said}
-    script = [replan({}), plan(chain), *reads(**replies), Rule("NOT FOUND", step="read"), Rule(said, step="final")]
+    replies = {"Who_directed": "Alfred Hitchcock", asked_last.partition(" #")[0].replace(" ", "_"): reply}
+    script = [replan({}), plan(chain), *reads(**replies), Rule("NOT FOUND", step="read"), Rule(reply, step="final")]
     run = WithoutLogprobs("hop", script, "Who is behind it?", Shelf(FOUND[2], page), options=EVERY)
-    assert run.node(2)["supported"] is supported and run.node(2)["answer"] == said
+    assert run.node(2)["supported"] is supported and run.node(2)["answer"] == reply
     assert [event["node"] for event in run.of("llm", step="read") if event.get("node")] == [1, 2]
 
 
