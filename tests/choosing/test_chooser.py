@@ -53,13 +53,13 @@ def test_what_a_move_is_worth() -> None:
 
 def test_efforts_differ_in_what_they_ask_of_a_move() -> None:
     gains = {0.5: 0.115, 0.6: 0.065, 0.7: 0.015}  # by hand, with odds of 0
-    made = {
+    worth_it = {
         likely: [effort for effort in EFFORTS if WEIGHTS.is_worth("split", {"odds": 0.0}, likely, effort)]
         for likely in gains
     }
     for likely, gain in gains.items():
         assert WEIGHTS.after["split"].gain({"odds": 0.0}, likely) == pytest.approx(gain, abs=1e-3)
-    assert made == {0.5: ["low", "medium", "high"], 0.6: ["medium", "high"], 0.7: ["high"]}
+    assert worth_it == {0.5: ["low", "medium", "high"], 0.6: ["medium", "high"], 0.7: ["high"]}
     assert [effort for effort in EFFORTS if WEIGHTS.is_worth("own", {}, 0.0, effort)] == ["high"], "not known"
 
 
@@ -92,8 +92,13 @@ def test_the_packaged_one_names_its_runs() -> None:
         assert weights.after.keys() == {"split", "guess"} and weights.min_gain.keys() == {"low", "medium"}
         assert weights.min_gain["low"] >= weights.min_gain["medium"], "low effort asks more of a move"
     assert "confidence" in FROZEN.with_logprobs.right.weights
-    told = [FROZEN.without_logprobs.right, *(one.right for one in FROZEN.without_logprobs.after.values())]
-    assert not any("confidence" in logistic.weights for logistic in told), "it is not told without log-probabilities"
+    calibrations = [
+        FROZEN.without_logprobs.right,
+        *(calibration.right for calibration in FROZEN.without_logprobs.after.values()),
+    ]
+    assert not any("confidence" in logistic.weights for logistic in calibrations), (
+        "it is not told without log-probabilities"
+    )
 
 
 def changed(**values: Any) -> str:

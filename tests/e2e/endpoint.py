@@ -139,8 +139,8 @@ def page() -> Response:
 
 def half_json() -> Response:
     """A whole HTTP response whose body is half a completion."""
-    whole = said("An answer that the reader never gets to see").body
-    return Response(whole[: len(whole) // 2])
+    complete = said("An answer that the reader never gets to see").body
+    return Response(complete[: len(complete) // 2])
 
 
 def cut_off() -> Response:

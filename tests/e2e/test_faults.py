@@ -315,11 +315,11 @@ def test_an_endpoint_that_refuses_a_parameter_is_asked_without_it(
     assert sum(parameter in seen.body for seen in endpoint.requests) == 1
 
 
-@pytest.mark.parametrize("said", ["logprobs are not supported", "Unknown field: 'top_logprobs'."])
+@pytest.mark.parametrize("refusal", ["logprobs are not supported", "Unknown field: 'top_logprobs'."])
 def test_an_endpoint_without_log_probabilities_is_asked_without_them_from_then_on(
-    said: str, endpoint: Endpoint, corpus: Path
+    refusal: str, endpoint: Endpoint, corpus: Path
 ) -> None:
-    endpoint.before = lambda seen: refused(400, said) if "logprobs" in seen.body else None
+    endpoint.before = lambda seen: refused(400, refusal) if "logprobs" in seen.body else None
     endpoint.on("taikc/direct", "1948")
 
     async def ask() -> Result:

@@ -107,14 +107,14 @@ def test_every_door_gives_the_same_result(case: str, tmp_path: Path) -> None:
     assert by_command("show", str(trace)) == json.loads(json.dumps(result)), "from its trace too"
     assert timeless(by_http(model, corpus, method, tmp_path)) == timeless({**result, "model": "demo"})
 
-    told = by_mcp(model, corpus, method)
+    by_tool = by_mcp(model, corpus, method)
     for name in ("answer", "abstained", "method", "warnings"):
-        assert told[name] == result[name], name
-    assert told["why"] == result.get("why", "")
+        assert by_tool[name] == result[name], name
+    assert by_tool["why"] == result.get("why", "")
     contrary = "its last step says “Wojciech Has”" in ((result["confidence"] or {}).get("reason") or "")
     assert contrary == (case == "a tree that says otherwise")
-    assert [passage["id"] for passage in told["evidence"]] == [passage["id"] for passage in result["evidence"]]
-    assert [(node["answer"], node["source"], node["evidence"]) for node in told["tree"]] == [
+    assert [passage["id"] for passage in by_tool["evidence"]] == [passage["id"] for passage in result["evidence"]]
+    assert [(node["answer"], node["source"], node["evidence"]) for node in by_tool["tree"]] == [
         (node["answer"], node["source"], node["evidence"]) for node in result["tree"]
     ]
 

@@ -75,8 +75,8 @@ def run_to_the_end(endpoint: Endpoint, folder: Path) -> list[Told]:
     child, hearing = start(endpoint, folder)
     child.join()
     assert child.exitcode == 0
-    told: list[Told] = hearing.recv()
-    return told
+    answers: list[Told] = hearing.recv()
+    return answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Story:
     folder: Path
     killed: Killed
     traced: list[Result]
-    told: list[Told]
+    answers: list[Told]
     sent: list[Seen]
 
 
@@ -97,16 +97,16 @@ def story(request: pytest.FixtureRequest, endpoint: Endpoint, tmp_path_factory: 
     killed = run_and_kill(endpoint, folder, request.param)
     assert len(killed.seen) >= request.param
     traced = [read_result(events) for events in read_traces(folder / "trace.jsonl")]
-    told = run_to_the_end(endpoint, folder)
+    answers = run_to_the_end(endpoint, folder)
     sent = list(endpoint.requests)
     endpoint.requests.clear()
-    return Story(folder, killed, traced, told, sent)
+    return Story(folder, killed, traced, answers, sent)
 
 
 def test_no_call_whose_reply_was_used_is_sent_again(story: Story) -> None:
     killed = story.killed
     assert len(killed.committed()) == len(killed.seen) - len(killed.in_flight()) > 0
-    assert [answer for answer, _, _ in story.told] == [str(1900 + number) for number in range(QUESTIONS)]
+    assert [answer for answer, _, _ in story.answers] == [str(1900 + number) for number in range(QUESTIONS)]
     sent_again = {seen.key for seen in story.sent} & {seen.key for seen in killed.seen}
     assert not sent_again & killed.committed()
     assert sent_again <= set(killed.in_flight().values())
@@ -120,8 +120,8 @@ def test_before_the_kill_every_request_is_sent_once(story: Story) -> None:
 
 
 def test_the_second_run_counts_what_the_first_one_paid(story: Story) -> None:
-    assert {calls for _, calls, _ in story.told} == {len(FILM_STEPS)}
-    assert sum(cached for _, _, cached in story.told) == CALLS - len(story.sent)
+    assert {calls for _, calls, _ in story.answers} == {len(FILM_STEPS)}
+    assert sum(cached for _, _, cached in story.answers) == CALLS - len(story.sent)
     assert len(story.sent) <= CALLS - len(story.killed.committed())
 
 
@@ -135,4 +135,4 @@ def test_the_trace_of_a_killed_run_can_be_read_and_says_that_it_was_killed(story
 def test_a_third_run_sends_nothing(story: Story, endpoint: Endpoint) -> None:
     third = run_to_the_end(endpoint, story.folder)
     assert not endpoint.requests
-    assert [answer for answer, _, _ in third] == [answer for answer, _, _ in story.told]
+    assert [answer for answer, _, _ in third] == [answer for answer, _, _ in story.answers]

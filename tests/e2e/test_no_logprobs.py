@@ -49,8 +49,8 @@ class Unsure:
         text = NAMED if "JSON" in seen.prompt else f"{next(self._guesses)} So the answer is: Fellini."
         choice: dict[str, Any] = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         if self._tells and "top_logprobs" in seen.body:
-            told = seen.body["top_logprobs"] if self._rivals else 0
-            rivals = [{"token": str(n), "logprob": -1.7} for n in range(told)]
+            wanted = seen.body["top_logprobs"] if self._rivals else 0
+            rivals = [{"token": str(n), "logprob": -1.7} for n in range(wanted)]
             words = [word if not place else f" {word}" for place, word in enumerate(text.split(" "))]
             entries = [{"token": word, "logprob": -1.7, "top_logprobs": rivals} for word in words]
             choice["logprobs"] = {"content": entries}
@@ -108,12 +108,12 @@ def test_without_logprobs_samples_tell_the_doubt(
     endpoint.on("", Unsure())
     endpoint.before = before
     asked = Asked(endpoint, corpus, method)
-    one, two = asked(QUESTION, "Who directed the film Vertigo?")
-    for result in (one, two):
+    first, second = asked(QUESTION, "Who directed the film Vertigo?")
+    for result in (first, second):
         assert not result.failure and result.fidelity == "approx" and result.usage.retrievals >= 1
         assert result.writing and "logprobs" in result.writing.missing
-        (told,) = [one for one in result.warnings if "log-probabilities" in one]
-        assert "openai/m" in told and "samples" in told
+        (warning,) = [each for each in result.warnings if "log-probabilities" in each]
+        assert "openai/m" in warning and "samples" in warning
     assert [event["value"] for event in asked.decided("sentence") if event.get("samples")][:1] == [True]
     kinds = [event["kind"] for event in as_dicts(asked.events) if event["event"] == "warning"]
     assert kinds.count("no_logprobs") == 2, "once a question"
@@ -126,8 +126,8 @@ def test_without_rivals_of_a_token_samples_tell_the_doubt(endpoint: Endpoint, co
     """A log-probability alone is no entropy: taken for one, nothing would ever be in doubt."""
     endpoint.on("", Unsure(tells=True, rivals=False))
     asked = Asked(endpoint, corpus, method)
-    one, two = asked(QUESTION, "Who directed the film Vertigo?")
-    for result in (one, two):
+    first, second = asked(QUESTION, "Who directed the film Vertigo?")
+    for result in (first, second):
         assert not result.failure and result.usage.retrievals >= 1 and result.writing
         assert "logprobs" in result.writing.missing and any("samples" in warning for warning in result.warnings)
     assert [event["value"] for event in asked.decided("sentence") if event.get("samples")][:1] == [True]
@@ -143,7 +143,11 @@ def test_who_needs_no_rivals_does_without(
     monkeypatch.setattr("hoptree.methods.steps.uncertain_sentences._open_encoder", lambda _: _Encoder())
     endpoint.on("", Unsure(tells=True, rivals=False))
     (result,) = Asked(endpoint, corpus, method)(QUESTION)
-    assert not result.failure and result.answer == "Fellini" and not any("likeliest" in one for one in result.warnings)
+    assert (
+        not result.failure
+        and result.answer == "Fellini"
+        and not any("likeliest" in warning for warning in result.warnings)
+    )
 
 
 @pytest.mark.parametrize("method", ["mind", "dragin"])
@@ -209,8 +213,8 @@ def test_fewer_logprobs_are_asked_for_where_an_endpoint_caps_them(
     endpoint.before = capped(message)
     asked = Asked(endpoint, corpus, "dragin")
     (result,) = asked(QUESTION)
-    told = [seen.body["top_logprobs"] for seen in endpoint.requests if "top_logprobs" in seen.body]
-    assert told[: len(tried)] == tried and set(told[len(tried) :]) <= {5}, "what was learnt is kept to"
+    asked_counts = [seen.body["top_logprobs"] for seen in endpoint.requests if "top_logprobs" in seen.body]
+    assert asked_counts[: len(tried)] == tried and set(asked_counts[len(tried) :]) <= {5}, "what was learnt is kept to"
     assert result.writing and "logprobs" not in result.writing.missing
     warning, _ = result.warnings  # the other says that the answer is a guess
     assert "tells 5 likeliest tokens where 20 are asked for" in warning

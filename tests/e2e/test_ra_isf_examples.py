@@ -152,11 +152,11 @@ def calls_of(events: list[Event], node: int) -> list[str]:
 
 
 def flat(nodes: tuple[TreeNode, ...] | list[TreeNode]) -> list[TreeNode]:
-    return [one for node in nodes for one in (node, *flat(node.children))]
+    return [child for node in nodes for child in (node, *flat(node.children))]
 
 
 @pytest.mark.parametrize(
-    ("question", "said", "answer"),
+    ("question", "reply", "answer"),
     [
         (TABLE_8, "November 6, 1986", "November 6, 1986"),
         (TABLE_9, "Portugal.", "Portugal"),
@@ -165,10 +165,10 @@ def flat(nodes: tuple[TreeNode, ...] | list[TreeNode]) -> list[TreeNode]:
     ids=["table 8", "table 9", "table 10"],
 )
 def test_tables_8_to_10_are_answered_from_self_knowledge(
-    question: str, said: str, answer: str, endpoint: Endpoint
+    question: str, reply: str, answer: str, endpoint: Endpoint
 ) -> None:
     say(endpoint, "know", question, "Yes.")
-    say(endpoint, "direct", question, said)
+    say(endpoint, "direct", question, reply)
     events: list[Event] = []
     result = ask(question, endpoint, events)
     assert result.answer == answer
@@ -178,8 +178,8 @@ def test_tables_8_to_10_are_answered_from_self_knowledge(
 
 def test_table_11_is_answered_from_the_one_relevant_passage(endpoint: Endpoint) -> None:
     say(endpoint, "know", TABLE_11, "No")
-    said = 'Relevant paragraphs: [2] Xawery Żuławski is the director of "Polish-Russian War (Wojna polsko-ruska)".'
-    say(endpoint, "relevance", TABLE_11, said)
+    reply = 'Relevant paragraphs: [2] Xawery Żuławski is the director of "Polish-Russian War (Wojna polsko-ruska)".'
+    say(endpoint, "relevance", TABLE_11, reply)
     say(endpoint, "read", TABLE_11, "Małgorzata Braunek")
     events: list[Event] = []
     result = ask(TABLE_11, endpoint, events)

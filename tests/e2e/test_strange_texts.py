@@ -118,8 +118,8 @@ def test_control_tokens_of_a_passage_never_reach_the_endpoint_intact(
     result = run(endpoint, corpus, events=events)
     assert result.answer == "1948"
     assert all(token not in seen.prompt for seen in endpoint.requests)
-    found = next(event for event in as_dicts(events) if event["event"] == "retrieve")
-    assert any(token in passage["text"] for passage in found["passages"]), "the trace keeps the passage as it is"
+    retrieved = next(event for event in as_dicts(events) if event["event"] == "retrieve")
+    assert any(token in passage["text"] for passage in retrieved["passages"]), "the trace keeps the passage as it is"
 
 
 def test_control_tokens_of_a_question_or_a_reply_never_reach_the_endpoint_intact(

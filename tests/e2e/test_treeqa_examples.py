@@ -83,7 +83,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a graph (kg) and an index (docs), both made by commands."""
     folder = tmp_path_factory.mktemp("world")
     triples, passages = folder / "triples.jsonl", folder / "passages.jsonl"
-    triples.write_text("".join(json.dumps(dict(zip("spo", one, strict=True))) + "\n" for one in TRIPLES))
+    triples.write_text("".join(json.dumps(dict(zip("spo", triple, strict=True))) + "\n" for triple in TRIPLES))
     rows = [{"id": name, "title": name.partition("_")[0], "text": text} for name, text in PASSAGES.items()]
     passages.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     loaded = CliRunner().invoke(app, ["graph", "load", str(triples), "--out", str(folder / "kg"), "--json"])
@@ -112,8 +112,10 @@ def _of(table: Mapping[str, tuple[str, ...]], seen: Seen) -> tuple[str, ...]:
 def _choose(seen: Seen, form: str, wanted: tuple[str, ...]) -> Response:
     """The numbers of the first line for each of the names."""
     lines = re.findall(r"(?m)^\[(\d+)\] (.*)$", seen.text)
-    found = [next((n for n, line in lines if re.match(form.format(re.escape(name)), line)), "") for name in wanted]
-    return said("".join(f"[{number}]" for number in found if number) or "None")
+    lines_of_names = [
+        next((n for n, line in lines if re.match(form.format(re.escape(name)), line)), "") for name in wanted
+    ]
+    return said("".join(f"[{number}]" for number in lines_of_names if number) or "None")
 
 
 def node(question: str, hypothesis: str, *children: dict[str, Any]) -> dict[str, Any]:
@@ -126,8 +128,8 @@ def build(endpoint: Endpoint, question: str, *children: dict[str, Any], draft: s
 
 
 def judge(endpoint: Endpoint, question: str, verdict: dict[str, Any], texts: list[str], facts: list[str]) -> None:
-    told = {"fact_sufficient": True, "ref": {"wikipedia": texts, "Wikidata": facts}, **verdict}
-    endpoint.on("treeqa/validate", json.dumps(told), contains=f"Question: {question}")
+    verdict_row = {"fact_sufficient": True, "ref": {"wikipedia": texts, "Wikidata": facts}, **verdict}
+    endpoint.on("treeqa/validate", json.dumps(verdict_row), contains=f"Question: {question}")
 
 
 def supports(endpoint: Endpoint, question: str, texts: list[str], facts: list[str]) -> None:
@@ -146,21 +148,21 @@ class Asked:
     trace: Path
 
     def shown(self) -> str:
-        said = CliRunner().invoke(app, ["show", str(self.trace)])
-        assert said.exit_code == 0, said.output
-        return said.stdout
+        invoked = CliRunner().invoke(app, ["show", str(self.trace)])
+        assert invoked.exit_code == 0, invoked.output
+        return invoked.stdout
 
     def golden(self) -> dict[str, Any]:
-        said = CliRunner().invoke(app, ["show", str(self.trace), "--golden"])
-        assert said.exit_code == 0, said.output
-        tree: dict[str, Any] = json.loads(said.stdout)
+        invoked = CliRunner().invoke(app, ["show", str(self.trace), "--golden"])
+        assert invoked.exit_code == 0, invoked.output
+        tree: dict[str, Any] = json.loads(invoked.stdout)
         return tree
 
 
 def ask(question: str, world: Path, trace: Path, *settings: str) -> Asked:
     command = ["ask", question, "--method", "treeqa", "--model", "openai/test", "--no-cache", "--json"]
     command += ["--graph", str(world / "kg"), "--corpus", str(world / "docs"), "--trace", str(trace)]
-    asked = CliRunner().invoke(app, [*command, *(part for one in settings for part in ("--set", one))])
+    asked = CliRunner().invoke(app, [*command, *(part for setting in settings for part in ("--set", setting))])
     assert asked.exit_code == 0, (asked.output, asked.exception)
     return Asked(json.loads(asked.stdout), trace)
 
@@ -357,16 +359,16 @@ def test_a_run_of_the_example_is_scored(endpoint: Endpoint, world: Path, tmp_pat
     ran = CliRunner().invoke(app, command)
     assert ran.exit_code == 0, ran.output
     assert json.loads(ran.stdout)["metrics"]["em"]["mean"] == 1.0
-    told = json.loads((out / "run.json").read_text(encoding="utf-8"))
-    assert told["rests_on"]["graph"].startswith("graph:") and told["experiment"]["graph"] == str(world / "kg")
+    run = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    assert run["rests_on"]["graph"].startswith("graph:") and run["experiment"]["graph"] == str(world / "kg")
 
 
 def test_a_graph_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text('{"replies": [{"reply": "x"}]}', encoding="utf-8")
-    told = ["--method", "treeqa", "--graph", str(tmp_path / "nowhere"), "--model", f"scripted/{tmp_path / 'm.json'}"]
-    said = CliRunner().invoke(app, ["ask", MOON, *told])
-    assert said.exception is not None and said.exit_code != 0
-    assert "nowhere" in str(said.exception)
+    options = ["--method", "treeqa", "--graph", str(tmp_path / "nowhere"), "--model", f"scripted/{tmp_path / 'm.json'}"]
+    invoked = CliRunner().invoke(app, ["ask", MOON, *options])
+    assert invoked.exception is not None and invoked.exit_code != 0
+    assert "nowhere" in str(invoked.exception)
 
 
 @pytest.mark.parametrize("given", [True, False])
@@ -384,6 +386,6 @@ def test_an_experiment_file_names_its_graphs_unless_one_is_given(
     command = ["run", str(tmp_path / "plan.yaml"), "--out", str(tmp_path / "o"), "--model", "openai/test"]
     ran = CliRunner().invoke(app, [*command, *(["--graph", str(world / "kg")] if given else [])])
     assert ran.exit_code == 0, (ran.output, ran.exception)
-    told = json.loads((tmp_path / "o" / "d" / "a" / "run.json").read_text(encoding="utf-8"))
-    assert told["rests_on"]["graph"].startswith("graph:"), "what it rests on is known by its digest"
-    assert told["experiment"]["graph"] == str((world if given else tmp_path) / "kg")
+    run = json.loads((tmp_path / "o" / "d" / "a" / "run.json").read_text(encoding="utf-8"))
+    assert run["rests_on"]["graph"].startswith("graph:"), "what it rests on is known by its digest"
+    assert run["experiment"]["graph"] == str((world if given else tmp_path) / "kg")

@@ -80,9 +80,9 @@ def test_treeqa_reads_the_pages_of_what_it_is_about(wiki: Wiki, tmp_path: Path) 
     arguments = ("ask", MOON, "--corpus", wiki.corpus, *method, "--trace", "run.jsonl", "--json")
     code, out, err = run(tmp_path, *arguments)
     assert code == 0, err
-    told = json.loads(out)
-    assert told["answer"] == "Richard Nixon"
-    (root,) = told["tree"]
+    result = json.loads(out)
+    assert result["answer"] == "Richard Nixon"
+    (root,) = result["tree"]
     (landing,) = root["children"]
     (president,) = landing["children"]
     assert landing["evidence"] == ["Apollo program_1_0"] and president["evidence"] == ["United States_2_0"]

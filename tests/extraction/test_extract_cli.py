@@ -46,10 +46,10 @@ def home(tmp_path: Path) -> Path:
 
 
 def script(path: Path, *first: dict[str, Any]) -> None:
-    found = [
+    replies = [
         {"contains": f"Number{n}\n", "reply": f"Person Number{n} | friend | Person Number{n + 1}"} for n in range(COUNT)
     ]
-    path.write_text(json.dumps({"replies": [*first, *found]}), encoding="utf-8")
+    path.write_text(json.dumps({"replies": [*first, *replies]}), encoding="utf-8")
 
 
 def extract(home: Path, *more: str) -> subprocess.CompletedProcess[str]:
@@ -113,7 +113,7 @@ def test_failed_passages_are_named_and_the_exit_code_says_so(home: Path) -> None
     refused(done, "1 passage could not be read. The same command tries again", code=1)
     assert "failed    p7: The script says 401." in done.stdout
     data = json.loads(extract(home, "--json").stdout)
-    assert [one["passage"] for one in data["failed"]] == ["p7"]
+    assert [failure["passage"] for failure in data["failed"]] == ["p7"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGKILL is not known there")
@@ -128,8 +128,8 @@ def test_killed_again_and_again_it_ends_like_one_that_never_was(home: Path) -> N
     assert set(logged.values()) == {1}
     unbroken = hoptree(home, "graph", "extract", "corpus.jsonl", "--out", "new", "-m", "scripted/model.json")
     assert unbroken.returncode == 0, unbroken.stderr
-    killed, whole = (sorted((home / name / FACTS).read_bytes().splitlines()) for name in ("out", "new"))
-    assert killed == whole
+    killed, uninterrupted = (sorted((home / name / FACTS).read_bytes().splitlines()) for name in ("out", "new"))
+    assert killed == uninterrupted
 
 
 def kill_at(home: Path, passages: int) -> None:

@@ -70,11 +70,11 @@ def serving(turtle: str) -> Callable[[str], Answer]:
 
     def answer(query: str) -> Answer:
         try:
-            found = store.query(query)
+            solutions = store.query(query)
         except SyntaxError as error:
             return 400, {"Content-Type": "text/plain"}, str(error).encode()
-        assert isinstance(found, ox.QuerySolutions | ox.QueryBoolean)
-        body = found.serialize(format=ox.QueryResultsFormat.JSON)
+        assert isinstance(solutions, ox.QuerySolutions | ox.QueryBoolean)
+        body = solutions.serialize(format=ox.QueryResultsFormat.JSON)
         assert body is not None
         return 200, {"Content-Type": "application/sparql-results+json"}, body
 

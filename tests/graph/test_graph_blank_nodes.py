@@ -25,9 +25,9 @@ def file(place: Path, form: str, name: str, kind: str) -> Path:
 def facts_about(kg: Path, kind: str) -> list[str]:
     """All that is said of what is of a kind."""
     graph = EmbeddedGraph(kg)
-    found = asyncio.run(graph.facts(f"http://e.org/{kind}", direction="in"))
-    around = [asyncio.run(graph.facts(fact.subject.id, direction="out")) for fact in found.facts]
-    return [fact.object.text for one in around for fact in one.facts]
+    neighbourhood = asyncio.run(graph.facts(f"http://e.org/{kind}", direction="in"))
+    around = [asyncio.run(graph.facts(fact.subject.id, direction="out")) for fact in neighbourhood.facts]
+    return [fact.object.text for each in around for fact in each.facts]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -50,5 +50,5 @@ def test_a_file_that_is_added_again_says_nothing_new(tmp_path: Path, monkeypatch
     kg, path = tmp_path / "kg", file(tmp_path / "a", "nt", "Ada", "poet")
     load_graph(kg, [path], source="all")
     monkeypatch.chdir(tmp_path / "a")
-    told = load_graph(kg, [Path("data.nt")], source="all", append=True)
-    assert told.manifest.facts == 2 and facts_about(kg, "poet") == ["Ada", "poet"]
+    loaded = load_graph(kg, [Path("data.nt")], source="all", append=True)
+    assert loaded.manifest.facts == 2 and facts_about(kg, "poet") == ["Ada", "poet"]

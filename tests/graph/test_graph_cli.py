@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+def json_of(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     assert done.returncode == 0, done.stderr
     data: dict[str, object] = json.loads(done.stdout)
     return data
@@ -45,11 +45,11 @@ def test_a_graph_through_its_life(home: Path) -> None:
     shown = hoptree(home, "graph", "entity", "neil ARMSTRONG", "--graph", "kg")
     assert "Neil Armstrong | hobby | gliding   [notes.jsonl: page 3]" in shown.stdout
     assert "→ Q1615  Neil Armstrong  (American astronaut, also Neil Alden Armstrong)" in shown.stdout
-    data = said(hoptree(home, "graph", "entity", "Q1615", "--graph", "kg", "-n", "1", "--json"))
+    data = json_of(hoptree(home, "graph", "entity", "Q1615", "--graph", "kg", "-n", "1", "--json"))
     assert data["complete"] is False and len(data["facts"]) == 1  # type: ignore[arg-type]
-    stats = said(hoptree(home, "graph", "stats", "--graph", "kg", "--json"))
+    stats = json_of(hoptree(home, "graph", "stats", "--graph", "kg", "--json"))
     assert (stats["facts"], stats["properties"]) == (3, 3)
-    removed = said(hoptree(home, "graph", "remove", "notes.jsonl", "--out", "kg", "--json"))
+    removed = json_of(hoptree(home, "graph", "remove", "notes.jsonl", "--out", "kg", "--json"))
     assert removed["facts"] == 2
     unknown = hoptree(home, "graph", "entity", "gliding", "--graph", "kg")
     assert "no entity" in unknown.stdout.lower() and unknown.returncode == 1
@@ -74,8 +74,8 @@ def test_a_load_without_a_terminal_says_how_far_it_is(home: Path, monkeypatch: p
     jsonl(home / "many.jsonl", [{"s": f"Person {n}", "p": "knows", "o": f"Person {n + 1}"} for n in range(5_001)])
     command = ["graph", "load", str(home / "many.jsonl"), "--out", str(home / "many")]
     assert CliRunner().invoke(app, command).exit_code == 0
-    said = CliRunner().invoke(app, command).stderr.splitlines()
-    assert any(re.fullmatch(r"hoptree: loading: \d+ %, [\d,]+ triples", line) for line in said), said
+    lines = CliRunner().invoke(app, command).stderr.splitlines()
+    assert any(re.fullmatch(r"hoptree: loading: \d+ %, [\d,]+ triples", line) for line in lines), lines
     assert "loading" not in CliRunner().invoke(app, [*command, "--json"]).stderr
 
 
@@ -94,7 +94,7 @@ def test_queries_are_shown_with_names_and_bounded(home: Path) -> None:
     query = "SELECT ?who ?what WHERE { ?who wdt:P166 ?what }"
     shown = hoptree(home, "graph", "query", query, "--graph", "kg")
     assert shown.stdout == "who  what\nNeil Armstrong (Q1615)  Presidential Medal of Freedom (Q17144)\n"
-    data = said(hoptree(home, "graph", "query", "SELECT * { ?s ?p ?o }", "--graph", "kg", "-n", "2", "--json"))
+    data = json_of(hoptree(home, "graph", "query", "SELECT * { ?s ?p ?o }", "--graph", "kg", "-n", "2", "--json"))
     assert data["complete"] is False and len(data["rows"]) == 2  # type: ignore[arg-type]
     assert "yes" in hoptree(home, "graph", "query", "ASK { ?s ?p ?o }", "--graph", "kg").stdout
     refused(hoptree(home, "graph", "query", "SELECT nonsense", "--graph", "kg"), "is not SPARQL")

@@ -20,22 +20,22 @@ ROWS = [{"s": f"Person {number}", "p": "knows", "o": f"{number} knows " * 50} fo
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def loaded_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     load_graph(folder / "kg", [jsonl(folder / "a.jsonl", ROWS[:6]), packed(folder)])
     return folder
 
 
 @pytest.fixture
-def kg(made: Path, tmp_path: Path) -> Path:
+def kg(loaded_graph: Path, tmp_path: Path) -> Path:
     """A copy of that graph, beside the files it was loaded from."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(loaded_graph, tmp_path, dirs_exist_ok=True)
     return tmp_path / "kg"
 
 
 def packed(folder: Path, share: float = 1.0) -> Path:
-    whole = gzip.compress(jsonl(folder / "rows", ROWS).read_bytes())
-    (folder / "t.jsonl.gz").write_bytes(whole[: int(len(whole) * share)])
+    packed_rows = gzip.compress(jsonl(folder / "rows", ROWS).read_bytes())
+    (folder / "t.jsonl.gz").write_bytes(packed_rows[: int(len(packed_rows) * share)])
     return folder / "t.jsonl.gz"
 
 
@@ -84,8 +84,8 @@ def test_a_cut_file_does_not_replace_a_whole_one(kg: Path, tmp_path: Path, share
         load_graph(kg, [cut])
     assert "--source" in refused.value.remedy
     unchanged(kg, before)
-    told = load_graph(kg, [cut], source="the first half")
-    assert told.sources[0].facts > 500 and "damaged" in told.examples[-1]
+    loaded = load_graph(kg, [cut], source="the first half")
+    assert loaded.sources[0].facts > 500 and "damaged" in loaded.examples[-1]
 
 
 def test_facts_are_not_replaced_by_names_alone(kg: Path, tmp_path: Path) -> None:

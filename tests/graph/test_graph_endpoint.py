@@ -66,7 +66,7 @@ def asked(
     cache: Path | None = None,
     a_second: float = 1000.0,
 ) -> T:
-    async def whole() -> T:
+    async def ask() -> T:
         remembered = HttpCache(cache) if cache else None
         asking = SparqlClient(
             seen.url, contact="me@example.org", cache=remembered, patience_s=patience, per_second=a_second
@@ -77,39 +77,39 @@ def asked(
         finally:
             await graph.aclose()
 
-    return asyncio.run(whole())
+    return asyncio.run(ask())
 
 
 def test_facts_of_wikidata_have_precision_units_and_qualifiers() -> None:
     with sparql_server(serving(WIKIDATA)) as seen:
-        found = asked(seen, lambda graph: graph.facts("Q1615"))
+        neighbourhood = asked(seen, lambda graph: graph.facts("Q1615"))
         outward = asked(seen, lambda graph: graph.facts("Q1615", direction="out"))
         inward = asked(seen, lambda graph: graph.facts("Q1615", direction="in"))
-    assert [fact.text for fact in found.facts] == [
+    assert [fact.text for fact in neighbourhood.facts] == [
         "Neil Armstrong | award received | Presidential Medal of Freedom "
         "(point in time: 13 August 1969; significant event: Apollo 11)",
         "Neil Armstrong | date of birth | 1930",
         "Neil Armstrong | height | 1.8 metre",
         "Apollo 11 | crew member(s) | Neil Armstrong",
     ]
-    assert found.complete and found.facts[0].sources == (seen.url,)
-    assert found.facts[0].object.id == "Q17144" and found.entity.label == "Neil Armstrong"
-    assert outward.facts == found.facts[:3] and inward.facts == found.facts[3:]
+    assert neighbourhood.complete and neighbourhood.facts[0].sources == (seen.url,)
+    assert neighbourhood.facts[0].object.id == "Q17144" and neighbourhood.entity.label == "Neil Armstrong"
+    assert outward.facts == neighbourhood.facts[:3] and inward.facts == neighbourhood.facts[3:]
     assert all("LIMIT" in query for query in seen.queries)
 
 
 def test_facts_of_any_endpoint() -> None:
     with sparql_server(serving(RDF)) as seen:
-        found = asked(seen, lambda graph: graph.facts("http://e.org/a"), dialect="rdf")
+        neighbourhood = asked(seen, lambda graph: graph.facts("http://e.org/a"), dialect="rdf")
         cut = asked(seen, lambda graph: graph.facts("http://e.org/a", limit=1), dialect="rdf")
         properties = asked(seen, lambda graph: graph.properties(), dialect="rdf")
-    assert [fact.text for fact in found.facts] == [
+    assert [fact.text for fact in neighbourhood.facts] == [
         "A thing | knows well | B thing",
         "A thing | size | 12,000",
         "B thing | knows well | A thing",
     ]
     assert len(cut.facts) == 1 and not cut.complete
-    assert sorted(one.label for one in properties) == ["knows well", "size"]
+    assert sorted(property_.label for property_ in properties) == ["knows well", "size"]
 
 
 PLANET = """
@@ -128,14 +128,14 @@ wd:Q925 rdfs:label "Mercury"@en .
 
 def test_an_entity_of_wikidata_has_the_title_of_its_page() -> None:
     with sparql_server(serving(PLANET)) as seen:
-        found = asked(seen, lambda graph: graph.entities("Mercury"))
-        one = asked(seen, lambda graph: graph.entity("Q925"))
+        entities = asked(seen, lambda graph: graph.entities("Mercury"))
+        element = asked(seen, lambda graph: graph.entity("Q925"))
         planet = asked(seen, lambda graph: graph.entity("Q308"))
-    assert [(entity.id, entity.page, entity.aliases) for entity in found] == [
+    assert [(entity.id, entity.page, entity.aliases) for entity in entities] == [
         ("Q308", "Mercury (planet)", ()),
         ("Q925", "", ()),
     ]
-    assert one and not one.page and planet and planet.page == "Mercury (planet)"
+    assert element and not element.page and planet and planet.page == "Mercury (planet)"
 
 
 def test_names_labels_properties_and_counts() -> None:
@@ -150,7 +150,7 @@ def test_names_labels_properties_and_counts() -> None:
     assert entities[0].id == "Q1615" and entities[0].description == "American astronaut"
     assert entities[0].aliases == ("Neil Alden Armstrong",)
     assert [entity.id for entity in several] == ["Q5", "Q1615"]
-    assert [(one.id, one.label, one.datatype) for one in properties] == [("P569", "date of birth", "Time")]
+    assert [(each.id, each.label, each.datatype) for each in properties] == [("P569", "date of birth", "Time")]
     assert stats.details["triples"].isdecimal()
     assert table.columns == ("s",) and table.rows[0][0].id == "http://www.wikidata.org/value/a"
 
@@ -185,16 +185,16 @@ def test_a_label_cannot_leave_its_quotes(name: str) -> None:
     )
     store.add(ox.Quad(ox.NamedNode("a:y"), ox.NamedNode("http://www.w3.org/2000/01/rdf-schema#label"), ox.Literal("z")))
     query = entities_query(name if "\n" not in name else kept, ("",), "rdf", 10)
-    found = store.query(query)
-    assert isinstance(found, ox.QuerySolutions)
-    assert {str(solution["e"]) for solution in found} == {"<a:x>"}
+    solutions = store.query(query)
+    assert isinstance(solutions, ox.QuerySolutions)
+    assert {str(solution["e"]) for solution in solutions} == {"<a:x>"}
 
 
 @given(st.text(max_size=60))
 def test_every_text_is_one_literal(text: str) -> None:
-    found = ox.Store().query(f"SELECT ({literal(text)} AS ?x) WHERE {{}}")
-    assert isinstance(found, ox.QuerySolutions)
-    value = next(found)["x"]
+    solutions = ox.Store().query(f"SELECT ({literal(text)} AS ?x) WHERE {{}}")
+    assert isinstance(solutions, ox.QuerySolutions)
+    value = next(solutions)["x"]
     assert isinstance(value, ox.Literal)
     expected = re.sub("[\x00-\x07\x0b\x0e-\x1f\x7f-\x9f\ud800-\udfff]", " ", text)
     assert value.value == expected
@@ -262,8 +262,8 @@ def test_what_an_endpoint_does_wrong_is_a_typed_error(answer: Answer, error: typ
 
 def test_a_fact_about_timeouts_is_no_timeout() -> None:
     with sparql_server(serving('<http://e.org/a> <http://e.org/p> "TimeoutException" .')) as seen:
-        found = asked(seen, lambda graph: graph.facts("http://e.org/a"), dialect="rdf")
-    assert found.facts[0].object.text == "TimeoutException"
+        neighbourhood = asked(seen, lambda graph: graph.facts("http://e.org/a"), dialect="rdf")
+    assert neighbourhood.facts[0].object.text == "TimeoutException"
 
 
 def test_a_busy_endpoint_is_asked_again_when_it_says(tmp_path: Path) -> None:
@@ -276,11 +276,11 @@ def test_a_busy_endpoint_is_asked_again_when_it_says(tmp_path: Path) -> None:
         return refusals.pop(0) if refusals else sound(query)
 
     with sparql_server(answer) as seen:
-        found = asked(
+        neighbourhood = asked(
             seen, lambda graph: graph.facts("http://e.org/a", direction="in"), dialect="rdf", patience=30,
             cache=tmp_path / "c.sqlite",
         )  # fmt: skip
-    assert len(found.facts) == 1 and times[2] - times[1] >= 0.3
+    assert len(neighbourhood.facts) == 1 and times[2] - times[1] >= 0.3
 
 
 def test_requests_keep_their_distance() -> None:

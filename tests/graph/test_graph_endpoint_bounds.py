@@ -28,19 +28,19 @@ PREFIXES = f"@prefix e: <{E}> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-sch
 
 
 def asked(seen: Seen, work: Callable[[SparqlEndpoint], Coroutine[Any, Any, T]], dialect: Dialect = "rdf") -> T:
-    async def whole() -> T:
+    async def ask() -> T:
         graph = SparqlEndpoint(SparqlClient(seen.url, per_second=1000.0, patience_s=0.0), dialect=dialect)
         try:
             return await work(graph)
         finally:
             await graph.aclose()
 
-    return asyncio.run(whole())
+    return asyncio.run(ask())
 
 
 def rows(columns: Sequence[str], *bindings: dict[str, str]) -> Answer:
-    told = [{name: {"type": "uri", "value": value} for name, value in row.items()} for row in bindings]
-    return 200, {}, json.dumps({"head": {"vars": columns}, "results": {"bindings": told}}).encode()
+    cells = [{name: {"type": "uri", "value": value} for name, value in row.items()} for row in bindings]
+    return 200, {}, json.dumps({"head": {"vars": columns}, "results": {"bindings": cells}}).encode()
 
 
 def of_labels(query: str) -> bool:
@@ -55,9 +55,9 @@ def test_an_odd_iri_in_a_result_is_told_as_it_is(odd: str) -> None:
         return rows(("p", "v"), {"p": f"{E}website", "v": odd}) if " ?v " in query else rows(("s", "p"))
 
     with sparql_server(answer) as seen:
-        found = asked(seen, lambda graph: graph.facts(f"{E}a"))
+        neighbourhood = asked(seen, lambda graph: graph.facts(f"{E}a"))
         table = asked(seen, lambda graph: graph.query("SELECT ?p ?v WHERE { <http://e.org/a> ?p ?v . }"))
-    (fact,) = found.facts
+    (fact,) = neighbourhood.facts
     assert (fact.relation.text, fact.object.id, fact.object.text) == ("website", "", odd)  # nobody can ask about it
     assert table.rows[0][1].value == odd
 
@@ -69,8 +69,8 @@ def test_an_odd_property_is_told_by_its_last_part() -> None:
         return rows(("p", "v"), {"p": f"{E}know|s", "v": f"{E}b"})
 
     with sparql_server(answer) as seen:
-        found = asked(seen, lambda graph: graph.facts(f"{E}a", direction="out"))
-    assert [fact.text for fact in found.facts] == ["a | know|s | b"]
+        neighbourhood = asked(seen, lambda graph: graph.facts(f"{E}a", direction="out"))
+    assert [fact.text for fact in neighbourhood.facts] == ["a | know|s | b"]
 
 
 def test_web_addresses_of_wikidata_have_no_labels_to_ask_for() -> None:
@@ -89,9 +89,9 @@ def test_web_addresses_of_wikidata_have_no_labels_to_ask_for() -> None:
 def test_labels_are_asked_for_what_is_given_out_alone() -> None:
     many = " ".join(f"e:a e:knows e:b{number} . e:c{number} e:knows e:a ." for number in range(400))
     with sparql_server(serving(PREFIXES + many)) as seen:
-        found = asked(seen, lambda graph: graph.facts(f"{E}a", limit=6))
+        neighbourhood = asked(seen, lambda graph: graph.facts(f"{E}a", limit=6))
         named = [query for query in seen.queries if of_labels(query)]
-    assert len(found.facts) == 6 and not found.complete
+    assert len(neighbourhood.facts) == 6 and not neighbourhood.complete
     assert len(named) == 1 and named[0].count(f"<{E}") == 8  # six others, the entity and the property
 
 
@@ -117,8 +117,8 @@ def test_who_can_do_something_about_an_endpoint_that_is_not_reached(
 
 def test_a_fact_about_itself_is_told_once() -> None:
     with sparql_server(serving(PREFIXES + "e:a e:knows e:a, e:b .")) as seen:
-        found = asked(seen, lambda graph: graph.facts(f"{E}a"))
-    assert [fact.text for fact in found.facts] == ["a | knows | a", "a | knows | b"] and found.complete
+        neighbourhood = asked(seen, lambda graph: graph.facts(f"{E}a"))
+    assert [fact.text for fact in neighbourhood.facts] == ["a | knows | a", "a | knows | b"] and neighbourhood.complete
 
 
 def test_all_requests_of_a_look_up_share_its_seconds() -> None:
@@ -138,12 +138,12 @@ def test_all_requests_of_a_look_up_share_its_seconds() -> None:
 
 
 def late_for(
-    some: Callable[[str], bool], sound: Callable[[str], Answer], clocks: list[Clock]
+    is_late: Callable[[str], bool], sound: Callable[[str], Answer], clocks: list[Clock]
 ) -> Callable[[str], Answer]:
     """An endpoint that answers some queries when nobody waits for it any more, by the clock of who asked."""
 
     def answer(query: str) -> Answer:
-        if some(query):
+        if is_late(query):
             clocks[0].advance(TIMEOUT_S)
         return sound(query)
 
@@ -168,8 +168,8 @@ def test_labels_stay_known_to_who_asked_for_them(monkeypatch: pytest.MonkeyPatch
     """Others may ask meanwhile, and make the memory for labels full."""
     monkeypatch.setattr(labels, "_MAX_CACHED_LABELS", 2)
     triples = PREFIXES + " ".join(
-        f'e:{one} e:knows e:{one}{number} . e:{one}{number} rdfs:label "{one.upper()} {number}" .'
-        for one in "ab"
+        f'e:{each} e:knows e:{each}{number} . e:{each}{number} rdfs:label "{each.upper()} {number}" .'
+        for each in "ab"
         for number in range(3)
     )
     held, sound = threading.Event(), serving(triples)
@@ -182,13 +182,13 @@ def test_labels_stay_known_to_who_asked_for_them(monkeypatch: pytest.MonkeyPatch
         return sound(query)
 
     async def both(graph: SparqlEndpoint) -> list[str]:
-        found = await asyncio.gather(graph.facts(f"{E}a"), graph.facts(f"{E}b"))
+        neighbourhoods = await asyncio.gather(graph.facts(f"{E}a"), graph.facts(f"{E}b"))
         again = await graph.facts(f"{E}a")
-        return [fact.object.text for one in (*found, again) for fact in one.facts]
+        return [fact.object.text for each in (*neighbourhoods, again) for fact in each.facts]
 
     with sparql_server(answer) as seen:
-        said = asked(seen, both)
-    assert said == ["A 0", "A 1", "A 2", "B 0", "B 1", "B 2", "A 0", "A 1", "A 2"]
+        texts = asked(seen, both)
+    assert texts == ["A 0", "A 1", "A 2", "B 0", "B 1", "B 2", "A 0", "A 1", "A 2"]
 
 
 def test_an_endpoint_that_never_answers_has_no_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,5 +217,5 @@ def test_an_endpoint_that_only_counts_too_slowly_has_them(monkeypatch: pytest.Mo
         return 200, {}, b'{"head": {}, "boolean": true}'
 
     with sparql_server(late_for(lambda query: "COUNT" in query, sound, clocks)) as seen:
-        told = asked(seen, ask)
-    assert told.details["triples"] == "not counted: the endpoint takes too long for it"
+        neighbourhood = asked(seen, ask)
+    assert neighbourhood.details["triples"] == "not counted: the endpoint takes too long for it"

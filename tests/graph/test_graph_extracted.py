@@ -20,8 +20,8 @@ PART = st.text(min_size=1, max_size=40)
 @example("Neva", "mouth", "Gulf", "\r")
 @example("L1-F1", "wdt:P31", "name:Q5", "")
 @example("a\ud800b", "\x7f", "\u202eb", "p\ud800")
-def test_every_fact_that_is_read_can_be_loaded(subject: str, relation: str, said: str, passage: str) -> None:
-    for triple in read_triples(json.dumps([subject, relation, said])).triples:
+def test_every_fact_that_is_read_can_be_loaded(subject: str, relation: str, object_: str, passage: str) -> None:
+    for triple in read_triples(json.dumps([subject, relation, object_])).triples:
         for row in fact_rows(Entry(1, passage, passage, (StatedFact(*triple),))):
             triples = list(RowReader().triples(json.loads(json.dumps(row))))
             assert triples

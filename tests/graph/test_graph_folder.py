@@ -148,11 +148,11 @@ def test_what_is_no_graph_is_said(tmp_path: Path) -> None:
 def test_a_load_that_fails_leaves_the_graph_that_another_process_has_made_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    acquire, kg, made = FolderLock.acquire, tmp_path / "kg", list[bool]()
+    acquire, kg, replaced = FolderLock.acquire, tmp_path / "kg", list[bool]()
 
     def acquire_later(lock: FolderLock) -> None:
-        if not made:
-            made.append(True)
+        if not replaced:
+            replaced.append(True)
             load_graph(kg, [written(tmp_path / "truthy.nt", TRUTHY)])
         acquire(lock)
 
@@ -172,6 +172,6 @@ def test_what_may_pass_is_no_reason_to_remove_a_graph(
         raise OSError(f"IO error: While open a file: 000012.sst: {why}")
 
     monkeypatch.setattr(Checksums, "check", refused)
-    with pytest.raises(GraphUnavailable, match=rf"cannot be read now: .*{why}\. Allow that") as told:
+    with pytest.raises(GraphUnavailable, match=rf"cannot be read now: .*{why}\. Allow that") as caught:
         EmbeddedGraph(tmp_path / "kg")
-    assert "Remove" not in str(told.value)
+    assert "Remove" not in str(caught.value)

@@ -137,18 +137,20 @@ def test_texts_of_an_endpoint_stay_on_one_line(tmp_path: Path) -> None:
 
     def answer(query: str) -> Answer:
         if of_labels(query):
-            told = [{"e": uri(f"{E}{name}"), "name": literal(HOSTILE_TEXT), "how": literal("0")} for name in "apb"]
-            return results(*told, *({**row, "how": literal(how)} for row in told for how in "123"))
+            bindings = [{"e": uri(f"{E}{name}"), "name": literal(HOSTILE_TEXT), "how": literal("0")} for name in "apb"]
+            return results(*bindings, *({**row, "how": literal(how)} for row in bindings for how in "123"))
         if "?how" in query:
             return results({"e": uri(f"{E}a"), "how": literal("0")})
         return results({"p": uri(f"{E}p"), "v": literal(HOSTILE_TEXT)}, {"p": uri(f"{E}p"), "v": uri(f"{E}b")})
 
     with sparql_server(answer) as seen:
-        found = asked(seen, lambda graph: graph.facts(f"{E}a", direction="out"))
+        neighbourhood = asked(seen, lambda graph: graph.facts(f"{E}a", direction="out"))
         (entity,) = asked(seen, lambda graph: graph.entities("a"))
         table = asked(seen, lambda graph: graph.query(QUERY))
         shown = hoptree(tmp_path, "graph", "query", QUERY, "--graph", seen.url)
-    assert {text for fact in found.facts for text in fact.triple} == {HARMLESS_TEXT} and len(found.facts) == 2
+    assert {text for fact in neighbourhood.facts for text in fact.triple} == {HARMLESS_TEXT} and len(
+        neighbourhood.facts
+    ) == 2
     assert (entity.label, entity.description) == (HARMLESS_TEXT, HARMLESS_TEXT)
     assert HARMLESS_TEXT in table.rows[0][1].text and table.rows[0][1].value == HOSTILE_TEXT, "programs get it whole"
     assert shown.returncode == 0 and "\x1b" not in shown.stdout and shown.stdout.count("\n") == 3
@@ -159,9 +161,9 @@ def test_so_do_those_of_a_graph_on_this_machine(tmp_path: Path) -> None:
     label = "http://www.w3.org/2000/01/rdf-schema#label"
     (tmp_path / "a.nt").write_text(f"<{E}a> <{E}p> {text} .\n<{E}a> <{label}> {text} .\n", encoding="utf-8")
     load_graph(tmp_path / "kg", [tmp_path / "a.nt"])
-    found = asyncio.run(EmbeddedGraph(tmp_path / "kg").facts(f"{E}a"))
-    assert found.entity.label == HARMLESS_TEXT
-    assert [fact.text for fact in found.facts] == [f"{HARMLESS_TEXT} | p | {HARMLESS_TEXT}"]
+    neighbourhood = asyncio.run(EmbeddedGraph(tmp_path / "kg").facts(f"{E}a"))
+    assert neighbourhood.entity.label == HARMLESS_TEXT
+    assert [fact.text for fact in neighbourhood.facts] == [f"{HARMLESS_TEXT} | p | {HARMLESS_TEXT}"]
 
 
 @pytest.mark.parametrize(
@@ -190,20 +192,20 @@ def test_huge_values_are_cut_where_they_are_read() -> None:
     huge = {"p": uri(f"{E}{'p' * 10**6}"), "v": uri(f"{E}{'v' * 10**6}")}
     answer = results(huge, {"p": uri(f"{E}p"), "v": literal("x" * 10**6, datatype="y" * 10**6)})
 
-    def told(query: str) -> Answer:
+    def answer_to(query: str) -> Answer:
         return results({"e": uri(f"{E}p"), "name": literal("n" * 10**6)}) if of_labels(query) else answer
 
-    with sparql_server(told) as seen:
-        found = asked(seen, lambda graph: graph.facts(f"{E}a", direction="out"))
+    with sparql_server(answer_to) as seen:
+        neighbourhood = asked(seen, lambda graph: graph.facts(f"{E}a", direction="out"))
         assert max(map(len, seen.queries)) < 100_000, "an address without end is asked about"
-    (fact,) = found.facts
+    (fact,) = neighbourhood.facts
     assert fact.relation.text == "n" * 20_000 + "…" and fact.object.text == "x" * 20_000 + "…"
 
 
 @pytest.mark.parametrize("status", [400, 403, 418, 500])
 def test_what_an_endpoint_says_of_a_refusal_is_one_line(status: int, tmp_path: Path) -> None:
-    said = json.dumps({"error": f"{HOSTILE_TEXT}\nhoptree: all is well\x07 " + "x" * 10_000}).encode()
-    with sparql_server(lambda query: (status, {}, said if status != 400 else HOSTILE_TEXT.encode())) as seen:
+    body = json.dumps({"error": f"{HOSTILE_TEXT}\nhoptree: all is well\x07 " + "x" * 10_000}).encode()
+    with sparql_server(lambda query: (status, {}, body if status != 400 else HOSTILE_TEXT.encode())) as seen:
         with pytest.raises(HoptreeError) as raised:
             asked(seen, lambda graph: graph.facts(f"{E}a"))
         if status < 500:  # others are asked four times

@@ -51,8 +51,8 @@ def test_damage_of_the_data_is_told_wherever_it_shows(home: Path, pattern: str) 
     for path in (home / "kg" / "000001").glob(pattern):
         path.write_bytes(b"" if pattern == "MANIFEST-*" else os.urandom(path.stat().st_size))
     for command in (("entity", "Q1615"), ("query", "SELECT * { ?s ?p ?o }"), ("stats",)):
-        told = refused(home, *command, "--graph", "kg")
-        assert "The graph kg is damaged" in told and "Remove the folder kg" in told
+        message = refused(home, *command, "--graph", "kg")
+        assert "The graph kg is damaged" in message and "Remove the folder kg" in message
     assert "is damaged" in refused(home, "load", "truthy.nt", "--out", "kg")
 
 
@@ -80,8 +80,8 @@ def test_damage_that_shows_only_when_read_is_told(home: Path, monkeypatch: pytes
 
 def test_the_advice_for_a_damaged_manifest_works(home: Path) -> None:
     (home / "kg" / MANIFEST).write_text("{")
-    told = refused(home, "load", "truthy.nt", "--out", "kg")
-    assert "Remove the folder" in told and "then load its files again" in told
+    message = refused(home, "load", "truthy.nt", "--out", "kg")
+    assert "Remove the folder" in message and "then load its files again" in message
     shutil.rmtree(home / "kg")
     assert hoptree(home, "graph", "load", "truthy.nt", "--out", "kg").returncode == 0
 
@@ -90,9 +90,9 @@ def test_values_are_given_as_the_graph_has_them(home: Path) -> None:
     rows = [{"s": f"Person {number}", "p": "knows", "o": f"Person {number * 7}"} for number in range(1_200)]
     load_graph(home / "kg", [jsonl(home / "rows.jsonl", rows)])
     count = "SELECT (10 * COUNT(*) AS ?n) ?p { ?s ?p ?o . FILTER(?p = property:knows) } GROUP BY ?p"
-    told = json.loads(hoptree(home, "graph", "query", count, "--graph", "kg", "--json").stdout)
-    assert told["columns"] == ["n", "p"]
-    number, relation = told["rows"][0]
+    output = json.loads(hoptree(home, "graph", "query", count, "--graph", "kg", "--json").stdout)
+    assert output["columns"] == ["n", "p"]
+    number, relation = output["rows"][0]
     assert (number["text"], number["value"]) == ("12,000", "12000") and number["datatype"].endswith("#integer")
     assert (relation["text"], relation["value"]) == ("knows", "urn:hoptree:property:knows")
     turtle = '<http://e.org/a> <http://e.org/p> "hallo"@de, 12000 .'
@@ -118,8 +118,8 @@ def test_places_that_are_no_graph_are_named(home: Path) -> None:
     (home / "fold").mkdir()
     assert "fold is a folder." in refused(home, "load", "fold", "--out", "kg2")
     assert "truthy.nt is a file, and no knowledge graph" in refused(home, "load", "truthy.nt", "--out", "truthy.nt")
-    told = refused(home, "entity", "x", "--graph", "ftp://x/sparql")
-    assert "'ftp://x/sparql' is not an address" in told and "http:// or https://" in told
+    message = refused(home, "entity", "x", "--graph", "ftp://x/sparql")
+    assert "'ftp://x/sparql' is not an address" in message and "http:// or https://" in message
     assert "only asked" in refused(home, "remove", "x", "--out", "http://127.0.0.1:9/sparql")
     assert "only asked" in refused(home, "load", "truthy.nt", "--out", "https://e.org/sparql")
     assert "stands for Wikidata itself" in refused(home, "load", "truthy.nt", "--out", "wikidata")
@@ -138,8 +138,8 @@ def test_places_that_are_no_graph_are_named(home: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_a_query_is_said_in_words(home: Path, query: str, words: str) -> None:
-    told = refused(home, "query", query, "--graph", "kg")
-    assert words in told and "expected" not in told
+    message = refused(home, "query", query, "--graph", "kg")
+    assert words in message and "expected" not in message
 
 
 def test_no_rows_are_said_to_be_none(home: Path) -> None:

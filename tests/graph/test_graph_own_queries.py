@@ -48,8 +48,8 @@ def test_a_query_carries_a_bound(query: str, sent: str | None) -> None:
     assert bound == (sent or f"{query}\nLIMIT 4")
     store = ox.Store()
     store.load(TURTLE.encode(), ox.RdfFormat.TURTLE)
-    found = store.query(bound)
-    assert isinstance(found, ox.QueryBoolean) or len(list(found)) <= 4
+    solutions = store.query(bound)
+    assert isinstance(solutions, ox.QueryBoolean) or len(list(solutions)) <= 4
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_an_endpoint_is_asked_for_few_rows(tmp_path: Path) -> None:
     with sparql_server(serving(TURTLE)) as seen:
         done = hoptree(tmp_path, "graph", "query", f"SELECT * {ALL}", "--graph", seen.url, "-n", "3", "--json")
         assert "LIMIT 4" in seen.queries[0]
-    told = json.loads(done.stdout)
-    assert len(told["rows"]) == 3 and told["complete"] is False
+    output = json.loads(done.stdout)
+    assert len(output["rows"]) == 3 and output["complete"] is False
 
 
 def test_a_reply_that_is_far_too_long_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

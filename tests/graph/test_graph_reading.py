@@ -46,8 +46,8 @@ def facts(triples: list[Triple]) -> list[tuple[str, str, str]]:
 def test_broken_lines_are_skipped_counted_and_named() -> None:
     broken = BrokenPlaces()
     text = GOOD + f"<{E}a> <{E}p> nothing .\n\n# a comment\n" + GOOD + f'<{E}b c> <{E}p> "y" .\n' + GOOD
-    found = list(read_ntriples(lines(text), "f.nt", broken))
-    assert len(found) == 3 and broken.count == 2
+    read = list(read_ntriples(lines(text), "f.nt", broken))
+    assert len(read) == 3 and broken.count == 2
     assert broken.sentences[0].startswith("Line 2 of f.nt") and broken.sentences[1].startswith("Line 6 of f.nt")
     assert "line 1" not in broken.sentences[0]
 
@@ -69,8 +69,8 @@ def test_too_many_broken_lines_are_an_error() -> None:
 
 def test_blank_nodes_of_two_files_are_two() -> None:
     text = lines(f'_:b <{E}p> "x" .\n')
-    one, two = (next(iter(read_ntriples(text, name, BrokenPlaces()))) for name in ("a.nt", "b.nt"))
-    assert one[0] != two[0]
+    first, second = (next(iter(read_ntriples(text, name, BrokenPlaces()))) for name in ("a.nt", "b.nt"))
+    assert first[0] != second[0]
 
 
 def test_a_quad_is_read_without_its_graph() -> None:
@@ -91,9 +91,9 @@ e:d a [ e:p 5 ] ; e:r ( 1 2 ) .
 
 
 def test_turtle_is_read_as_the_library_reads_it() -> None:
-    found = list(read_turtle(stream(TURTLE), "f.ttl", BrokenPlaces()))
-    assert len(found) == len(list(ox.parse(TURTLE.encode(), format=ox.RdfFormat.TURTLE)))
-    texts = {o.value for _, _, o, _ in found if isinstance(o, ox.Literal)}
+    read = list(read_turtle(stream(TURTLE), "f.ttl", BrokenPlaces()))
+    assert len(read) == len(list(ox.parse(TURTLE.encode(), format=ox.RdfFormat.TURTLE)))
+    texts = {o.value for _, _, o, _ in read if isinstance(o, ox.Literal)}
     assert 'a long text. with "quotes"\n\nand e:not e:a e:statement .' in texts and "a. b # no comment" in texts
 
 
@@ -151,9 +151,9 @@ NAMES = TEXTS.filter(lambda text: bool(text.replace("\0", " ").split()))
 def test_rows_of_names_round_trip(s: str, p: str, o: str, src: list[str]) -> None:
     row = json.dumps({"s": s, "p": p, "o": o, "src": src}).encode()
     broken = BrokenPlaces(0)
-    found = [triple for triple in read_jsonl([(1, row)], "f", broken) if triple[1].value != LABEL]
-    assert len(found) == 1
-    assert all(isinstance(place, str) for place in found[0][3])
+    read = [triple for triple in read_jsonl([(1, row)], "f", broken) if triple[1].value != LABEL]
+    assert len(read) == 1
+    assert all(isinstance(place, str) for place in read[0][3])
 
 
 @given(st.binary(max_size=80))
@@ -193,13 +193,13 @@ def test_rows_with_ids_literals_and_values_of_wikidata() -> None:
         {"s": "Apollo 11", "p": "link", "o": "<http://nasa.gov/a>"},
     ]
     broken = BrokenPlaces(0)
-    found = [
+    read = [
         triple
         for triple in read_jsonl([(n, json.dumps(row).encode()) for n, row in enumerate(rows)], "f", broken)
         if triple[1].value != LABEL
     ]
-    assert found[0][2] == ox.Literal("16 July 1969") and found[0][3] == ("a", "b")
-    assert [o.value for _, _, o, _ in found[1:]] == [
+    assert read[0][2] == ox.Literal("16 July 1969") and read[0][3] == ("a", "b")
+    assert [o.value for _, _, o, _ in read[1:]] == [
         "http://www.wikidata.org/entity/Q752783",
         "+8848.86 Q11573",
         "+1969-07-20T00:00:00Z/11",
@@ -271,9 +271,9 @@ def test_a_packed_file_that_breaks_off_keeps_what_came_before(tmp_path: Path, pa
     packed: bytes = pack(content)  # type: ignore[operator]
     path.write_bytes(packed[: len(packed) * 9 // 10])
     broken = BrokenPlaces()
-    found = list(read_triples(path, "nt", broken))
+    read = list(read_triples(path, "nt", broken))
     assert broken.count >= 1 and "damaged" in broken.sentences[-1]
-    assert pack is bz2.compress or len(found) > 1_000
+    assert pack is bz2.compress or len(read) > 1_000
 
 
 def test_the_form_is_told_by_the_name() -> None:

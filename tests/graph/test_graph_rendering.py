@@ -20,7 +20,7 @@ from hoptree.graph.facts import (
 
 
 @pytest.mark.parametrize(
-    ("value", "precision", "said"),
+    ("value", "precision", "expected"),
     [
         ("+1969-07-20T00:00:00Z", 11, "20 July 1969"),
         ("+1969-07-20T20:17:40Z", 14, "20 July 1969, 20:17 UTC"),
@@ -42,8 +42,8 @@ from hoptree.graph.facts import (
         ("", None, ""),
     ],
 )
-def test_times_are_as_exact_as_they_are_known(value: str, precision: int | None, said: str) -> None:
-    assert render_time(value, precision) == said
+def test_times_are_as_exact_as_they_are_known(value: str, precision: int | None, expected: str) -> None:
+    assert render_time(value, precision) == expected
 
 
 def test_rdf_counts_a_year_zero_and_json_does_not() -> None:
@@ -52,7 +52,7 @@ def test_rdf_counts_a_year_zero_and_json_does_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "datatype", "unit", "said"),
+    ("value", "datatype", "unit", "expected"),
     [
         ("1969-07-20T00:00:00Z", f"{XSD}dateTime", "", "20 July 1969"),
         ("1969-01-01T00:00:00Z", f"{XSD}dateTime", "", "1969"),
@@ -69,12 +69,12 @@ def test_rdf_counts_a_year_zero_and_json_does_not() -> None:
         ("12", f"{XSD}string", "", "12"),
     ],
 )
-def test_literals_by_datatype(value: str, datatype: str, unit: str, said: str) -> None:
-    assert render_literal(value, datatype, unit) == said
+def test_literals_by_datatype(value: str, datatype: str, unit: str, expected: str) -> None:
+    assert render_literal(value, datatype, unit) == expected
 
 
 def test_numbers() -> None:
-    assert [render_number(said) for said in ("+5", "-0.50", "1969", "+10000", "1e3", "-0", "NaN", "abc")] == [
+    assert [render_number(number) for number in ("+5", "-0.50", "1969", "+10000", "1e3", "-0", "NaN", "abc")] == [
         *("5", "-0.5", "1969", "10,000", "1000", "0", "NaN", "abc")
     ]
     assert render_number("1e999999999") == "1e999999999"

@@ -29,20 +29,20 @@ def loaded(kg: Path, *rows: Mapping[str, object]) -> EmbeddedGraph:
     return EmbeddedGraph(kg)
 
 
-def texts(found: Neighbourhood) -> list[str]:
-    return [fact.text for fact in found.facts]
+def texts(neighbourhood: Neighbourhood) -> list[str]:
+    return [fact.text for fact in neighbourhood.facts]
 
 
 def test_a_truthy_dump_becomes_facts_and_names(kg: Path, tmp_path: Path) -> None:
-    told = load_graph(kg, [written(tmp_path / "truthy.nt", TRUTHY)])
+    loaded = load_graph(kg, [written(tmp_path / "truthy.nt", TRUTHY)])
     graph = EmbeddedGraph(kg)
-    found = asyncio.run(graph.facts("Q1615"))
-    assert texts(found) == [
+    neighbourhood = asyncio.run(graph.facts("Q1615"))
+    assert texts(neighbourhood) == [
         "Neil Armstrong | award received | Presidential Medal of Freedom",
         "Neil Armstrong | date of birth | 5 August 1930",
     ]
-    assert found.complete and found.facts[0].sources == ("truthy.nt",)
-    assert found.facts[0].object.id == "Q17144" and found.facts[1].object.id == ""
+    assert neighbourhood.complete and neighbourhood.facts[0].sources == ("truthy.nt",)
+    assert neighbourhood.facts[0].object.id == "Q17144" and neighbourhood.facts[1].object.id == ""
     entity = asyncio.run(graph.entity("Q1615"))
     assert entity is not None
     assert (entity.aliases, entity.description, entity.page) == (
@@ -50,9 +50,9 @@ def test_a_truthy_dump_becomes_facts_and_names(kg: Path, tmp_path: Path) -> None
         "American astronaut",
         "Neil Armstrong",
     )
-    assert (told.manifest.facts, told.manifest.names, told.left_out) == (2, 5, 8)
+    assert (loaded.manifest.facts, loaded.manifest.names, loaded.left_out) == (2, 5, 8)
     properties = asyncio.run(graph.properties())
-    assert [(one.id, one.label, one.datatype, one.facts) for one in properties] == [
+    assert [(each.id, each.label, each.datatype, each.facts) for each in properties] == [
         ("P166", "award received", "", 1),
         ("P569", "date of birth", "Time", 1),
     ]
@@ -139,9 +139,9 @@ def test_a_large_source_is_taken_out_by_writing_the_others_anew(
 def test_lines_that_look_like_facts_and_are_broken_are_named(kg: Path, tmp_path: Path) -> None:
     sound = [f"<{ENTITY}Q{n}> <http://e.org/p> <{ENTITY}Q1> .\n" for n in range(2, 2_500)]
     lines = [*sound[:1_200], f"<{ENTITY}Q9> <http://e.org/p> nothing .\n", *sound[1_200:], "_:a <http://e.org/p> _:a ."]
-    told = load_graph(kg, [written(tmp_path / "f.nt", "".join(lines))])
-    assert told.manifest.facts == len(sound) + 1 and told.broken == 1
-    assert told.examples[0].startswith("Line 1,201 of f.nt is passed over")
+    loaded = load_graph(kg, [written(tmp_path / "f.nt", "".join(lines))])
+    assert loaded.manifest.facts == len(sound) + 1 and loaded.broken == 1
+    assert loaded.examples[0].startswith("Line 1,201 of f.nt is passed over")
 
 
 def test_a_source_is_replaced_or_added_to(kg: Path, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_source_is_replaced_or_added_to(kg: Path, tmp_path: Path) -> None:
     load_graph(kg, [jsonl(path, [{"s": "A", "p": "knows", "o": "D"}])], append=True)
     graph = EmbeddedGraph(kg)
     assert texts(graph.facts_now("name:A")) == ["A | knows | C", "A | knows | D"]
-    assert [(one.facts, one.name) for one in graph.manifest.sources] == [(2, "rows.jsonl")]
+    assert [(source.facts, source.name) for source in graph.manifest.sources] == [(2, "rows.jsonl")]
 
 
 def test_many_changes_lose_nothing(kg: Path, tmp_path: Path) -> None:
@@ -162,8 +162,8 @@ def test_many_changes_lose_nothing(kg: Path, tmp_path: Path) -> None:
     remove_source(kg, "0.jsonl")
     remove_source(kg, "3.jsonl")
     load_graph(kg, [tmp_path / "0.jsonl"])
-    found = EmbeddedGraph(kg).facts_now("name:A").facts
-    assert [fact.object.text for fact in found] == ["part 0", "part 1", "part 2", "part 4", "part 5"]
+    facts = EmbeddedGraph(kg).facts_now("name:A").facts
+    assert [fact.object.text for fact in facts] == ["part 0", "part 1", "part 2", "part 4", "part 5"]
     assert len(list(kg.glob("[0-9]*"))) == 2
 
 
@@ -177,13 +177,13 @@ def test_qualifiers_are_told_with_their_fact(kg: Path) -> None:
         {**held, "qualifiers": [["P580", {"time": "+1893-03-00T00:00:00Z", "precision": 10}]]},
         {"s": "Grover Cleveland", "p": "born", "o": "1837"},
     )
-    found = graph.facts_now("name:Grover Cleveland")
-    assert texts(found) == [
+    neighbourhood = graph.facts_now("name:Grover Cleveland")
+    assert texts(neighbourhood) == [
         "Grover Cleveland | born | 1837",
         "Grover Cleveland | position held | President (ordinal: 22; start time: 4 March 1885)",
         "Grover Cleveland | position held | President (start time: March 1893)",
     ]
-    assert texts(graph.facts_now("Q11696")) == texts(found)[1:]
+    assert texts(graph.facts_now("Q11696")) == texts(neighbourhood)[1:]
     assert graph.manifest.facts == 2 and graph.manifest.sources[0].qualifiers == 3
 
 
@@ -218,9 +218,9 @@ def test_an_entity_with_50_000_facts_takes_bounded_time(kg: Path, tmp_path: Path
     load_graph(kg, [written(tmp_path / "hub.nt", "".join(lines))])
     graph = EmbeddedGraph(kg)
     with cpu_limit():
-        found = graph.facts_now("Q5", limit=100)
-    assert len(found.facts) == 100 and not found.complete
-    assert len({fact.relation.id for fact in found.facts}) == 51, "some facts of every property"
+        neighbourhood = graph.facts_now("Q5", limit=100)
+    assert len(neighbourhood.facts) == 100 and not neighbourhood.complete
+    assert len({fact.relation.id for fact in neighbourhood.facts}) == 51, "some facts of every property"
     hub = graph.facts_now("Q6", limit=100)
     assert len(hub.facts) == 100 and not hub.complete
     assert not graph.facts_now("Q5", limit=50_000, seconds=0.0).complete
@@ -230,9 +230,9 @@ def test_both_directions_get_their_share(kg: Path) -> None:
     rows: list[dict[str, object]] = [{"s": "A", "p": "has", "o": f"part {n}"} for n in range(30)]
     rows += [{"s": f"whole {n}", "p": "of", "o": "A"} for n in range(30)]
     graph = loaded(kg, *rows)
-    found = graph.facts_now("name:A", limit=20)
-    assert [fact.subject.text == "A" for fact in found.facts].count(True) == 10
-    assert len(found.facts) == 20 and not found.complete
+    neighbourhood = graph.facts_now("name:A", limit=20)
+    assert [fact.subject.text == "A" for fact in neighbourhood.facts].count(True) == 10
+    assert len(neighbourhood.facts) == 20 and not neighbourhood.complete
     assert graph.facts_now("name:A", limit=60).complete
 
 
@@ -245,7 +245,7 @@ def test_an_id_the_store_does_not_take_is_refused(kg: Path) -> None:
 
 def test_ids_with_very_long_numbers_are_sorted(kg: Path) -> None:
     ids = [f"http://e.org/{digits}" for digits in ("9" * 5000, "1" * 5000, "7")]
-    graph = loaded(kg, *[{"id": one, "label": "same"} for one in ids])
+    graph = loaded(kg, *[{"id": id_, "label": "same"} for id_ in ids])
     assert [entity.id for entity in asyncio.run(graph.entities("same"))] == ids[::-1]
 
 
@@ -293,9 +293,9 @@ def test_names_in_other_languages_are_left_out_unless_wanted(kg: Path, tmp_path:
 def test_broken_lines_are_counted_by_source_and_progress_is_told(kg: Path, tmp_path: Path) -> None:
     path = written(tmp_path / "f.nt", TRUTHY + "broken\n")
     seen: list[Progress] = []
-    told = load_graph(kg, [path], on_progress=seen.append)
-    assert told.broken == 1 and "Line 19 of f.nt" in told.examples[0]
-    assert told.manifest.sources[0].broken == 1
+    loaded = load_graph(kg, [path], on_progress=seen.append)
+    assert loaded.broken == 1 and "Line 19 of f.nt" in loaded.examples[0]
+    assert loaded.manifest.sources[0].broken == 1
     assert seen[-1].done == seen[-1].total == path.stat().st_size
 
 

@@ -60,11 +60,11 @@ def candidates(tmp_path: Path) -> Candidates:
 
 
 def of_text(candidates: Candidates, text: str, limit: int = 10) -> list[str]:
-    return [one.entity.id for one in asyncio.run(candidates.of_text(text, limit=limit))]
+    return [candidate.entity.id for candidate in asyncio.run(candidates.of_text(text, limit=limit))]
 
 
 def of_mention(candidates: Candidates, mention: str, limit: int = 10) -> list[str]:
-    return [one.entity.id for one in asyncio.run(candidates.of_mention(mention, limit=limit))]
+    return [candidate.entity.id for candidate in asyncio.run(candidates.of_mention(mention, limit=limit))]
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_a_long_question_of_many_known_words_ends_in_time(tmp_path: Path) -> Non
 def test_the_index_is_made_once_for_a_graph_and_anew_when_it_changes(tmp_path: Path) -> None:
     kg = tmp_path / "kg"
     graph = loaded(kg, *FACTS)
-    told: list[int] = []
-    open_name_index(graph, on_progress=told.append)
+    counts: list[int] = []
+    open_name_index(graph, on_progress=counts.append)
     (first,) = kg.glob("names-*")
     stamp = (first / "meta.json").stat().st_mtime_ns
     open_candidates(EmbeddedGraph(kg))
@@ -154,15 +154,15 @@ def test_what_was_cut_off_or_damaged_is_told_or_made_anew(tmp_path: Path) -> Non
     graph = loaded(kg, *FACTS)
     (kg / "names-0-older").mkdir()
     open_name_index(graph)
-    (made,) = kg.glob("names-*")
-    for path in made.glob("*.store"):
+    (index,) = kg.glob("names-*")
+    for path in index.glob("*.store"):
         replace_file(path, b"broken")
     with pytest.raises(GraphError, match=r"damaged.*Remove this folder"):
-        NameIndex(made).exact_name(("roger", "marquis"))
-    (made / "hoptree-names.json").unlink()  # as one that was not finished
-    (made / "meta.json").unlink()
+        NameIndex(index).exact_name(("roger", "marquis"))
+    (index / "hoptree-names.json").unlink()  # as one that was not finished
+    (index / "meta.json").unlink()
     assert open_name_index(graph).exact_name(("roger", "marquis")) == [("Q7358590", ("roger", "marquis"))]
-    assert list(kg.glob("names-*")) == [made]
+    assert list(kg.glob("names-*")) == [index]
 
 
 def test_a_graph_that_may_not_be_written_to_has_its_index_elsewhere(
@@ -171,13 +171,13 @@ def test_a_graph_that_may_not_be_written_to_has_its_index_elsewhere(
     graph = loaded(tmp_path / "kg", *FACTS)
     cache = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    made = tempfile.mkdtemp
+    make_folder = tempfile.mkdtemp
     refused = [graph.folder]
 
     def mkdtemp(*, prefix: str, dir: Path) -> str:  # noqa: A002 - as the library calls it
         if dir in refused:
             raise OSError(errno.EROFS, "Read-only file system")
-        return made(prefix=prefix, dir=dir)
+        return make_folder(prefix=prefix, dir=dir)
 
     monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
     assert of_mention(open_candidates(graph), "roger marquis") == ["Q7358590"]

@@ -28,8 +28,8 @@ class Names:
 
     async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
         wanted = fold(mention)
-        found = [one for one in ENTITIES if wanted in map(fold, (one.label, *one.aliases))]
-        return tuple(Candidate(one, 0.85**place) for place, one in enumerate(found))[:limit]
+        matches = [entity for entity in ENTITIES if wanted in map(fold, (entity.label, *entity.aliases))]
+        return tuple(Candidate(entity, 0.85**place) for place, entity in enumerate(matches))[:limit]
 
     async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
         raise AssertionError("the model reads texts")
@@ -49,8 +49,10 @@ class Told:
 
 
 def linked(*mentions: Mention, limit: int = 10) -> list[tuple[str, float]]:
-    found = asyncio.run(MentionModelCandidates(Told(*mentions), Names()).of_text("some question", limit=limit))
-    return [(one.entity.id, one.score) for one in found]
+    linked_candidates = asyncio.run(
+        MentionModelCandidates(Told(*mentions), Names()).of_text("some question", limit=limit)
+    )
+    return [(candidate.entity.id, candidate.score) for candidate in linked_candidates]
 
 
 def test_marked_names_are_looked_up() -> None:
@@ -83,8 +85,10 @@ class Titles:
 
 def test_titles_are_told_apart_without_ids() -> None:
     reader = Told(Mention("Film Alpha", score=0.9), Mention("Film Beta", score=0.8))
-    found = asyncio.run(MentionModelCandidates(reader, Titles()).of_text("Do Film Alpha and Film Beta share a maker?"))
-    assert [one.entity.label for one in found] == ["Film Alpha", "Film Beta"]
+    candidates = asyncio.run(
+        MentionModelCandidates(reader, Titles()).of_text("Do Film Alpha and Film Beta share a maker?")
+    )
+    assert [candidate.entity.label for candidate in candidates] == ["Film Alpha", "Film Beta"]
 
 
 def test_a_text_is_read_once() -> None:
@@ -114,9 +118,15 @@ class FakeGLiNER:
             raise RuntimeError("out of memory")
         spans = [("natalie wood", "person", 0.61), ("splendor in the grass", "film", 0.97), (" ", "film", 0.5)]
         return [
-            {"start": text.find(said), "end": text.find(said) + len(said), "text": said, "label": label, "score": score}
-            for said, label, score in spans
-            if said in text
+            {
+                "start": text.find(mention),
+                "end": text.find(mention) + len(mention),
+                "text": mention,
+                "label": label,
+                "score": score,
+            }
+            for mention, label, score in spans
+            if mention in text
         ]
 
 

@@ -24,7 +24,7 @@ RELATIONS = (
 
 
 def ranked(question: str, *entity: str) -> list[str]:
-    return [one.id for one, _ in WordRanking(RELATIONS).rank(question, entity=entity)]
+    return [relation.id for relation, _ in WordRanking(RELATIONS).rank(question, entity=entity)]
 
 
 def test_relations_are_ranked_by_words_without_endings() -> None:
@@ -49,9 +49,9 @@ def test_of_equals_the_most_used_comes_first_then_the_id() -> None:
 @given(st.text(max_size=60), st.lists(st.text(max_size=20), max_size=4))
 def test_any_names_can_be_ranked(question: str, names: list[str]) -> None:
     relations = [Relation(f"P{number}", name, (name, "")) for number, name in enumerate(names, 1)]
-    found = WordRanking(relations).rank(question)
-    assert sorted(one.id for one, _ in found) == sorted(one.id for one in relations)
-    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    ranking = WordRanking(relations).rank(question)
+    assert sorted(relation.id for relation, _ in ranking) == sorted(relation.id for relation in relations)
+    assert [score for _, score in ranking] == sorted((score for _, score in ranking), reverse=True)
 
 
 def test_relations_of_a_graph_know_aliases_values_and_directions(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_relations_of_a_graph_know_aliases_values_and_directions(tmp_path: Path)
     load_graph(tmp_path / "kg", [jsonl(tmp_path / "rows.jsonl", rows)])
     graph = EmbeddedGraph(tmp_path / "kg")
     properties = asyncio.run(graph.properties())
-    mayor, died = relations_of(graph.facts_now("Q2"), {one.id: one for one in properties})
+    mayor, died = relations_of(graph.facts_now("Q2"), {each.id: each for each in properties})
     assert mayor == Relation("name:mayor", "mayor", outward=True, facts=1, values=("man 1",))
     assert (died.outward, died.facts, died.aliases, len(died.values)) == (False, 6, ("died in",), 3)
     assert relations_in(properties)[0] == Relation("P20", "place of death", ("died in",), "where it was", facts=6)

@@ -54,9 +54,9 @@ def test_any_text_has_words_that_stay_what_they_are(text: str) -> None:
 
 
 @given(st.text("abcdeé", max_size=10), st.text("abcdeé", max_size=10))
-def test_likeness_is_symmetric_and_within_bounds(one: str, other: str) -> None:
-    assert likeness(one, other) == likeness(other, one)
-    assert 0 <= likeness(one, other) <= 1 and (likeness(one, other) == 1) == (one == other)
+def test_likeness_is_symmetric_and_within_bounds(word: str, other: str) -> None:
+    assert likeness(word, other) == likeness(other, word)
+    assert 0 <= likeness(word, other) <= 1 and (likeness(word, other) == 1) == (word == other)
 
 
 def score(question: str, name: str, *, plain: frozenset[str] = frozenset(), is_mention: bool = False) -> float:

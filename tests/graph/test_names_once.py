@@ -63,8 +63,8 @@ def test_words_and_names_are_looked_up_in_the_index(graph: EmbeddedGraph, traver
     assert looked == [("what did apolo 14 do? it landed", False), ("Apollo 14", True)]
     (linked,) = (event for event in as_dicts(events) if event.get("kind") == "linked")
     assert linked["value"][0] == "Apollo 14" and linked["node"] == 1
-    found = next(event for event in as_dicts(events) if event["event"] == "entities" and event["whole"])
-    assert found["found"][0][1] == "Apollo 14" and found["scores"][0] == 1.0 and found["seconds"] >= 0
+    looked_up = next(event for event in as_dicts(events) if event["event"] == "entities" and event["whole"])
+    assert looked_up["found"][0][1] == "Apollo 14" and looked_up["scores"][0] == 1.0 and looked_up["seconds"] >= 0
 
 
 def test_the_index_is_opened_once_for_all_questions(graph: EmbeddedGraph, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_the_index_is_opened_once_for_all_questions(graph: EmbeddedGraph, monkey
     monkeypatch.setattr(names_index, "open_name_index", counted)
     results, _ = asked(graph, times=8)
     again, _ = asked(graph)
-    assert {one.error for one in (*results, *again)} == {""} and opened == [graph]
+    assert {result.error for result in (*results, *again)} == {""} and opened == [graph]
 
 
 def test_whoever_waits_for_the_index_is_told_once_in_a_while(
@@ -92,12 +92,12 @@ def test_whoever_waits_for_the_index_is_told_once_in_a_while(
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
-    made = tempfile.mkdtemp
+    make_folder = tempfile.mkdtemp
 
     def mkdtemp(*, prefix: str, dir: Path) -> str:  # noqa: A002 - as the library calls it
         if dir in folders:
             raise OSError(errno.EROFS, "Read-only file system")
-        return made(prefix=prefix, dir=dir)
+        return make_folder(prefix=prefix, dir=dir)
 
     monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
 

@@ -47,8 +47,8 @@ def test_an_estimate_of_a_change_counts_what_is_new_or_changed(docs: Path, out: 
     grown = write_rows(docs / "0.jsonl", rows(20), ns=10**18 + 9)
     fresh = write_rows(docs / "new.jsonl", rows(2, 500))
     assert estimate_change(out).source_bytes == grown.stat().st_size + fresh.stat().st_size
-    whole = sum(path.stat().st_size for path in (*docs.iterdir(), more))
-    assert estimate_change(out, reread=True).source_bytes == whole
+    total = sum(path.stat().st_size for path in (*docs.iterdir(), more))
+    assert estimate_change(out, reread=True).source_bytes == total
 
 
 def test_an_estimate_leaves_what_cannot_be_read_to_the_run(

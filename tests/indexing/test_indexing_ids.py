@@ -119,6 +119,6 @@ def test_two_passages_with_one_id_are_told_with_their_files(docs: Path, tmp_path
         write_rows(docs / "0.jsonl", [*rows(10), other])
     else:
         write_rows(docs / "9.jsonl", [other])
-    said = r"both are in .*0\.jsonl" if where == "same" else r"one is in 9\.jsonl, the other one in 0\.jsonl"
-    with pytest.raises(CorpusError, match=said):
+    message = r"both are in .*0\.jsonl" if where == "same" else r"one is in 9\.jsonl, the other one in 0\.jsonl"
+    with pytest.raises(CorpusError, match=message):
         build_index(docs, tmp_path / "idx")

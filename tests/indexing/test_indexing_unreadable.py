@@ -150,12 +150,12 @@ def test_an_array_that_breaks_midway_loses_nothing(tmp_path: Path) -> None:
     path.write_text(json.dumps(rows(10)), encoding="utf-8")
     build_index(path, out)
     changed = [{"id": "new", "title": "", "text": "A walrus."}, {**rows(1)[0], "text": "Other."}, *rows(8, 1)]
-    whole = json.dumps(changed)
-    path.write_text(whole[: whole.index("Number4")], encoding="utf-8")
+    complete = json.dumps(changed)
+    path.write_text(complete[: complete.index("Number4")], encoding="utf-8")
     outcome = update_index(out)
     assert (counts(outcome), outcome.passed_over) == ((1, 2, 1, 0, 0), "broken lines: 1")
     assert search_ids(out, "walrus") == ["new"] and search_ids(out, "number9")
-    path.write_text(whole, encoding="utf-8")
+    path.write_text(complete, encoding="utf-8")
     assert counts(update_index(out)) == (0, 10, 0, 1, 0)
 
 

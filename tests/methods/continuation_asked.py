@@ -60,7 +60,7 @@ class Scripted(ScriptedModel):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return frozenset(one for one in super().capabilities if one not in self.without)
+        return frozenset(capability for capability in super().capabilities if capability not in self.without)
 
     async def generate(self, request: Request, *, step: str) -> Reply:
         self.sent.append((step.rpartition("/")[2], request))
@@ -93,7 +93,7 @@ class Run(Asked):
         return [query for query, _ in self.shelf.asked]
 
     def sent(self, step: str) -> list[Request]:
-        return [request for said, request in self.scripted.sent if said == step]
+        return [request for sent_step, request in self.scripted.sent if sent_step == step]
 
     def values(self, kind: str) -> list[Any]:
         return [event["value"] for event in self.of("decision", kind=kind)]
@@ -104,9 +104,9 @@ class Run(Asked):
 
 def _weighed(script: list[Rule]) -> list[Rule]:
     """A draft that is read by itself gets the attention with which it was written, unless a script says otherwise."""
-    told = [rule.attention for rule in script if rule.step == "draft" and rule.attention is not None]
-    said = any(rule.step == "weigh" for rule in script)
-    return [Rule(step="weigh", attention=told[0])] if told and not said else []
+    drafted = [rule.attention for rule in script if rule.step == "draft" and rule.attention is not None]
+    weighs = any(rule.step == "weigh" for rule in script)
+    return [Rule(step="weigh", attention=drafted[0])] if drafted and not weighs else []
 
 
 def sure(text: str, **doubted: float) -> list[float]:

@@ -154,7 +154,7 @@ class Library(Pages):
 
     def guided(self, facts: Sequence[Fact]) -> Library:
         places = {fact.passage_id for fact in facts}
-        return Library(*(one for one in self.passages if not places or one.id in places))
+        return Library(*(passage for passage in self.passages if not places or passage.id in places))
 
 
 Say = Callable[[str, random.Random], str]
@@ -194,7 +194,7 @@ class Voice:
         unsteady: bool = False,
         most: int = 1_500,
     ) -> None:
-        self.capabilities = frozenset(one for one in self.ALL if one not in lacks)
+        self.capabilities = frozenset(capability for capability in self.ALL if capability not in lacks)
         self.requests: list[tuple[str, Request]] = []
         self.stalled = asyncio.Event()
         self._say, self._fails, self._stalls, self._unsteady, self._most = say, fails, stalls, unsteady, most

@@ -41,7 +41,7 @@ PAGES = (
 def films(*triples: tuple[str, str, str]) -> SmallGraph:
     """A graph in which what begins with a digit is no entity."""
     graph = SmallGraph(*triples)
-    graph.known = {name: one for name, one in graph.known.items() if not one.label[:1].isdigit()}
+    graph.known = {name: entity for name, entity in graph.known.items() if not entity.label[:1].isdigit()}
     graph.triples = [
         replace(fact, object=Term("", fact.object.text)) if fact.object.id not in graph.known else fact
         for fact in graph.triples
@@ -67,8 +67,8 @@ class _Drawn(Scripted):
         reply = await super().generate(request, step=step)
         if not (step.endswith("/think") and request.temperature and self.drawn):
             return reply
-        said = (self.drawn[(request.seed + number) % len(self.drawn)] for number in range(request.n))
-        return Reply(tuple(map(Choice, said)), reply.usage)
+        replies = (self.drawn[(request.seed + number) % len(self.drawn)] for number in range(request.n))
+        return Reply(tuple(map(Choice, replies)), reply.usage)
 
 
 class Run(Asked):
@@ -99,7 +99,7 @@ class Run(Asked):
         assert not self.result.error_message.startswith("Hoptree"), self.result.error_message
 
     def sent(self, step: str) -> list[Request]:
-        return [request for said, request in self.scripted.sent if said == step]
+        return [request for sent_step, request in self.scripted.sent if sent_step == step]
 
     def texts(self, step: str) -> list[str]:
         return [request.messages[-1].content for request in self.sent(step)]

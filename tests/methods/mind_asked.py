@@ -40,7 +40,7 @@ def figure(
     *first: Rule, drafts: tuple[str, str, str] = (FATHER, DOUBTED, LAST), needed: str | list[str] = "[1]"
 ) -> list[Rule]:
     """Each of the two fathers is doubted, looked up and written again."""
-    said = [*drafts]
+    replies = [*drafts]
     entropy = sure(FATHER, Louis=3.0)
     return [
         *first,
@@ -50,6 +50,6 @@ def figure(
         Rule([*FACTS], step="facts", logprob=-0.05),
         Rule("Louis", step="read", logprob=-2.0),
         Rule(ARMAND, step="final", logprob=-0.01),
-        Rule(said, step="draft", entropy=entropy, attention=0.2),
+        Rule(replies, step="draft", entropy=entropy, attention=0.2),
         Rule([f"{WRITTEN} And so on.", SECOND], step="rewrite", entropy=0.1, attention=0.2),
     ]

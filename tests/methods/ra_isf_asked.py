@@ -74,7 +74,7 @@ class Run(Asked):
         )
 
     def texts(self, step: str) -> list[str]:
-        return [text for said, text in self.model.requests if said == f"ra_isf/{step}"]
+        return [text for asked_step, text in self.model.requests if asked_step == f"ra_isf/{step}"]
 
     @property
     def root(self) -> TreeNode:

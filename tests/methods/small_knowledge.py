@@ -21,7 +21,7 @@ class SmallGraph:
         self.remote = remote
         self.asked: list[str] = []
         subjects = dict.fromkeys(name for s, _, o in triples for name in (s, o))
-        self.known = {f"_{name}": Entity(f"_{name}", name) for name in subjects} | {one.id: one for one in names}
+        self.known = {f"_{name}": Entity(f"_{name}", name) for name in subjects} | {each.id: each for each in names}
         self.triples = [
             Fact(Term(f"_{s}", s), Term(f"-{p}", p), Term(f"_{o}" if f"_{o}" in self.known else "", o))
             for s, p, o in triples
@@ -31,13 +31,13 @@ class SmallGraph:
         self, entity: str, *, direction: Direction = "both", relation: str = "", limit: int = 200, seconds: float = 10
     ) -> Neighbourhood:
         self.asked.append(entity)
-        found = [fact for fact in self.triples if entity in (fact.subject.id, fact.object.id)]
-        return Neighbourhood(self.known[entity], tuple(found[:limit]), len(found) <= limit)
+        around = [fact for fact in self.triples if entity in (fact.subject.id, fact.object.id)]
+        return Neighbourhood(self.known[entity], tuple(around[:limit]), len(around) <= limit)
 
     async def entities(self, name: str, *, limit: int = 10) -> tuple[Entity, ...]:
         self.asked.append(name)
         wanted = name.casefold()
-        named = [one for one in self.known.values() if wanted in {n.casefold() for n in (one.label, *one.aliases)}]
+        named = [each for each in self.known.values() if wanted in {n.casefold() for n in (each.label, *each.aliases)}]
         return tuple(named[:limit])
 
     async def entity(self, identifier: str) -> Entity | None:
@@ -71,12 +71,12 @@ class Pages:
         title = (where or {}).get("title", "")
         self.asked.append((query, title))
         words = set(query.casefold().split())
-        found = [
+        passages = [
             replace(passage, score=float(len(words & set(passage.text.casefold().split()))))
             for passage in self.passages
             if not title or passage.title == title
         ]
-        return tuple(sorted((p for p in found if p.score or title), key=lambda p: (-p.score, p.id))[:k])
+        return tuple(sorted((p for p in passages if p.score or title), key=lambda p: (-p.score, p.id))[:k])
 
     async def aclose(self) -> None:
         return None

@@ -38,22 +38,22 @@ def run(method: str, *drafts: Rule, **options: Any) -> Run:
 @pytest.mark.parametrize("without", [frozenset(), frozenset({"attention"})])
 @pytest.mark.parametrize("method", ["flare", "dragin", "mind"])
 def test_the_words_before_an_answer_are_not_searched_for(method: str, without: frozenset[str]) -> None:
-    found = run(method, Rule(LAST, step="draft", **DOUBTS[method]), without=without)
-    assert found.sentences(True) == [LAST]
-    asked = found.values("sub_query")[0]
+    finished = run(method, Rule(LAST, step="draft", **DOUBTS[method]), without=without)
+    assert finished.sentences(True) == [LAST]
+    asked = finished.values("sub_query")[0]
     assert asked and not {"so", "answer"} & set(asked.casefold().split())
 
 
 @pytest.mark.parametrize(
-    ("said", "query"),
+    ("draft", "query"),
     [
         (LAST, f"{GRANDFATHER} Louis Charles."),
         ("Therefore, the final answer is Louis Charles.", f"{GRANDFATHER} Louis Charles."),
         ("Jean was born in Thouars, so the answer is: Louis.", "Jean was born in Thouars, Louis."),
     ],
 )
-def test_flare_searches_for_the_answer_with_the_question(said: str, query: str) -> None:
-    assert run("flare", Rule(said, step="draft", logprob=math.log(0.5))).queries[1] == query
+def test_flare_searches_for_the_answer_with_the_question(draft: str, query: str) -> None:
+    assert run("flare", Rule(draft, step="draft", logprob=math.log(0.5))).queries[1] == query
 
 
 def test_of_an_answer_that_is_improbable_flare_searches_for_the_question() -> None:
@@ -64,20 +64,20 @@ def test_of_an_answer_that_is_improbable_flare_searches_for_the_question() -> No
 def test_a_draft_goes_on_to_its_last_answer(method: str) -> None:
     text = f"The answer is not clear from this. {STEP} So the answer is: Jean."
     drafts = [text, f"{STEP} So the answer is: Jean.", "So the answer is: Jean."]
-    found = run(method, Rule(drafts if method == "flare" else text, step="draft", entropy=0.0, logprob=-0.01))
-    assert (found.result.answer, found.values("stop")) == ("Jean", ["answer"])
+    finished = run(method, Rule(drafts if method == "flare" else text, step="draft", entropy=0.0, logprob=-0.01))
+    assert (finished.result.answer, finished.values("stop")) == ("Jean", ["answer"])
 
 
 def test_nothing_of_a_question_that_a_model_asks_itself_is_read() -> None:
     text = f"{STEP} So the answer is: Jean. Question: Who is Eve? So the answer is: Eve."
     assert run("dragin", Rule(text, step="draft", entropy=0.0)).result.answer == "Jean"
-    found = run("dragin", Rule(f"{STEP} Question: Who is Eve? So the answer is: Eve.", step="draft", entropy=0.0))
-    assert (found.result.answer, found.values("stop"), found.steps) == ("Jean", ["end"], ["draft", "conclude"])
+    finished = run("dragin", Rule(f"{STEP} Question: Who is Eve? So the answer is: Eve.", step="draft", entropy=0.0))
+    assert (finished.result.answer, finished.values("stop"), finished.steps) == ("Jean", ["end"], ["draft", "conclude"])
 
 
 def test_an_answer_that_is_not_there_is_asked_for_once() -> None:
-    found = run("dragin", Rule(f"{STEP} The answer is unknown.", step="draft", entropy=0.0))
-    assert found.steps.count("conclude") == 1 and found.result.answer == "Jean"
+    finished = run("dragin", Rule(f"{STEP} The answer is unknown.", step="draft", entropy=0.0))
+    assert finished.steps.count("conclude") == 1 and finished.result.answer == "Jean"
 
 
 @pytest.mark.parametrize("method", ["flare", "dragin", "mind", "seakr"])
@@ -85,29 +85,29 @@ def test_a_budget_that_ends_leaves_the_answer_that_is_written(method: str) -> No
     calls = {"flare": 1, "dragin": 1, "mind": 3, "seakr": 2}[method]
     text = f"{STEP} {LAST}"
     draft = Rule(text, step="draft", entropy=sure(text, Louis=9.0), attention=0.2, logprob=-1.0)
-    found = run(method, draft, budget=Budget(calls=calls), **({"samples": 2} if method == "seakr" else {}))
-    assert (found.result.answer, found.result.stopped_by) == ("Louis Charles", "calls")
+    finished = run(method, draft, budget=Budget(calls=calls), **({"samples": 2} if method == "seakr" else {}))
+    assert (finished.result.answer, finished.result.stopped_by) == ("Louis Charles", "calls")
 
 
 def test_what_was_written_again_counts_more_than_the_draft() -> None:
     text = f"{STEP} {LAST}"
     again = Rule("His father is Armand. So the answer is: Armand.", step="rewrite", logprob=-0.01)
-    found = run("flare", again, Rule(text, step="draft", logprob=-1.0), budget=Budget(calls=2))
-    assert (found.result.answer, found.result.stopped_by) == ("Armand", "calls")
+    finished = run("flare", again, Rule(text, step="draft", logprob=-1.0), budget=Budget(calls=2))
+    assert (finished.result.answer, finished.result.stopped_by) == ("Armand", "calls")
 
 
 def test_a_budget_that_ends_without_an_answer_leaves_none() -> None:
-    found = run("flare", Rule(STEP, step="draft", logprob=-1.0), budget=Budget(calls=1))
-    assert (found.result.answer, found.result.stopped_by) == ("", "calls")
+    finished = run("flare", Rule(STEP, step="draft", logprob=-1.0), budget=Budget(calls=1))
+    assert (finished.result.answer, finished.result.stopped_by) == ("", "calls")
 
 
 @pytest.mark.parametrize("method", ["flare", "dragin", "mind", "seakr"])
 def test_yes_with_its_reason_is_yes(method: str) -> None:
-    said = "So the answer is: yes, because he was his son."
-    found = run(
+    reply = "So the answer is: yes, because he was his son."
+    finished = run(
         method,
         Rule(": yes, because he was his son.", step="conclude"),
-        Rule(said, step="draft", entropy=0.0, logprob=-0.01),
+        Rule(reply, step="draft", entropy=0.0, logprob=-0.01),
         question="Was Jean the father of Charles?",
     )
-    assert found.result.answer == "yes"
+    assert finished.result.answer == "yes"

@@ -95,8 +95,8 @@ def test_the_graph_is_asked_by_a_query_of_the_model() -> None:
 
 
 def test_the_paper_s_generator_of_queries_is_asked_in_its_form() -> None:
-    said = f"Correct query: {DIRECTED}\nIncorrect query 1: SELECT ?x WHERE {{ wd:/Jaws/ wdt:/cast/ ?x }}"
-    run = asked(Rule(said, step="query"), checkpoint=True)
+    reply = f"Correct query: {DIRECTED}\nIncorrect query 1: SELECT ?x WHERE {{ wd:/Jaws/ wdt:/cast/ ?x }}"
+    run = asked(Rule(reply, step="query"), checkpoint=True)
     (sent, *_) = run.texts("query")
     assert sent.startswith("### Instruction: ") and sent.endswith(f"\n### Input: {WRONG}\n### Output:")
     assert run.of("decision", kind="graph_query")[0]["value"] == ["Whiplash"]
@@ -104,7 +104,7 @@ def test_the_paper_s_generator_of_queries_is_asked_in_its_form() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "things", "relations"),
+    ("reply", "things", "relations"),
     [
         (DIRECTED, ("Whiplash",), ("director",)),
         ("wd:/A/ wdt:/b c/ ?x . ?x wdt:/d/ wd:/E  F/", ("A", "E F"), ("b c", "d")),
@@ -114,8 +114,8 @@ def test_the_paper_s_generator_of_queries_is_asked_in_its_form() -> None:
         ("", (), ()),
     ],
 )
-def test_queries_are_read(said: str, things: tuple[str, ...], relations: tuple[str, ...]) -> None:
-    assert read_graph_query(said) == (things, relations)
+def test_queries_are_read(reply: str, things: tuple[str, ...], relations: tuple[str, ...]) -> None:
+    assert read_graph_query(reply) == (things, relations)
 
 
 @given(st.text(alphabet="wdt:/ p?{}.\nAb", max_size=80))
@@ -125,12 +125,12 @@ def test_any_query_can_be_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "domains"),
+    ("reply", "domains"),
     [("Medical, factual", ["factual", "medical"]), ("biology.", ["biology"]), ("Nothing fits", ["factual"])],
 )
-def test_the_domains_that_the_model_chooses_are_looked_into(said: str, domains: list[str]) -> None:
+def test_the_domains_that_the_model_chooses_are_looked_into(reply: str, domains: list[str]) -> None:
     cases = [Passage("m", "Scurvy", "Scurvy comes of too little vitamin C.", metadata=(("domain", "medical"),))]
-    run = asked(Rule(said, step="domains"), pages=Pages(*cases))
+    run = asked(Rule(reply, step="domains"), pages=Pages(*cases))
     assert run.values("domains") == [domains]
     filters = [event.get("where") for event in run.of("retrieve")][: len(domains)]
     assert filters == [{"domain": name} for name in domains if name != "factual"] + [None] * ("factual" in domains)
@@ -179,7 +179,7 @@ def test_nothing_found_leaves_a_rationale_as_it_is_without_asking() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("reply", "kept"),
     [
         ("", WRONG),
         ("No change.", WRONG),
@@ -190,18 +190,18 @@ def test_nothing_found_leaves_a_rationale_as_it_is_without_asking() -> None:
         (f"{MENDED}\n\nQuestion: Who?\nSentence: Nobody.", MENDED),
     ],
 )
-def test_bad_replies_leave_a_rationale_as_it_is(said: str, kept: str) -> None:
-    run = asked(Rule(said, step="mend", contains=f"Sentence: {WRONG}"))
+def test_bad_replies_leave_a_rationale_as_it_is(reply: str, kept: str) -> None:
+    run = asked(Rule(reply, step="mend", contains=f"Sentence: {WRONG}"))
     assert run.sent("go_on")[0].prefix == kept
-    assert bool(run.unread("mend")) is (said in ("", "So the answer is: Providence."))
+    assert bool(run.unread("mend")) is (reply in ("", "So the answer is: Providence."))
 
 
 @pytest.mark.parametrize(
-    ("said", "finish"),
+    ("reply", "finish"),
     [("and more words of no use " * 99, "stop"), ("It is so. " * 9, "stop"), ("Whiplash is", "length")],
 )
-def test_a_reply_that_does_not_end_leaves_a_rationale_as_it_is(said: str, finish: str) -> None:
-    run = asked(Rule(said, step="mend", contains=f"Sentence: {WRONG}", finish=finish))
+def test_a_reply_that_does_not_end_leaves_a_rationale_as_it_is(reply: str, finish: str) -> None:
+    run = asked(Rule(reply, step="mend", contains=f"Sentence: {WRONG}", finish=finish))
     assert run.sent("go_on")[0].prefix == WRONG
     assert (run.unread("mend"), run.result.answer) == (["no rationale"], "Providence")
 

@@ -59,9 +59,9 @@ def test_the_reader_sees_the_last_summary_alone() -> None:
     assert "number" not in shown and "Lund is named" not in shown
 
 
-@pytest.mark.parametrize(("said", "status"), [("Lund", "answered"), ("The documents do not say.", "unknown")])
-def test_evidence_is_what_was_read_with_an_answer_or_without(said: str, status: str) -> None:
-    done = run([Rule(ENOUGH, step="compress"), Rule(said, step="final")])
+@pytest.mark.parametrize(("reply", "status"), [("Lund", "answered"), ("The documents do not say.", "unknown")])
+def test_evidence_is_what_was_read_with_an_answer_or_without(reply: str, status: str) -> None:
+    done = run([Rule(ENOUGH, step="compress"), Rule(reply, step="final")])
     assert done.result.abstained is (status == "unknown")
     assert [passage.id for passage in done.result.consulted] == ["p1", "p2", "p3", "p4", "p5"]
 
@@ -123,7 +123,7 @@ def test_the_released_example_ends_when_both_facts_are_there() -> None:
     works = Passage("works", "Conspirare", "Conspirare, of Austin, commissioned works from Eric Whitacre and others.")
     choir = Passage("choir", "Eric Whitacre", "Eric Edward Whitacre is known for his Virtual Choir projects.")
     others = [Passage(f"o{n}", "Choirs", f"Choir {n} sings.") for n in range(20)]
-    found = Shelf(works, *others[:4], *others[4:19], *others[19:], choir)
+    shelf = Shelf(works, *others[:4], *others[4:19], *others[19:], choir)
     more = "Summary: Conspirare commissioned works from several composers.\nEvaluation: [INCOMPLETE] Who conducts?"
     enough = (
         "Summary: Eric Edward Whitacre made the Virtual Choir, and works for Conspirare.\nEvaluation: [COMPLETE] Yes."
@@ -134,7 +134,7 @@ def test_the_released_example_ends_when_both_facts_are_there() -> None:
         Rule("Eric Edward Whitacre", step="final"),
     ]
     asked = "Which conductor, noted for a Virtual Choir, has written for the ensemble Conspirare of Austin?"
-    done = Run("compact", script, question=asked, shelf=found, checkpoint=True)
+    done = Run("compact", script, question=asked, shelf=shelf, checkpoint=True)
     assert done.result.answer == "Eric Edward Whitacre" and done.steps == ["compress"] * 5 + ["final"]
     assert done.values("compacted") == [False] * 4 + [True]
 
@@ -179,7 +179,7 @@ def test_a_budget_of_one_call_ends_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "complete"),
+    ("reply", "complete"),
     [
         ("Summary: A.\nEvaluation: [COMPLETE] B.", True),
         ("summary: A.\nevaluation: [complete]", True),
@@ -211,12 +211,12 @@ def test_a_budget_of_one_call_ends_it() -> None:
         ("", False),
     ],
 )
-def test_verdicts(said: str, complete: bool) -> None:
-    assert read_compression(said)[0].complete is complete
+def test_verdicts(reply: str, complete: bool) -> None:
+    assert read_compression(reply)[0].complete is complete
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     [
         "Sure! Here is what you asked for.\n\nSummary: A b.\nEvaluation: [COMPLETE] C.",
         "## Summary\n\nA b.\n\n## Evaluation\n\n[COMPLETE] C.",
@@ -226,13 +226,13 @@ def test_verdicts(said: str, complete: bool) -> None:
         '```json\n{\n  "summary": "A b.",\n  "evaluation": "[COMPLETE] C."\n}\n```',
     ],
 )
-def test_the_two_parts_however_they_are_headed(said: str) -> None:
-    assert read_compression(said) == (Compression("A b.", "C.", True), ())
+def test_the_two_parts_however_they_are_headed(reply: str) -> None:
+    assert read_compression(reply) == (Compression("A b.", "C.", True), ())
 
 
 def test_what_is_read_of_a_whole_dialogue() -> None:
-    whole = f"{MISSING}\n\nQuestion: {ASKED}\nDocuments: more\n{ENOUGH}"
-    assert read_compression(whole)[0] == Compression(
+    dialogue = f"{MISSING}\n\nQuestion: {ASKED}\nDocuments: more\n{ENOUGH}"
+    assert read_compression(dialogue)[0] == Compression(
         "Ada Moor painted the Red Barn.", "Where Ada Moor was born is lacking.", False
     )
     assert read_compression("A.\n[INCOMPLETE] B is lacking.")[0] == Compression("A.", "B is lacking.", False)

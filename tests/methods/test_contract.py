@@ -57,8 +57,8 @@ def check(world: World, result: Result) -> None:
     assert json.loads(json.dumps(result.as_dict()))["answer"] == result.answer
     assert all(json.dumps(event.as_dict()) for event in world.events)
     (final,) = world.of("final")
-    found = {passage["id"] for event in world.of("retrieve") for passage in event["passages"]}
-    assert set(final["support"]) <= found
+    retrieved = {passage["id"] for event in world.of("retrieve") for passage in event["passages"]}
+    assert set(final["support"]) <= retrieved
     assert {event["role"] for event in world.of("llm")} <= set(method.roles)
     assert {event["template"].partition("@")[0] for event in world.of("llm")} <= _prompts(method)
     assert all({"step", "ok", "repairs", "error"} <= set(event) for event in world.of("parse"))
@@ -77,11 +77,11 @@ def test_a_method_tells_what_it_is(name: str) -> None:
 
 @every
 def test_bad_replies_are_no_bad_end(name: str) -> None:
-    for kind, said in BAD.items():
+    for kind, reply_text in BAD.items():
         with told_of(kind):
-            world = World(name, Voice(always(said)))
+            world = World(name, Voice(always(reply_text)))
             check(world, world.ask())
-            if not said.strip():
+            if not reply_text.strip():
                 assert world.of("final")[0]["answer"] == "", "nothing was said"
 
 
@@ -95,7 +95,7 @@ def test_replies_that_belong_elsewhere_are_no_bad_end(name: str) -> None:
 
 @every
 def test_that_nothing_is_told_is_no_answer(name: str) -> None:
-    for said in (
+    for reply_text in (
         "The documents do not mention it.",
         "The documents do not mention the year, but the song is X.",
         "Providence, though no document mentions it.",
@@ -108,8 +108,8 @@ def test_that_nothing_is_told_is_no_answer(name: str) -> None:
         "I am not familiar with this film.",
         "RAG_REQUIRED",
     ):
-        with told_of(said):
-            world = World(name, Voice(always(said)))
+        with told_of(reply_text):
+            world = World(name, Voice(always(reply_text)))
             assert world.ask().abstained
 
 
@@ -121,9 +121,9 @@ def knowing(reply: str) -> Say:
 @every
 def test_a_title_that_sounds_like_a_refusal_is_an_answer(name: str) -> None:
     for title in ("I Still Haven't Found What I'm Looking For", "Can't Find My Way Home", "Not Given Lightly"):
-        for said in (title, f"So the answer is: {title}."):
-            with told_of(said):
-                assert World(name, Voice(knowing(said))).ask().answer == title
+        for reply_text in (title, f"So the answer is: {title}."):
+            with told_of(reply_text):
+                assert World(name, Voice(knowing(reply_text))).ask().answer == title
 
 
 _NOT_READ = {
@@ -142,9 +142,9 @@ def test_of_every_reply_it_is_told_whether_it_could_be_read(name: str) -> None:
     for number in range(5):
         world = World(name, Voice(by_chance))
         world.ask(f"{ASKED} {number}")
-        told = {event["step"] for event in world.of("parse")}
+        parsed = {event["step"] for event in world.of("parse")}
         asked = {event["step"] for event in world.of("llm")} - _NOT_READ
-        assert {step for step in asked if not _READ_WITH.get(step, {step}) & told} == set()
+        assert {step for step in asked if not _READ_WITH.get(step, {step}) & parsed} == set()
 
 
 @every
@@ -159,9 +159,9 @@ def test_a_method_that_has_texts_continued_says_so(name: str) -> None:
 
 @every
 def test_nothing_found_is_no_bad_end(name: str) -> None:
-    for said in ("So the answer is: Providence.", "", "1. Who directed Whiplash?"):
-        with told_of(said):
-            world = World(name, Voice(always(said)), corpus=Shelf(), graph=SmallGraph())
+    for reply_text in ("So the answer is: Providence.", "", "1. Who directed Whiplash?"):
+        with told_of(reply_text):
+            world = World(name, Voice(always(reply_text)), corpus=Shelf(), graph=SmallGraph())
             check(world, world.ask())
             assert world.of("final")[0]["support"] == []
 
@@ -230,14 +230,14 @@ def test_a_question_can_be_given_up_at_any_time(name: str, place: str) -> None:
         assert reached or "corpus" not in find_method(name).needs
 
 
-def told(world: World, result: Result) -> dict[str, Any]:
+def comparable(world: World, result: Result) -> dict[str, Any]:
     """What does not depend on time."""
-    said = result.as_dict()
+    fields = result.as_dict()
     for name in ("seconds", "critical_path_seconds"):
-        del said["usage"][name]
-    said["chains"].sort()
+        del fields["usage"][name]
+    fields["chains"].sort()
     requests = [(step, request.messages[-1].content, request.prefix) for step, request in world.voice.requests]
-    return {**said, "requests": sorted(requests), "queries": sorted(event["query"] for event in world.of("retrieve"))}
+    return {**fields, "requests": sorted(requests), "queries": sorted(event["query"] for event in world.of("retrieve"))}
 
 
 @every
@@ -245,7 +245,7 @@ def test_two_runs_are_equal_whichever_reply_comes_first(name: str) -> None:
     for question in (ASKED, f"{ASKED} Say."):
         steady = World(name, Voice(by_chance))
         unsteady = World(name, Voice(by_chance, unsteady=True))
-        assert told(steady, steady.ask(question)) == told(unsteady, unsteady.ask(question))
+        assert comparable(steady, steady.ask(question)) == comparable(unsteady, unsteady.ask(question))
 
 
 @every
@@ -261,9 +261,9 @@ def test_questions_asked_at_once_are_answered_as_if_alone(name: str) -> None:
     assert {result.error for result in together} == {""}
     for number in (0, 4, 9):
         alone = World(name, Voice(by_chance)).ask(questions[number])
-        said = together[number]
-        assert (said.answer, said.usage.llm_calls) == (alone.answer, alone.usage.llm_calls)
-        assert (said.evidence, sorted(said.chains)) == (alone.evidence, sorted(alone.chains))
+        beside = together[number]
+        assert (beside.answer, beside.usage.llm_calls) == (alone.answer, alone.usage.llm_calls)
+        assert (beside.evidence, sorted(beside.chains)) == (alone.evidence, sorted(alone.chains))
 
 
 @every

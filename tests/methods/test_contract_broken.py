@@ -51,8 +51,8 @@ async def rambles(question: Question, ctx: Context) -> Answer:
 
 async def invents(question: Question, ctx: Context) -> Answer:
     """Cite what was never found."""
-    said = await sound(question, ctx)
-    return Answer(said.text, support=("nowhere",))
+    answer = await sound(question, ctx)
+    return Answer(answer.text, support=("nowhere",))
 
 
 async def plays_another(question: Question, ctx: Context) -> Answer:
@@ -62,12 +62,12 @@ async def plays_another(question: Question, ctx: Context) -> Answer:
 
 async def hides_its_end(question: Question, ctx: Context) -> Answer:
     """Say nothing of a budget that is spent."""
-    said = await sound(question, ctx)
+    answer = await sound(question, ctx)
     try:
         await say(ctx, f"{question.text} Sure?")
     except BudgetSpent:
-        return said
-    return said
+        return answer
+    return answer
 
 
 async def leaves_work(question: Question, ctx: Context) -> Answer:
@@ -92,9 +92,9 @@ async def swallows(question: Question, ctx: Context) -> Answer:
 
 async def pays_first(question: Question, ctx: Context) -> Answer:
     """Ask the model before it looks whether there is a corpus."""
-    said = await sound(question, ctx)
+    answer = await sound(question, ctx)
     ctx.require_corpus()
-    return said
+    return answer
 
 
 def register(run: Run) -> None:

@@ -25,7 +25,7 @@ def test_one_call_without_documents_gives_rationale_and_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("reply", "answer"),
     [
         ("At first the answer is Jean. But no: his father is. So the answer is: Charles.", "Charles"),
         ("First, his father is Jean. Second, his is Charles. The answer is {Charles Armand}.", "Charles Armand"),
@@ -36,8 +36,8 @@ def test_one_call_without_documents_gives_rationale_and_answer() -> None:
         ("So the answer is: Charles Jr. I am glad to help.", "Charles Jr"),
     ],
 )
-def test_the_last_conclusion_of_its_own_text_counts(said: str, answer: str) -> None:
-    run = Run("cot", [Rule(said, step="think")])
+def test_the_last_conclusion_of_its_own_text_counts(reply: str, answer: str) -> None:
+    run = Run("cot", [Rule(reply, step="think")])
     assert (run.result.answer.removesuffix("."), run.steps) == (answer, ["think"])
 
 
@@ -56,10 +56,10 @@ def test_a_text_that_is_cut_off_goes_on_from_its_last_whole_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "ok"), [("", False), ("   \n", False), ("So the answer is: unknown.", True), ("unknown.", True)]
+    ("reply", "ok"), [("", False), ("   \n", False), ("So the answer is: unknown.", True), ("unknown.", True)]
 )
-def test_what_holds_no_answer_is_no_answer(said: str, ok: bool) -> None:
-    run = Run("cot", [Rule(said)])
+def test_what_holds_no_answer_is_no_answer(reply: str, ok: bool) -> None:
+    run = Run("cot", [Rule(reply)])
     assert (run.result.answer, run.result.abstained, run.result.error) == ("", True, "")
     assert run.of("parse")[0]["ok"] is ok
 

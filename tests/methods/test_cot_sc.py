@@ -31,9 +31,9 @@ class Drawn(Scripted):
             return reply
         choices = []
         for number in range(min(request.n, self.most)):
-            said, probability = self.drawn[(request.seed + number) % len(self.drawn)]
-            tokens = tuple(Token(f" {word}", math.log(probability)) for word in said.split())
-            choices.append(Choice(said, tokens=tokens if request.top_logprobs else ()))
+            drawn_text, probability = self.drawn[(request.seed + number) % len(self.drawn)]
+            tokens = tuple(Token(f" {word}", math.log(probability)) for word in drawn_text.split())
+            choices.append(Choice(drawn_text, tokens=tokens if request.top_logprobs else ()))
         return Reply(tuple(choices), reply.usage)
 
 
@@ -44,7 +44,7 @@ class Sampled(Run):
         self, *drawn: str | tuple[str, float], rules: list[Rule] | None = None, most: int = 100, **options: Any
     ) -> None:
         self._most = most
-        self._drawn = tuple(one if isinstance(one, tuple) else (one, 0.9) for one in drawn)
+        self._drawn = tuple(sample if isinstance(sample, tuple) else (sample, 0.9) for sample in drawn)
         super().__init__("cot_sc", rules or [Rule("")], **{"samples": len(drawn), **options})
 
     async def _ask(self, *args: Any) -> Any:

@@ -58,23 +58,23 @@ def test_documents_are_in_view_only_of_what_is_written_again() -> None:
 
 @pytest.mark.parametrize(("paid", "share", "hits"), [(0.1, 0.5, False), (0.3, 1.5, True)])
 def test_the_trigger_is_entropy_times_the_share_of_attention(paid: float, share: float, hits: bool) -> None:
-    said = "His father Louis died."
-    draft = Rule(said, step="draft", entropy=sure(said, Louis=1.5), attention=[0.2, 0.4 - paid, paid])
+    sentence = "His father Louis died."
+    draft = Rule(sentence, step="draft", entropy=sure(sentence, Louis=1.5), attention=[0.2, 0.4 - paid, paid])
     run = Run("dragin", [draft, Rule(": Charles.", entropy=0.1)])
     (event, *_) = run.of("decision", kind="sentence")
     # The last token of a reply has no attention, and counts as the mean one does.
     shares = [0.2 / 0.2, (0.4 - paid) / 0.2, share, 1.0]
     assert [word for word, *_ in event["words"]] == ["His", "father", "Louis", "died"]
-    assert [round(attention, 4) for _, _, attention, _, _ in event["words"]] == [round(one, 4) for one in shares]
+    assert [round(attention, 4) for _, _, attention, _, _ in event["words"]] == [round(each, 4) for each in shares]
     assert event["words"][2] == ["Louis", 1.5, share, 1.5 * share, True]
     assert (event["value"], event["theta"]) == (hits, 1.0)
 
 
 def test_attention_is_that_of_the_draft_by_itself() -> None:
     """With worked examples, documents and question in view a draft gets what these leave it."""
-    said = "His father Louis died."
+    draft = "His father Louis died."
     script = [
-        Rule(said, step="draft", entropy=sure(said, Louis=1.5), attention=[0.2, 0.2, 0.2]),
+        Rule(draft, step="draft", entropy=sure(draft, Louis=1.5), attention=[0.2, 0.2, 0.2]),
         Rule(step="weigh", attention=[0.1, 0.1, 0.4]),
         Rule(": Charles.", step="conclude", entropy=0.1),
     ]
@@ -82,7 +82,7 @@ def test_attention_is_that_of_the_draft_by_itself() -> None:
     (event, *_) = run.of("decision", kind="sentence")
     assert event["words"][2] == ["Louis", 1.5, 2.0, 3.0, True] and event["value"]
     (request,) = run.sent("weigh")
-    assert (request.prefix, request.max_tokens) == (said, 0) and request.signals == frozenset({"attention"})
+    assert (request.prefix, request.max_tokens) == (draft, 0) and request.signals == frozenset({"attention"})
     assert [message.content for message in request.messages] == [""]
 
 
@@ -93,9 +93,9 @@ def test_a_draft_that_is_cut_into_other_tokens_when_it_is_read_has_the_sums_of_i
 
     draft = Draft("Heyerdahl sailed far.", tokens("Hey", "er", "dahl", " sailed", " far", "."))
     read = tokens("Heyer", "dahl", " sai", "led", " far", ".", attention=(0.2, 0.3, 0.1, 0.1, 0.4, None))
-    found = with_attention(draft, read)
-    assert [token.attention for token in found.tokens] == [0.2, None, 0.3, 0.2, 0.4, None]
-    assert [token.entropy for token in found.tokens] == [1.0] * 6 and found.text == draft.text
+    aligned = with_attention(draft, read)
+    assert [token.attention for token in aligned.tokens] == [0.2, None, 0.3, 0.2, 0.4, None]
+    assert [token.entropy for token in aligned.tokens] == [1.0] * 6 and aligned.text == draft.text
 
 
 @pytest.mark.parametrize("tagger", ["rules:de", "spacy:none_such", "verbs"])

@@ -216,11 +216,13 @@ def test_a_final_answer_that_says_there_is_none_is_no_reply_that_cannot_be_read(
 def test_something_is_said_in_every_turn() -> None:
     run = trained("", FINAL, verify=True, right="No", without=frozenset({"prefix"}))
     assert run.result.answer == "Charles Armand"
-    assert all(message.content for step in ("verify", "use") for one in run.sent(step) for message in one.messages)
+    assert all(
+        message.content for step in ("verify", "use") for request in run.sent(step) for message in request.messages
+    )
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("reply", "answer"),
     [
         (FINAL, "Charles Armand"),
         ("final answer: Charles Armand", "Charles Armand"),
@@ -231,14 +233,14 @@ def test_something_is_said_in_every_turn() -> None:
         ("", ""),
     ],
 )
-def test_final_answers(said: str, answer: str) -> None:
-    assert read_final(said).text == answer
+def test_final_answers(reply: str, answer: str) -> None:
+    assert read_final(reply).text == answer
 
 
 @given(st.text())
-def test_anything_is_read(said: str) -> None:
-    assert read_final(f"Final answer: {said}").known in (True, False)
-    assert not read_final(said.replace(":", "")).known
+def test_anything_is_read(reply: str) -> None:
+    assert read_final(f"Final answer: {reply}").known in (True, False)
+    assert not read_final(reply.replace(":", "")).known
 
 
 def test_nothing_found_is_no_failure() -> None:

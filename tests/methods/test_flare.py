@@ -26,11 +26,11 @@ def test_a_sure_text_is_kept_sentence_by_sentence() -> None:
 
 
 def test_an_improbable_token_is_left_out_of_the_query() -> None:
-    said = "His father is Jean Bretagne."
+    draft = "His father is Jean Bretagne."
     run = Run(
         "flare",
         [
-            Rule(said, step="draft", logprob=logprobs(said, Jean=0.3, Bretagne=0.6)),
+            Rule(draft, step="draft", logprob=logprobs(draft, Jean=0.3, Bretagne=0.6)),
             Rule(f"His father is Charles. {LAST}", step="rewrite"),
             Rule(LAST, step="draft"),
         ],
@@ -38,19 +38,19 @@ def test_an_improbable_token_is_left_out_of_the_query() -> None:
         max_tokens=6,
     )
     assert run.shelf.asked[:2] == [(GRANDFATHER, 1), ("His father is Bretagne.", 1)]
-    assert run.sentences(True)[0] == said
+    assert run.sentences(True)[0] == draft
     assert run.sentences(False, rewritten=True)[0] == "His father is Charles."
     (event, *_) = run.of("decision", kind="sentence")
     assert event["tokens"][3] == [" Jean", 0.3] and event["theta"] == 0.8
 
 
 def test_only_the_first_sentence_of_what_is_written_again_is_kept() -> None:
-    said = "His father is Jean."
+    draft = "His father is Jean."
     run = Run(
         "flare",
         [
             Rule(f"His father is Charles. {LAST}", step="rewrite"),
-            Rule([said, LAST], step="draft", logprob=[math.log(p) for p in (0.95, 0.95, 0.95, 0.5)]),
+            Rule([draft, LAST], step="draft", logprob=[math.log(p) for p in (0.95, 0.95, 0.95, 0.5)]),
         ],
         theta=0.6,
     )
@@ -67,12 +67,12 @@ def test_a_sentence_of_which_nothing_is_left_asks_the_question_again() -> None:
 
 
 def test_documents_are_in_view_of_the_first_draft_and_of_what_is_written_again() -> None:
-    said = "His father is Jean."
+    draft = "His father is Jean."
     run = Run(
         "flare",
         [
             Rule("His father is Charles.", step="rewrite"),
-            Rule([said, LAST], step="draft", logprob=[*[-0.01] * 3, -3.0, -0.01]),
+            Rule([draft, LAST], step="draft", logprob=[*[-0.01] * 3, -3.0, -0.01]),
         ],
     )
     first, second = (request.messages[-1].content for request in run.sent("draft"))
@@ -87,11 +87,11 @@ def test_a_model_without_probabilities_is_refused() -> None:
 
 
 def test_a_model_that_cannot_continue_is_shown_the_text() -> None:
-    said = "His father is Jean."
-    run = Run("flare", [Rule([f"{said} {LAST}", f"{said} {LAST}"], step="draft")], without=frozenset({"prefix"}))
+    draft = "His father is Jean."
+    run = Run("flare", [Rule([f"{draft} {LAST}", f"{draft} {LAST}"], step="draft")], without=frozenset({"prefix"}))
     second = run.sent("draft")[1]
-    assert second.prefix == "" and f"Answer so far: {said}" in second.messages[-1].content
-    assert run.result.chains == (f"{said} {LAST}",)
+    assert second.prefix == "" and f"Answer so far: {draft}" in second.messages[-1].content
+    assert run.result.chains == (f"{draft} {LAST}",)
     assert run.of("decision", kind="fidelity")[0]["missing"] == ["prefix"]
 
 
@@ -100,7 +100,7 @@ def test_eight_worked_examples_are_shown_and_another_draw_shows_others() -> None
         [m.content for m in Run("flare", [Rule(LAST)], draw=draw).sent("draft")[0].messages if m.role == "assistant"]
         for draw in (0, 1, 1, 2)
     ]
-    assert [len(one) for one in shown] == [8] * 4
+    assert [len(examples) for examples in shown] == [8] * 4
     assert all("So the answer is: " in answer for answer in shown[0])
     assert shown[0] != shown[1] == shown[2] != shown[3]
     refused = Run("flare", [Rule(LAST)], shots=99)

@@ -32,8 +32,8 @@ NINE = tuple(Passage(f"n{number}", f"Page {number}", f"word{number} stands here.
 
 def cite(number: int) -> Rule:
     """What a reader of the batch that begins with a page says: the second page of it."""
-    said = f"Answer: x\nCitation: word{number + 1} stands here."
-    return Rule(said, step="cite", contains=f"Documents:\npassage: word{number} ")
+    reply = f"Answer: x\nCitation: word{number + 1} stands here."
+    return Rule(reply, step="cite", contains=f"Documents:\npassage: word{number} ")
 
 
 def test_each_guess_is_revised_by_documents_and_goes_on_as_revised() -> None:
@@ -100,10 +100,10 @@ def test_a_revision_is_asked_for_three_times_and_then_the_guess_stands() -> None
 
 
 def test_what_is_told_in_prose_is_found_but_is_no_revision() -> None:
-    told = (
+    replies = (
         "The father of Charles Bretagne Marie was Jean Bretagne Charles de La Trémoille, of whom he was the only son."
     )
-    prose = f"{told} So it was Jean Bretagne."
+    prose = f"{replies} So it was Jean Bretagne."
     run = Run("genground", [Rule(ONE_TURN, step="deduce"), Rule(prose, step="cite"), Rule(JEAN)], batch=2)
     assert [event["value"] for event in run.of("decision", kind="cited")] == ["p1"]
     assert [(event["ok"], event["repairs"]) for event in run.of("parse", step="cite")] == [(True, ["prose"])]
@@ -182,25 +182,25 @@ def test_without_any_turn_the_question_is_answered_from_memory() -> None:
 
 
 def test_the_whole_dialogue_in_one_go_counts_up_to_its_first_answer() -> None:
-    whole = "\n".join(
+    dialogue = "\n".join(
         ["Thought 1: " + FATHER, "Answer 1: Louis", "Thought 2: Who is Louis?", "Answer 2: x", "FINISH[Henri]"]
     )
-    run = Run("genground", [Rule([whole, *DEDUCED[1:]], step="deduce"), *REVISED])
+    run = Run("genground", [Rule([dialogue, *DEDUCED[1:]], step="deduce"), *REVISED])
     assert (run.result.answer, run.queries) == ("Paris", [FATHER, BORN])
-    spent = Run("genground", [Rule(whole, step="deduce")], budget=Budget(calls=1))
+    spent = Run("genground", [Rule(dialogue, step="deduce")], budget=Budget(calls=1))
     assert (spent.result.answer, spent.result.stopped_by) == ("Henri", "calls")
 
 
 def test_a_spent_budget_leaves_no_answer_of_a_turn() -> None:
-    whole = Run("genground", [Rule(DEDUCED, step="deduce"), *REVISED])
-    calls = whole.steps.index("deduce", 1)  # as many as the first turn takes
+    unbounded = Run("genground", [Rule(DEDUCED, step="deduce"), *REVISED])
+    calls = unbounded.steps.index("deduce", 1)  # as many as the first turn takes
     spent = Run("genground", [Rule(DEDUCED, step="deduce"), *REVISED], budget=Budget(calls=calls))
     assert (spent.result.answer, spent.result.stopped_by) == ("", "calls")
     assert spent.result.tree[0].children[0].answer
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "turn"),
     [
         ("FINISH[Paris].", DialogueTurn(final="Paris")),
         ('finish["Paris (Texas)"]', DialogueTurn(final="Paris (Texas)")),
@@ -223,8 +223,8 @@ def test_a_spent_budget_leaves_no_answer_of_a_turn() -> None:
         ("Thought 1: Which was at the finish line first?", DialogueTurn(open="Which was at the finish line first?")),
     ],
 )
-def test_deductions_are_read_in_every_form(text: str, said: DialogueTurn) -> None:
-    assert read_deduced(text) == said
+def test_deductions_are_read_in_every_form(text: str, turn: DialogueTurn) -> None:
+    assert read_deduced(text) == turn
 
 
 def test_enough_is_known_without_a_further_question() -> None:
@@ -294,6 +294,6 @@ PARTS = ("Thought 1: ", "Answer: ", "Citation:", "FINISH[", "]", "\n", "Who?", '
 @given(st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=5)), max_size=12))
 def test_any_reply_can_be_read(parts: list[str]) -> None:
     text = "".join(parts)
-    said, cited = read_deduced(text), read_cited(text)
-    assert all(question and answer for question, answer in said.pairs)
+    turn, cited = read_deduced(text), read_cited(text)
+    assert all(question and answer for question, answer in turn.pairs)
     assert not (cited.answer and cited.error)

@@ -118,8 +118,8 @@ def test_where_no_fact_helps_the_passages_are_searched_by_themselves_and_that_is
     shelf = Facts()
     run = asked([Rule("None", step="recognise"), read()], shelf)
     assert shelf.from_facts == [()]
-    (said,) = run.of("decision", kind="searched_by")
-    assert (said["value"], said["near"], said["kept"]) == ("passages", 3, 0)
+    (decision,) = run.of("decision", kind="searched_by")
+    assert (decision["value"], decision["near"], decision["kept"]) == ("passages", 3, 0)
     assert run.result.answer == "Ilse Korven"
 
 

@@ -87,8 +87,8 @@ def test_a_single_answer_is_explained_by_what_bears_it_out() -> None:
     pool = make_pool()
     pool.add(Answer("Providence"), "read", FOUND)
     pool.add(Answer("Providence"), "split", FOUND, supported=1.0)
-    said = "several moves came to it; a passage that was read holds it; its parts were answered from what was read"
-    assert why(pool) == said
+    reason = "several moves came to it; a passage that was read holds it; its parts were answered from what was read"
+    assert why(pool) == reason
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ class Library(Shelf):
         self.asked.append((query, k))
         words = set(re.findall(r"\w+", query.casefold()))
         shared = {p.id: len(words & set(re.findall(r"\w+", f"{p.title} {p.text}".casefold()))) for p in self.passages}
-        found = [p for p in self.passages if not where or p.title == where["title"]]
-        return tuple(sorted(found, key=lambda passage: -shared[passage.id])[:k])
+        passages = [p for p in self.passages if not where or p.title == where["title"]]
+        return tuple(sorted(passages, key=lambda passage: -shared[passage.id])[:k])
 
 
 class Reader(ScriptedModel):
@@ -140,8 +140,8 @@ def test_a_list_takes_more_passages_than_one_reading_holds() -> None:
     run = Listed("Which films were directed by Ada Moor?", k=3)
     assert steps(run) == ["list"] * 3, "no more readings than are allowed"
     assert len(run.result.answer.split(", ")) == 8 == len(run.result.evidence), "each film with its own page"
-    (made,) = run.of("decision", kind="combined")
-    assert made["how"] == "list" and made["asked"] == ["Which films were directed by Ada Moor?"]
+    (combined,) = run.of("decision", kind="combined")
+    assert combined["how"] == "list" and combined["asked"] == ["Which films were directed by Ada Moor?"]
 
 
 def test_a_computed_list_stands_before_a_reading_that_is_surer() -> None:
@@ -166,16 +166,16 @@ def test_each_name_is_supported_by_a_passage_for_every_condition() -> None:
 def test_several_names_for_one_thing_do_not_stand_first() -> None:
     """Who asks for one actor is not answered by a list only because code made it."""
     run = Listed("Which actor starred in both Night Train and Low Tide?", guesses="Zoe Nobody")
-    (made,) = [row for row in standings(run)[-1] if row["answer"] == "Cora Lind, Dan Roe"]
-    assert made["features"]["computed"] == 0
+    (listed,) = [row for row in standings(run)[-1] if row["answer"] == "Cora Lind, Dan Roe"]
+    assert listed["features"]["computed"] == 0
 
 
 class Titled(Library):
     """Finds pages of people by their titles alone."""
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        found = await super().search(query, k=len(self.passages), where=where)
-        return tuple(passage for passage in found if where or passage not in PEOPLE)[:k]
+        passages = await super().search(query, k=len(self.passages), where=where)
+        return tuple(passage for passage in passages if where or passage not in PEOPLE)[:k]
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,8 @@ def test_what_is_listed_is_counted_in_code() -> None:
         Rule("1. Ben Hale\n2. Cora Lind\n3. Zoe Nobody", step="list"),
     ]
     run = Asked("hop", script, question, Library(*FILMS), options=EVERY)
-    made = run.of("decision", kind="combined")[0]
-    assert (made["how"], made["value"], made["answer"]) == ("count", ["Ben Hale", "Cora Lind"], "2")
+    combined = run.of("decision", kind="combined")[0]
+    assert (combined["how"], combined["value"], combined["answer"]) == ("count", ["Ben Hale", "Cora Lind"], "2")
     assert "2" in {row["answer"] for row in standings(run)[-1]}
 
 
@@ -249,7 +249,7 @@ def items(*names: str) -> Items:
 
 
 @pytest.mark.parametrize(
-    ("operator", "one", "two", "left"),
+    ("operator", "first", "second", "left"),
     [
         ("intersect", ("Capitol", "Decca"), ("Capitol Records", "EMI"), "Capitol"),
         ("intersect", ("Decca",), ("EMI",), ""),
@@ -263,9 +263,9 @@ def items(*names: str) -> Items:
     ],
 )
 def test_lists_are_put_together_in_code(
-    ctx: Context, operator: Operator, one: tuple[str, ...], two: tuple[str, ...], left: str
+    ctx: Context, operator: Operator, first: tuple[str, ...], second: tuple[str, ...], left: str
 ) -> None:
-    answer = combine(ctx, operator, {"Which labels are in A?": items(*one), "Which labels are in B?": items(*two)})
+    answer = combine(ctx, operator, {"Which labels are in A?": items(*first), "Which labels are in B?": items(*second)})
     assert (answer.text if answer else "") == left
     if answer and operator == "intersect":
         assert answer.support == ("page of Capitol", "page of Capitol Records"), "one passage for each condition"

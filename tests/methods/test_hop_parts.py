@@ -227,13 +227,15 @@ def test_trained_asks_by_the_short_prompts_and_reads_the_copied_sentence(asked: 
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"), [("Providence", "Providence"), ("Boston", ""), ("yes", "")], ids=["stated", "not stated", "yes"]
+    ("reply", "answer"),
+    [("Providence", "Providence"), ("Boston", ""), ("yes", "")],
+    ids=["stated", "not stated", "yes"],
 )
-def test_what_a_trained_model_overlooked_counts_where_a_sentence_states_it(asked: Ask, said: str, answer: str) -> None:
+def test_what_a_trained_model_overlooked_counts_where_a_sentence_states_it(asked: Ask, reply: str, answer: str) -> None:
     script = [
         plan(),
         *reads(In_which="NOT FOUND", Who_directed="Damien Chazelle"),
-        Rule(["NOT FOUND", said, "NOT FOUND"], step="read", regex="Question: Where was"),
+        Rule(["NOT FOUND", reply, "NOT FOUND"], step="read", regex="Question: Where was"),
         Rule("NOT FOUND", step="final"),
     ]
     run = asked(script, trained="on")
@@ -247,8 +249,8 @@ def test_without_trained_there_is_no_guess(asked: Ask) -> None:
     assert steps(asked(script, **EVERY)) == ["read", "decompose"]
     run = asked(script, **EVERY, trained=True)
     assert steps(run) == ["read", "decompose", "read"] and run.result.answer == ""
-    found = [plan({}), *reads(In_which=("Providence\nSentence: It is.", HALF))]
-    assert steps(asked(found, **EVERY, trained=True)) == ["read", "decompose"], "the first reading found something"
+    rules = [plan({}), *reads(In_which=("Providence\nSentence: It is.", HALF))]
+    assert steps(asked(rules, **EVERY, trained=True)) == ["read", "decompose"], "the first reading found something"
 
 
 def test_what_only_a_guess_says_is_no_supported_answer(asked: Ask) -> None:
@@ -327,7 +329,7 @@ def test_there_is_no_guess_beside_an_answer_whose_parts_are_all_supported() -> N
 
 
 @pytest.mark.parametrize(
-    ("asked_last", "said", "supported"),
+    ("asked_last", "reply", "supported"),
     [
         ("Which country is #query1 from?", "England", True),
         ("When was #query1 born?", "August 13, 1899", True),
@@ -335,13 +337,15 @@ def test_there_is_no_guess_beside_an_answer_whose_parts_are_all_supported() -> N
         ("When was #query1 born?", "August 14, 1899", False),
     ],
 )
-def test_a_part_may_be_answered_in_another_form_than_it_is_written(asked_last: str, said: str, supported: bool) -> None:
+def test_a_part_may_be_answered_in_another_form_than_it_is_written(
+    asked_last: str, reply: str, supported: bool
+) -> None:
     page = Passage("h", "Alfred Hitchcock", "Alfred Hitchcock (born 13 August 1899) was an English director.")
     chain = {"query1": {"question": "Who directed Vertigo?", "children": {"query2": asked_last}}}
-    replies = {"Who_directed": "Alfred Hitchcock", asked_last.partition(" #")[0].replace(" ", "_"): said}
-    script = [plan(chain), *reads(**replies), Rule("NOT FOUND", step="read"), Rule(said, step="final")]
+    replies = {"Who_directed": "Alfred Hitchcock", asked_last.partition(" #")[0].replace(" ", "_"): reply}
+    script = [plan(chain), *reads(**replies), Rule("NOT FOUND", step="read"), Rule(reply, step="final")]
     run = WithoutLogprobs("hop", script, "Who is behind it?", Shelf(FOUND[2], page), options=EVERY)
-    assert run.node(2)["supported"] is supported and run.node(2)["answer"] == said
+    assert run.node(2)["supported"] is supported and run.node(2)["answer"] == reply
     assert [event["node"] for event in run.of("llm", step="read") if event.get("node")] == [1, 2]
 
 

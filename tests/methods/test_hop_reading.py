@@ -65,10 +65,10 @@ def test_a_long_reply_takes_no_time(blank: str) -> None:
             parse_reading(f"{begin}{blank * 20_000}x")
 
 
-def read(reply: str, logprobs: list[float], prompt: str = "trained_read", *, found: bool = True) -> Reading:
+def read(reply: str, logprobs: list[float], prompt: str = "trained_read", *, has_passages: bool = True) -> Reading:
     rules = [Rule(reply, step="read", logprob=logprobs)]
     ctx = Context(method="hop", model=ScriptedModel(rules=rules), calls=Calls(None), trace=Trace("test"))
-    passages = FOUND if found else ()
+    passages = FOUND if has_passages else ()
     return asyncio.run(read_passages(ctx, "Where was Damien Chazelle born?", passages, prompt=prompt))
 
 
@@ -90,7 +90,7 @@ def test_no_answer_is_none(reply: str) -> None:
 
 
 def test_nothing_is_read_where_nothing_was_found() -> None:
-    assert not read("Providence", [-0.1], found=False).answer.known
+    assert not read("Providence", [-0.1], has_passages=False).answer.known
 
 
 CUT = (

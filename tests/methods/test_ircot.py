@@ -108,8 +108,8 @@ def test_nothing_is_found() -> None:
 
 def test_a_passage_is_gathered_once_by_title_and_text() -> None:
     gathered = FirstFound(5)
-    one, same, other = Passage("a", "T", "x"), Passage("b", "T", "x"), Passage("c", "T", "y")
-    assert gathered.add([one, same, other]) == ["a", "c"] and gathered.add([same]) == []
+    first, same, other = Passage("a", "T", "x"), Passage("b", "T", "x"), Passage("c", "T", "y")
+    assert gathered.add([first, same, other]) == ["a", "c"] and gathered.add([same]) == []
 
 
 @given(st.text())

@@ -26,8 +26,8 @@ class Turning(Shelf):
         return (self.passages[(len(self.asked) - 1) % len(self.passages)],)
 
 
-def thinking(*said: str) -> list[Rule]:
-    return [Rule(list(said), step="think"), Rule("")]
+def thinking(*replies: str) -> list[Rule]:
+    return [Rule(list(replies), step="think"), Rule("")]
 
 
 def test_each_round_searches_with_the_whole_text_before_and_the_last_one_answers() -> None:

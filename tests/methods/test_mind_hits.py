@@ -10,13 +10,15 @@ from hoptree.models.scripted import Rule
 
 
 @pytest.mark.parametrize(
-    ("said", "spared"), [(f"{JEAN} was born in Lyon.", True), (f"{JEAN} was born in 1709.", False)]
+    ("draft", "spared"), [(f"{JEAN} was born in Lyon.", True), (f"{JEAN} was born in 1709.", False)]
 )
-def test_memory_spares_a_search_only_for_the_sort_of_thing_in_doubt(said: str, spared: bool) -> None:
-    told = Rule(f"{FACTS[0]}\n{JEAN} | place of birth | Paris", step="facts", logprob=-0.05)
-    script = figure(told)
-    hit = said.split()[-1].strip(".")
-    script.insert(0, Rule(said, step="draft", entropy=sure(said, **{hit: 3.0}), attention=0.2, contains="Known facts"))
+def test_memory_spares_a_search_only_for_the_sort_of_thing_in_doubt(draft: str, spared: bool) -> None:
+    facts = Rule(f"{FACTS[0]}\n{JEAN} | place of birth | Paris", step="facts", logprob=-0.05)
+    script = figure(facts)
+    hit = draft.split()[-1].strip(".")
+    script.insert(
+        0, Rule(draft, step="draft", entropy=sure(draft, **{hit: 3.0}), attention=0.2, contains="Known facts")
+    )
     run = Run("mind", script, shelf=Search(*DUKES), filters="none", k=3, retrievals=2)
     assert bool(run.values("skipped")) is spared
 

@@ -81,8 +81,8 @@ def test_facts_that_the_model_was_unsure_of_do_not_enter(admit: float, entered: 
 @pytest.mark.parametrize(("admit", "second"), [(0.5, "not stated"), (0.3, "added")])
 def test_a_fact_that_did_not_enter_does_not_lead_to_the_next(admit: float, second: str) -> None:
     """Only a name that memory has is a reason to keep what is told about it."""
-    told = Rule("\n".join(FACTS), step="facts", logprob=[*[-0.01] * 9, -1.0, *[-0.01] * 40])
-    first = [event["op"] for event in ask(figure(told), k=3, admit=admit).of("memory") if event["step"] == 1]
+    facts = Rule("\n".join(FACTS), step="facts", logprob=[*[-0.01] * 9, -1.0, *[-0.01] * 40])
+    first = [event["op"] for event in ask(figure(facts), k=3, admit=admit).of("memory") if event["step"] == 1]
     assert first == ["unsure" if second == "not stated" else "added", second]
 
 
@@ -90,7 +90,7 @@ def test_a_fact_that_a_reply_repeats_is_as_sure_as_it_was_first() -> None:
     """A model that loops copies itself, and is sure of that."""
     sure = [*[-0.01] * 9, -1.0]
     again = Rule("\n".join([FACTS[0]] * 3), step="facts", logprob=[*sure, *[-0.01] * 40])
-    (event,) = [one for one in ask(figure(again), k=1).of("memory") if one["step"] == 1]
+    (event,) = [each for each in ask(figure(again), k=1).of("memory") if each["step"] == 1]
     assert (event["op"], event["confidence"]) == ("unsure", 0.3679)
 
 
@@ -100,7 +100,7 @@ def test_no_more_facts_are_taken_than_are_asked_for() -> None:
     )
     run = ask(figure(many), k=1)
     most = re.search(r"at most (\d+) lines", run.sent("facts")[0].messages[0].content)
-    assert most and len([one for one in run.of("memory") if one["step"] == 1]) == int(most[1]) == 8
+    assert most and len([each for each in run.of("memory") if each["step"] == 1]) == int(most[1]) == 8
 
 
 def test_what_memory_has_is_written_though_no_search_is_left() -> None:
@@ -111,8 +111,8 @@ def test_what_memory_has_is_written_though_no_search_is_left() -> None:
 
 def test_only_the_object_tells_how_sure_a_fact_is() -> None:
     """Which words a relation is told with is the model's choice."""
-    told = Rule(FACTS[0], step="facts", logprob=[*[-4.0] * 9, -0.1, -0.2])
-    assert ask(figure(told), k=1).of("memory")[0]["confidence"] == 0.8187
+    facts = Rule(FACTS[0], step="facts", logprob=[*[-4.0] * 9, -0.1, -0.2])
+    assert ask(figure(facts), k=1).of("memory")[0]["confidence"] == 0.8187
 
 
 def test_what_sources_contradict_stays_side_by_side() -> None:
@@ -123,8 +123,8 @@ def test_what_sources_contradict_stays_side_by_side() -> None:
     assert event["conflicts"] == [
         [[CHARLES, "father", JEAN, "p1"], [CHARLES, "father", "Louis Stanislas", "p4"]],
     ]
-    said = f'{JEAN} (by "{CHARLES}") or Louis Stanislas (by "Another Trémoille"); the sources differ'
-    line = f"- {CHARLES} | father | {said}"
+    expected = f'{JEAN} (by "{CHARLES}") or Louis Stanislas (by "Another Trémoille"); the sources differ'
+    line = f"- {CHARLES} | father | {expected}"
     assert event["value"] == [line]
     assert line in run.sent("rewrite")[0].messages[-1].content
 

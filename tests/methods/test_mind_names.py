@@ -22,13 +22,13 @@ ROSES = "Where was the director of film A Day Of Roses In August born?"
 def extracted(question: str, *entities: str, relations: tuple[str, ...] = ()) -> list[list[str]]:
     reply = json.dumps({"entities": entities, "relations": relations})
     script = [Rule(reply, step="extract"), Rule(LAST, step="draft", entropy=0.1, attention=0.2)]
-    (found,) = Run("mind", script, question=question).values("extracted")
-    return [[name, kind[0]] for name, kind in found]
+    (value,) = Run("mind", script, question=question).values("extracted")
+    return [[name, kind[0]] for name, kind in value]
 
 
 def test_an_entity_in_small_letters_is_a_relation() -> None:
-    found = extracted(ROSES, "A Day Of Roses In August", "director", "birthplace", relations=("born", "director"))
-    assert found == [["A Day Of Roses In August", "e"], ["director", "r"], ["birthplace", "r"], ["born", "r"]]
+    value = extracted(ROSES, "A Day Of Roses In August", "director", "birthplace", relations=("born", "director"))
+    assert value == [["A Day Of Roses In August", "e"], ["director", "r"], ["birthplace", "r"], ["born", "r"]]
 
 
 @pytest.mark.parametrize("name", ["20 000 lieues", "iPhone", "北京", "Émile"])
@@ -52,12 +52,12 @@ def test_small_letters_are_names_where_nothing_else_is() -> None:
 
 def roses(needed: str, **options: Any) -> Run:
     reply = json.dumps({"entities": ["Roses In August", "director", "birthplace"], "relations": []})
-    said = "The film Roses In August was directed by Martin Scorsese."
+    draft = "The film Roses In August was directed by Martin Scorsese."
     script = [
         Rule(reply, step="extract"),
         Rule(needed, step="filter"),
         Rule("none", step="facts"),
-        Rule([said, LAST], step="draft", entropy=sure(said, Martin=4.0), attention=0.2),
+        Rule([draft, LAST], step="draft", entropy=sure(draft, Martin=4.0), attention=0.2),
         Rule(LAST, step="rewrite", entropy=0.1, attention=0.2),
     ]
     return Run("mind", script, question=ROSES.replace("A Day Of ", ""), shelf=Search(*DUKES), filters="cot", **options)

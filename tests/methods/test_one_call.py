@@ -27,18 +27,18 @@ def test_one_time_retrieval_searches_once_with_the_question_and_reads() -> None:
 
 
 @pytest.mark.parametrize("method", ["direct", "oner"])
-@pytest.mark.parametrize("said", ["", "unknown", "Unknown.", "N/A", "Not mentioned in the passages.", "not specified"])
-def test_a_reply_that_says_that_there_is_no_answer_is_none(method: str, said: str) -> None:
-    run = Run(method, [Rule(said)])
+@pytest.mark.parametrize("reply", ["", "unknown", "Unknown.", "N/A", "Not mentioned in the passages.", "not specified"])
+def test_a_reply_that_says_that_there_is_no_answer_is_none(method: str, reply: str) -> None:
+    run = Run(method, [Rule(reply)])
     assert (run.result.answer, run.result.abstained, run.result.error) == ("", True, "")
-    assert run.of("final")[0]["raw"] == said, "what it said can still be seen"
+    assert run.of("final")[0]["raw"] == reply, "what it said can still be seen"
 
 
 @pytest.mark.parametrize("method", ["direct", "oner"])
-@pytest.mark.parametrize("said", ["No", "None", "Unknown Pleasures", "Not Fade Away", "Lost and Found"])
-def test_answers_that_only_look_like_none_are_answers(method: str, said: str) -> None:
-    run = Run(method, [Rule(said)])
-    assert (run.result.answer, run.result.abstained) == (said, False)
+@pytest.mark.parametrize("reply", ["No", "None", "Unknown Pleasures", "Not Fade Away", "Lost and Found"])
+def test_answers_that_only_look_like_none_are_answers(method: str, reply: str) -> None:
+    run = Run(method, [Rule(reply)])
+    assert (run.result.answer, run.result.abstained) == (reply, False)
 
 
 def test_where_nothing_is_found_nothing_is_asked() -> None:

@@ -25,8 +25,8 @@ async def tuned(question: Question, ctx: Context, *, checkpoint: bool = False) -
 
 @pytest.fixture(autouse=True)
 def there() -> Iterator[Method]:
-    with registered(tuned, trained=True) as made:
-        yield made
+    with registered(tuned, trained=True) as method:
+        yield method
 
 
 @pytest.fixture
@@ -48,18 +48,18 @@ ASK = ("ask", "Where?", "--method", "tuned", "-m", "scripted/script.json")
 
 @pytest.mark.parametrize(("setting", "fidelity"), [((), "prompted"), (("--set", "checkpoint=on"), "exact")])
 def test_an_answer_says_so(home: Path, setting: tuple[str, ...], fidelity: str) -> None:
-    told = "prompted where its paper trained a model"
-    assert (told in hoptree(home, *ASK, *setting).stdout) == (fidelity == "prompted")
+    remark = "prompted where its paper trained a model"
+    assert (remark in hoptree(home, *ASK, *setting).stdout) == (fidelity == "prompted")
     assert json.loads(hoptree(home, *ASK, *setting, "--json").stdout)["fidelity"] == fidelity
     hoptree(home, *ASK, *setting, "--trace", "t.jsonl")
-    assert (told in hoptree(home, "show", "t.jsonl").stdout) == (fidelity == "prompted")
+    assert (remark in hoptree(home, "show", "t.jsonl").stdout) == (fidelity == "prompted")
 
 
 def test_a_run_and_its_report_say_so(home: Path) -> None:
     run = ("run", "--data", "data.jsonl", "--method", "tuned", "-m", "scripted/script.json")
     hoptree(home, *run, "--out", "runs/plain")
     hoptree(home, *run, "--set", "checkpoint=on", "--out", "runs/trained")
-    told = {name: json.loads((home / "runs" / name / "run.json").read_text("utf-8")) for name in ("plain", "trained")}
-    assert {name: run["fidelity"] for name, run in told.items()} == {"plain": "prompted", "trained": "exact"}
+    stored = {name: json.loads((home / "runs" / name / "run.json").read_text("utf-8")) for name in ("plain", "trained")}
+    assert {name: run["fidelity"] for name, run in stored.items()} == {"plain": "prompted", "trained": "exact"}
     hoptree(home, "eval", "report", "runs", "--html", "report.html")
     assert "prompted" in (home / "report.html").read_text("utf-8")

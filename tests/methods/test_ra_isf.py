@@ -129,7 +129,7 @@ def test_what_neither_knows_is_split_and_combined() -> None:
     run = Run(script)
     assert run.result.answer == "combined answer"
     first, second = run.root.children
-    assert [(one.id, one.question, one.answer, one.source) for one in (run.root, first, second)] == [
+    assert [(node.id, node.question, node.answer, node.source) for node in (run.root, first, second)] == [
         (0, ROOT, "combined answer", "synthesis"),
         (1, FIRST, "Damien Chazelle", "internal"),
         (2, SECOND, "Celia Martin", "external"),

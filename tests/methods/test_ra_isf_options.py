@@ -76,8 +76,8 @@ def test_sub_questions_that_build_on_each_other_have_a_prompt_that_lets_them(lin
     run = Run(rules(knows(FIRST), knows(SECOND)), link_siblings=linked)
     (asked,) = run.of("llm", step="decompose")
     assert asked["template"].startswith(f"ra_isf/{prompt}@")
-    told = prompt_for("ra_isf", prompt).sections[0].content
-    assert ("without the others" in told, "the answers before it" in told) == (not linked, linked)
+    instruction = prompt_for("ra_isf", prompt).sections[0].content
+    assert ("without the others" in instruction, "the answers before it" in instruction) == (not linked, linked)
 
 
 def test_linked_siblings_are_asked_one_after_another() -> None:

@@ -154,8 +154,8 @@ def test_the_worst_case_of_each_form_is_known(options: dict[str, Any], calls: in
 
 @pytest.mark.parametrize("calls", [1, 7, 60])
 def test_a_budget_bounds_the_worst_case_over_the_whole_recursion(calls: int) -> None:
-    result, made = worst_case(3, Budget(calls=calls))
-    assert made == result.usage.llm_calls == calls
+    result, calls_made = worst_case(3, Budget(calls=calls))
+    assert calls_made == result.usage.llm_calls == calls
     assert result.stopped_by == "calls"
 
 
@@ -167,8 +167,8 @@ def test_a_spent_budget_does_not_make_the_answer_to_a_part_the_answer() -> None:
 
 def test_what_a_budget_ended_says_so_and_what_is_still_asked_does_not() -> None:
     run = Run(rules(), budget=Budget(calls=9))
-    told = [(node.state, node.answer, node.why) for node in run.root.walk()]
-    assert told and set(told) == {("stopped", "", "the budget of calls ended it")}
+    nodes = [(node.state, node.answer, node.why) for node in run.root.walk()]
+    assert nodes and set(nodes) == {("stopped", "", "the budget of calls ended it")}
     growing = read_result([event for event in run.events if event.event != "final"])
     assert {node.state for node in growing.tree[0].walk()} == {"asking"}, "the tree is drawn while it grows, too"
 

@@ -93,7 +93,9 @@ def test_a_trained_method_is_prompted_unless_its_checkpoint_answers(
 
 
 def test_a_text_that_a_model_is_asked_to_go_on_with_is_approx_unless_it_is_prompted_anyway() -> None:
-    trained, other = (Method("m", "M", sample, (), signals=("prefix",), trained=one) for one in (True, False))
+    trained, other = (
+        Method("m", "M", sample, (), signals=("prefix",), trained=is_trained) for is_trained in (True, False)
+    )
     assert [other.fidelity({}, given) for given in ([], ["prefix"])] == ["approx", "exact"]
     assert [trained.fidelity({}, given) for given in ([], ["prefix"])] == ["prompted", "prompted"]
     assert [trained.fidelity({"checkpoint": True}, given) for given in ([], ["prefix"])] == ["approx", "exact"]
@@ -381,8 +383,8 @@ def test_a_method_is_registered_with_bounds_of_options_that_it_has() -> None:
 
 
 def test_dashes_are_as_good_as_underscores() -> None:
-    found = Method("m", "M", sample, (Option("top_k", int, 1),))
-    assert read_options(found, {"top-k": "2"}) == {"top_k": 2}
+    method = Method("m", "M", sample, (Option("top_k", int, 1),))
+    assert read_options(method, {"top-k": "2"}) == {"top_k": 2}
 
 
 def test_an_unknown_option_is_refused_with_the_nearest_name(chosen: Method) -> None:
@@ -433,6 +435,6 @@ def test_the_published_form_of_a_paper_is_short(name: str) -> None:
 
 def test_what_always_differs_from_the_paper_is_approx_whatever_is_given() -> None:
     plain, different = (
-        Method("m", "M", sample, (), signals=("facts",), differs=said) for said in ("", "another graph")
+        Method("m", "M", sample, (), signals=("facts",), differs=difference) for difference in ("", "another graph")
     )
-    assert [one.fidelity({}, {"facts"}) for one in (plain, different)] == ["exact", "approx"]
+    assert [method.fidelity({}, {"facts"}) for method in (plain, different)] == ["exact", "approx"]

@@ -29,7 +29,7 @@ def run(replies: list[Rule], *scores: float, budget: Budget | None = None, **opt
     return Run("replug", replies, question=WROTE, shelf=passages(*scores), budget=budget, **options)
 
 
-def said(number: int, reply: str, probability: float = 0.9) -> Rule:
+def rule_for(number: int, reply: str, probability: float = 0.9) -> Rule:
     return Rule(reply, step="read", contains=f"Text number {number}.", logprob=math.log(probability))
 
 
@@ -47,7 +47,7 @@ def test_every_document_is_read_alone() -> None:
 
 
 def test_the_weights_are_the_softmax_of_the_scores() -> None:
-    done = run([said(1, "Ada"), said(2, "Bea"), said(3, "Bea")], 3.0, 2.0, 2.0)
+    done = run([rule_for(1, "Ada"), rule_for(2, "Bea"), rule_for(3, "Bea")], 3.0, 2.0, 2.0)
     (event,) = done.of("decision", kind="heaviest")
     total = math.exp(3) + 2 * math.exp(2)
     assert event["weights"] == [round(math.exp(score) / total, 4) for score in (3, 2, 2)]
@@ -57,27 +57,27 @@ def test_the_weights_are_the_softmax_of_the_scores() -> None:
 
 
 def test_likelihood_counts_as_well_as_weight() -> None:
-    done = run([said(1, "Ada", 0.3), said(2, "Bea", 0.9)], 1.0, 0.5)
+    done = run([rule_for(1, "Ada", 0.3), rule_for(2, "Bea", 0.9)], 1.0, 0.5)
     assert done.result.answer == "Bea"
 
 
 def test_the_likelihood_is_the_mean_over_tokens_not_their_product() -> None:
     long = Rule("Ada of the Long Name", contains="number 1.", logprob=[math.log(p) for p in (0.8, 0.9, 0.8, 0.9, 0.8)])
-    done = run([long, said(2, "Bea", 0.6)], 1.0, 1.0)
+    done = run([long, rule_for(2, "Bea", 0.6)], 1.0, 1.0)
     assert done.result.answer == "Ada of the Long Name"
 
 
 def test_answers_that_say_the_same_are_added_up() -> None:
-    done = run([said(1, "Bea"), said(2, "The Ada."), said(3, "ada")], 1.0, 0.9, 0.8)
+    done = run([rule_for(1, "Bea"), rule_for(2, "The Ada."), rule_for(3, "ada")], 1.0, 0.9, 0.8)
     assert done.result.answer == "The Ada" and support(done) == ["p2", "p3"]
 
 
 def test_large_scores_do_not_overflow() -> None:
-    assert run([said(1, "Ada"), said(2, "Bea")], 4000.0, -4000.0).result.answer == "Ada"
+    assert run([rule_for(1, "Ada"), rule_for(2, "Bea")], 4000.0, -4000.0).result.answer == "Ada"
 
 
 def test_a_temperature_brings_scores_that_lie_far_apart_together() -> None:
-    script = [said(1, "Ada"), said(2, "Bea"), said(3, "Bea")]
+    script = [rule_for(1, "Ada"), rule_for(2, "Bea"), rule_for(3, "Bea")]
     assert run(script, 15.0, 9.0, 9.0).result.answer == "Ada"
     assert run(script, 15.0, 9.0, 9.0, temperature=10.0).result.answer == "Bea"
     assert run(script, 1.0, temperature=0.0).result.error == "ConfigError"
@@ -85,7 +85,7 @@ def test_a_temperature_brings_scores_that_lie_far_apart_together() -> None:
 
 def test_a_document_without_an_answer_does_not_vote() -> None:
     nothing = "The answer is not mentioned in the documents."
-    done = run([said(1, nothing), said(2, ""), said(3, "Ada")], 3.0, 3.0, 0.0)
+    done = run([rule_for(1, nothing), rule_for(2, ""), rule_for(3, "Ada")], 3.0, 3.0, 0.0)
     assert done.result.answer == "Ada" and support(done) == ["p3"]
     none = run([Rule(nothing)], 1.0, 1.0)
     assert none.result.answer == "" and none.result.error == ""
@@ -97,7 +97,7 @@ def test_nothing_found_is_no_answer() -> None:
 
 
 def test_a_spent_budget_still_gives_the_best_document_answer() -> None:
-    done = run([said(1, "Ada"), said(2, "Bea"), said(3, "Cid")], 1.0, 1.0, 1.0, budget=Budget(calls=2))
+    done = run([rule_for(1, "Ada"), rule_for(2, "Bea"), rule_for(3, "Cid")], 1.0, 1.0, 1.0, budget=Budget(calls=2))
     assert done.result.answer == "Ada" and done.result.stopped_by == "calls"
 
 
@@ -115,7 +115,9 @@ def test_where_an_endpoint_keeps_probabilities_back_the_weights_decide_and_the_a
         def __init__(self) -> None:
             self.events = []
             self.method, self.shelf = "replug", passages(1.0, 0.9, 0.8)
-            self.model = self.scripted = Silent([said(1, "Bea"), said(2, "Ada"), said(3, "ada")], frozenset())
+            self.model = self.scripted = Silent(
+                [rule_for(1, "Bea"), rule_for(2, "Ada"), rule_for(3, "ada")], frozenset()
+            )
             self.result = asyncio.run(self._ask(WROTE, None, None, {}))
 
     done = Told()
@@ -129,7 +131,7 @@ def test_titles_are_shown_on_demand() -> None:
 
 
 def test_scores_that_lie_far_apart_do_not_let_one_document_decide() -> None:
-    done = run([said(1, "Ada"), said(2, "Bea"), said(3, "Bea")], 31.0, 24.0, 21.0)
+    done = run([rule_for(1, "Ada"), rule_for(2, "Bea"), rule_for(3, "Bea")], 31.0, 24.0, 21.0)
     (event,) = done.of("decision", kind="heaviest")
     total = math.exp(1) + math.exp(0.3) + math.exp(0)
     assert event["weights"] == [round(math.exp(score) / total, 4) for score in (1, 0.3, 0)]
@@ -153,7 +155,7 @@ class Told(Scripted):
     @property
     def capabilities(self) -> frozenset[Capability]:
         gives: set[Capability] = {"logprobs", "prefix", "entropy"}
-        return frozenset(one for one in gives if one not in self._without)
+        return frozenset(capability for capability in gives if capability not in self._without)
 
     async def generate(self, request: Request, *, step: str) -> Reply:
         number = next(n for n in range(1, 9) if f"Text number {n}." in request.messages[-1].content)
@@ -161,8 +163,8 @@ class Told(Scripted):
         text, tokens, finish = request.prefix, list[Token](), "length"
         while len(tokens) < request.max_tokens and finish == "length":
             places = self._tables[number - 1].get(text, {"": 1.0})
-            token = max(places, key=lambda one: places[one])
-            top = tuple((one, math.log(p)) for one, p in sorted(places.items(), key=lambda pair: -pair[1]))
+            token = max(places, key=lambda piece: places[piece])
+            top = tuple((piece, math.log(p)) for piece, p in sorted(places.items(), key=lambda pair: -pair[1]))
             if token or "entropy" not in self._without:
                 tokens.append(Token(token, math.log(places[token]), top[: request.top_logprobs]))
             text, finish = text + token, "length" if token else "stop"
@@ -203,8 +205,8 @@ def test_the_end_is_mixed_like_any_token() -> None:
     short: Table = {"": {"Apple": 1.0}, "Apple": {"": 0.55, " Inc": 0.45}}
     assert Mixed([long, short], 0.5, 0.5).result.answer == "Apple Inc"
     without = frozenset({"entropy"})
-    told = Mixed([long, short], 0.5, 0.5, without=without)
-    assert (told.result.answer, told.result.fidelity) == ("Apple", "approx"), "an end without probability is certain"
+    mixed = Mixed([long, short], 0.5, 0.5, without=without)
+    assert (mixed.result.answer, mixed.result.fidelity) == ("Apple", "approx"), "an end without probability is certain"
 
 
 def test_an_endpoint_that_cannot_continue_a_text_is_asked_once_a_document() -> None:

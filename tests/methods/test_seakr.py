@@ -20,8 +20,8 @@ APART, NEAR, NEARER = [1e4, -1e4], [1.0, -1.0], [0.1, -0.1]
 
 def spread_of(state: list[float], samples: int = 20) -> float:
     """The eigenvalues of k equal rows: k |z|^2 + alpha once, alpha otherwise."""
-    whole = samples * sum(number**2 for number in state)
-    return (math.log(whole + 1e-3) + (samples - 1) * math.log(1e-3)) / samples
+    total = samples * sum(number**2 for number in state)
+    return (math.log(total + 1e-3) + (samples - 1) * math.log(1e-3)) / samples
 
 
 def rules(*first: Rule, draft: str | list[str] = f"{FIRST} {LAST}", logprob: Any = -0.01) -> list[Rule]:
@@ -174,8 +174,8 @@ def test_a_threshold_that_no_samples_can_be_below_is_told_once(theta: float, war
     """Two samples that agree in full have a U of -2.76, where their states have this length."""
     least = spread_of(NEAR, samples=2)
     run = Run("seakr", rules(draft=[f"{FIRST} {LAST}", LAST]), samples=2, theta=theta)
-    told = [warning for warning in run.result.warnings if "theta" in warning]
-    assert len(told) == warned and all(f"U of {least:.2f}" in one and "tune" in one for one in told)
+    warnings = [warning for warning in run.result.warnings if "theta" in warning]
+    assert len(warnings) == warned and all(f"U of {least:.2f}" in each and "tune" in each for each in warnings)
     assert run.values("step")[0] is bool(warned)
 
 

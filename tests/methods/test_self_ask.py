@@ -48,8 +48,8 @@ def test_the_follow_ups_are_nodes_of_a_tree() -> None:
 @pytest.mark.parametrize("without", [frozenset(), frozenset({"prefix"})])
 def test_a_model_that_writes_the_whole_dialogue_is_cut_at_its_first_own_answer(without: frozenset[str]) -> None:
     own = f"{HEAD} Yes.\nFollow up: {FATHER}\nIntermediate answer: Louis\nFollow up: Who is Louis?\n"
-    whole = f"{own}Intermediate answer: a king\nSo the final answer is: Henri"
-    run = Run("self_ask", [Rule([whole, *ASKED[1:]], step="follow_up"), *READ], without=without)
+    dialogue = f"{own}Intermediate answer: a king\nSo the final answer is: Henri"
+    run = Run("self_ask", [Rule([dialogue, *ASKED[1:]], step="follow_up"), *READ], without=without)
     assert (run.result.answer, run.queries) == ("Charles Armand", [FATHER, GRANDFATHER])
     assert all("Louis" not in str(request) for request in run.sent("follow_up"))
 
@@ -88,7 +88,7 @@ def test_without_a_new_follow_up_the_final_answer_is_asked_for(bad: str, read: b
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("reply", "answer"),
     [
         (" Armand.\nFollow up: Who is Armand?", "Armand"),
         (" **Armand** Follow up: Who is Armand?", "Armand"),
@@ -98,8 +98,8 @@ def test_without_a_new_follow_up_the_final_answer_is_asked_for(bad: str, read: b
         ("", ""),
     ],
 )
-def test_a_follow_up_is_no_final_answer(said: str, answer: str) -> None:
-    run = Run("self_ask", [Rule("Yes.", step="follow_up"), Rule(said, step="final")])
+def test_a_follow_up_is_no_final_answer(reply: str, answer: str) -> None:
+    run = Run("self_ask", [Rule("Yes.", step="follow_up"), Rule(reply, step="final")])
     assert (run.result.answer, run.result.abstained) == (answer, not answer)
     assert [event["ok"] for event in run.of("parse", step="final")] == [bool(answer)]
 
@@ -159,7 +159,7 @@ def test_a_spent_budget_leaves_what_a_follow_up_that_asks_the_question_itself_fo
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "turn"),
     [
         ("Are follow up questions needed here: Yes.", DialogueTurn()),
         (
@@ -183,8 +183,8 @@ def test_a_spent_budget_leaves_what_a_follow_up_that_asks_the_question_itself_fo
         ("I wonder.", DialogueTurn()),
     ],
 )
-def test_dialogues_are_read_in_every_form(text: str, said: DialogueTurn) -> None:
-    assert read_dialogue(text, LABELS) == said
+def test_dialogues_are_read_in_every_form(text: str, turn: DialogueTurn) -> None:
+    assert read_dialogue(text, LABELS) == turn
 
 
 def test_a_reply_of_any_length_is_read_in_time() -> None:
@@ -200,11 +200,13 @@ PARTS = ("Follow up: ", "follow-up 2:", "Intermediate answer: ", "So the final a
 
 @given(st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=5)), max_size=12))
 def test_any_reply_can_be_read(parts: list[str]) -> None:
-    said = read_dialogue("".join(parts), LABELS)
-    assert all(question and answer for question, answer in said.pairs)
+    turn = read_dialogue("".join(parts), LABELS)
+    assert all(question and answer for question, answer in turn.pairs)
 
 
 @given(st.lists(st.sampled_from(("Who is Ada", "When?", "Where was X born?", "Ist das so?")), unique=True))
 def test_what_is_written_is_read_again(questions: list[str]) -> None:
     pairs = tuple((question, f"Answer {number}") for number, question in enumerate(questions))
-    assert read_dialogue(write_dialogue([(one, Answer(two)) for one, two in pairs]), LABELS) == DialogueTurn(pairs)
+    assert read_dialogue(
+        write_dialogue([(follow_up, Answer(reply)) for follow_up, reply in pairs]), LABELS
+    ) == DialogueTurn(pairs)

@@ -43,7 +43,7 @@ class Reflecting(Scripted):
         (choice,) = reply.choices
         if not request.top_logprobs:
             return reply
-        return replace(reply, choices=(told(choice.text, self._chances, self._probability),))
+        return replace(reply, choices=(choice_of(choice.text, self._chances, self._probability),))
 
 
 class Skipping(Reflecting):
@@ -55,12 +55,12 @@ class Skipping(Reflecting):
         return replace(reply, choices=(replace(choice, text=strip_tokens(choice.text)),))
 
 
-def told(text: str, chances: Chances, probability: float = 0.9) -> Choice:
+def choice_of(text: str, chances: Chances, probability: float = 0.9) -> Choice:
     tokens = []
-    for found in _TOKEN.findall(text):
-        rivals = chances.get(found.strip(), {})
+    for match in _TOKEN.findall(text):
+        rivals = chances.get(match.strip(), {})
         top = tuple((rival, math.log(chance)) for rival, chance in rivals.items())
-        tokens.append(Token(found, math.log(rivals.get(found.strip(), probability)), top))
+        tokens.append(Token(match, math.log(rivals.get(match.strip(), probability)), top))
     return Choice(text, tokens=tuple(tokens))
 
 
@@ -186,7 +186,7 @@ def trained(need: str = "[Retrieval]", **of: str) -> list[Rule]:
     replies = {"Ada Moor was": GOOD, "Bo was": BAD} | of
     return [
         Rule(need, step="need"),
-        *(Rule(reply, step="read", contains=said) for said, reply in replies.items()),
+        *(Rule(reply, step="read", contains=question) for question, reply in replies.items()),
         Rule("[Irrelevant]Sweden.[Utility:3]", step="read"),
         Rule("Malmö.[Utility:5]", step="direct"),
     ]
@@ -223,8 +223,8 @@ class States(Judged):
 
 def test_the_paper_s_example_goes_on_with_the_best_segment_and_looks_up_again() -> None:
     """Asai et al. 2024, Figure 1: relevant and fully supported wins, and its text asks for further documents."""
-    one = States()
-    assert one.result.answer == "Of the 50 names, 11 come from persons" and len(one.shelf.asked) == 1
+    states = States()
+    assert states.result.answer == "Of the 50 names, 11 come from persons" and len(states.shelf.asked) == 1
     done = States(segments=7)
     assert done.result.answer == "Of the 50 names, 11 come from persons. Louisiana is called after King Louis XIV"
     assert [query for query, _ in done.shelf.asked][1].endswith("11 come from persons."), "with the segment before"
@@ -241,8 +241,8 @@ def test_the_beam_keeps_a_text_that_ended_beside_those_that_go_on() -> None:
 
 
 def test_a_text_that_repeats_itself_ends() -> None:
-    said = "[Relevant]Lund.[Fully supported][Utility:5][Retrieval]<paragraph>"
-    done = Judged(trained(**{"Ada Moor was": said}), checkpoint=True, segments=7)
+    reply = "[Relevant]Lund.[Fully supported][Utility:5][Retrieval]<paragraph>"
+    done = Judged(trained(**{"Ada Moor was": reply}), checkpoint=True, segments=7)
     assert done.result.answer == "Lund" and len(done.shelf.asked) == 2
 
 
@@ -296,7 +296,7 @@ def test_the_score_of_a_continuation() -> None:
         },
         "[Utility:4]": {"[Utility:4]": 0.5, "[Utility:5]": 0.25, "[Utility:1]": 0.25},
     }
-    choice = told("[Relevant]Lund.[Partially supported][Utility:4]", chances)
+    choice = choice_of("[Relevant]Lund.[Partially supported][Utility:4]", chances)
     critique, lacking = read_critique(choice.text, choice.tokens)
     assert not lacking
     assert critique.relevant == pytest.approx(0.75)
@@ -308,11 +308,11 @@ def test_the_score_of_a_continuation() -> None:
 
 def test_relevance_is_read_where_the_continuation_begins() -> None:
     chances = {"Lund.": {"Lund.": 0.5, "[Relevant]": 0.3, "[Irrelevant]": 0.1}}
-    told_choice = told("Lund.", chances)
+    told_choice = choice_of("Lund.", chances)
     assert read_critique(told_choice.text, told_choice.tokens)[0].relevant == pytest.approx(0.75)
     # Support is not: what the model did not come to say is no judgement.
     chances = {"Lund.": {"Lund.": 0.5, "[Fully supported]": 0.001}}
-    told_choice = told("Lund.", chances)
+    told_choice = choice_of("Lund.", chances)
     critique, lacking = read_critique(told_choice.text, told_choice.tokens)
     assert critique.supported == 0 and lacking == ("relevance", "support", "utility")
 
@@ -324,8 +324,8 @@ def test_tokens_that_a_server_does_not_tell_are_read_in_the_text() -> None:
 
 
 def test_no_token_is_left_in_the_answer() -> None:
-    said = "[Relevant]Lund[Continue to Use Evidence][Utility:5]</s><paragraph>Kiel</paragraph>"
-    done = Judged(trained(**{"Ada Moor was": said}), checkpoint=True)
+    reply = "[Relevant]Lund[Continue to Use Evidence][Utility:5]</s><paragraph>Kiel</paragraph>"
+    done = Judged(trained(**{"Ada Moor was": reply}), checkpoint=True)
     assert done.result.answer == "Lund"
     assert strip_tokens("[No support / Contradictory] a [utility:1][Aside]") == "a [Aside]"
 
@@ -333,10 +333,10 @@ def test_no_token_is_left_in_the_answer() -> None:
 def test_a_document_that_the_model_writes_is_no_answer_where_a_server_tells_its_marks_only_as_tokens() -> None:
     class Hidden(Judged):
         def __init__(self) -> None:
-            said = "[Relevant] Lund. [Fully supported] [Utility:5] [Retrieval] <paragraph> Kiel </paragraph>"
+            reply = "[Relevant] Lund. [Fully supported] [Utility:5] [Retrieval] <paragraph> Kiel </paragraph>"
             self.events = []
             self.method, self.shelf = "self_rag", Shelf(PAGES[1])
-            self.model = self.scripted = Skipping([Rule("[Retrieval]", step="need"), Rule(said)], frozenset(), {}, 0.9)
+            self.model = self.scripted = Skipping([Rule("[Retrieval]", step="need"), Rule(reply)], frozenset(), {}, 0.9)
             self.result = asyncio.run(self._ask(ASKED, None, None, {"checkpoint": True}))
 
     done = Hidden()
@@ -350,8 +350,8 @@ def test_tokens_in_a_document_do_not_count() -> None:
 
 
 def test_bad_continuations() -> None:
-    for said in ("", "[Relevant]", "garbage", "[relevant] [Utility:7] Lund", "[[[", "<paragraph>x"):
-        done = Judged([Rule("", step="need"), Rule(said)], checkpoint=True)
+    for reply in ("", "[Relevant]", "garbage", "[relevant] [Utility:7] Lund", "[[[", "<paragraph>x"):
+        done = Judged([Rule("", step="need"), Rule(reply)], checkpoint=True)
         assert not done.result.error and "[Relevant]" not in done.result.answer
 
 
@@ -371,7 +371,7 @@ def test_a_checkpoint_with_a_budget_of_one_call_says_what_it_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "labels", "label"),
+    ("reply", "labels", "label"),
     [
         ("Yes", ("yes", "no"), "yes"),
         (" **yes**, of course not", ("yes", "no"), "yes"),
@@ -391,8 +391,8 @@ def test_a_checkpoint_with_a_budget_of_one_call_says_what_it_has() -> None:
         ("", ("yes", "no"), ""),
     ],
 )
-def test_labels(said: str, labels: tuple[str, ...], label: str) -> None:
-    assert read_label(said, labels) == label
+def test_labels(reply: str, labels: tuple[str, ...], label: str) -> None:
+    assert read_label(reply, labels) == label
 
 
 def test_shares_of_labels_are_those_of_the_tokens_that_begin_them() -> None:

@@ -116,12 +116,12 @@ def test_more_neighbours_than_there_are_are_all_of_them(labels: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "neighbours", "said"),
+    ("file", "neighbours", "message"),
     [("", 5, "hoptree align skr"), ("nowhere.jsonl", 5, "nowhere.jsonl cannot be read"), (None, 0, "neighbours=5")],
 )
-def test_what_cannot_be_decided_is_refused(labels: Path, file: str | None, neighbours: int, said: str) -> None:
+def test_what_cannot_be_decided_is_refused(labels: Path, file: str | None, neighbours: int, message: str) -> None:
     run = knn(labels if file is None else file, "Good?", neighbours)
-    assert run.result.error in ("ConfigError", "InputError") and said in run.result.error_message
+    assert run.result.error in ("ConfigError", "InputError") and message in run.result.error_message
 
 
 def test_a_run_rests_on_its_labels(tmp_path: Path) -> None:

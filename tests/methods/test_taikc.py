@@ -122,9 +122,9 @@ def test_internal_needs_no_corpus() -> None:
 
 
 @pytest.mark.parametrize("options", [{"source": "internal"}, {"source": "external"}])
-@pytest.mark.parametrize("said", ["I don't know.", "It is not known or stated."])
-def test_not_knowing_is_never_put_into_the_next_question(said: str, options: dict[str, Any]) -> None:
-    run = Run(rules(direct=said, read="The documents do not mention it."), **options)
+@pytest.mark.parametrize("reply", ["I don't know.", "It is not known or stated."])
+def test_not_knowing_is_never_put_into_the_next_question(reply: str, options: dict[str, Any]) -> None:
+    run = Run(rules(direct=reply, read="The documents do not mention it."), **options)
     assert run.node(1)["state"] == "unanswered"
     assert run.node(2)["resolved"].endswith('the answer to "Who directed the film Whiplash?" born?')
 

@@ -128,22 +128,22 @@ def test_without_an_entity_the_model_reasons_alone() -> None:
     assert (run.result.answer, run.values("ended"), run.steps) == ("4", ["no paths"], ["mentions", "think"])
 
 
-@pytest.mark.parametrize("said", ["Enough: Yes", "{Yes}", "Enough: Yes\nAnswer: unknown"])
-def test_enough_without_an_answer_asks_for_it(said: str) -> None:
-    run = asked(Rule(said, step="enough"), Rule("Providence", step="final"))
+@pytest.mark.parametrize("reply", ["Enough: Yes", "{Yes}", "Enough: Yes\nAnswer: unknown"])
+def test_enough_without_an_answer_asks_for_it(reply: str) -> None:
+    run = asked(Rule(reply, step="enough"), Rule("Providence", step="final"))
     assert (run.result.answer, run.steps[-1]) == ("Providence", "final")
 
 
-@pytest.mark.parametrize("said", ["", "Perhaps.", "<think>", "Providence"])
-def test_what_is_not_called_enough_is_not(said: str) -> None:
-    run = asked(Rule([said, YES], step="enough"))
+@pytest.mark.parametrize("reply", ["", "Perhaps.", "<think>", "Providence"])
+def test_what_is_not_called_enough_is_not(reply: str) -> None:
+    run = asked(Rule([reply, YES], step="enough"))
     assert (run.values("enough"), run.result.answer) == ([False, True], "Providence")
     assert run.unread("enough") == ["neither yes nor no"]
 
 
-@pytest.mark.parametrize("said", ["", "I cannot say.", "{} {} {}", "(Score: 0.5)"])
-def test_scores_that_cannot_be_read_keep_the_first(said: str) -> None:
-    run = asked(Rule(said, step="score_relations"), Rule(YES, step="enough"), width=2)
+@pytest.mark.parametrize("reply", ["", "I cannot say.", "{} {} {}", "(Score: 0.5)"])
+def test_scores_that_cannot_be_read_keep_the_first(reply: str) -> None:
+    run = asked(Rule(reply, step="score_relations"), Rule(YES, step="enough"), width=2)
     assert run.values("hops") == [[" | ".join(triple) for triple in FILM[:2]]]
     assert len(run.unread("score_relations")) == 1
 
@@ -160,15 +160,15 @@ def test_a_budget_that_ends_leaves_the_answer_so_far() -> None:
     assert len(spent.steps) == 3
 
 
-@pytest.mark.parametrize(("said", "unread"), [("[]", []), ('["Whiplash"]', []), ("", ["no name"])])
-def test_names_that_cannot_be_read_are_counted(said: str, unread: list[str]) -> None:
-    run = asked(Rule(said, step="mentions"), Rule(YES, step="enough"))
+@pytest.mark.parametrize(("reply", "unread"), [("[]", []), ('["Whiplash"]', []), ("", ["no name"])])
+def test_names_that_cannot_be_read_are_counted(reply: str, unread: list[str]) -> None:
+    run = asked(Rule(reply, step="mentions"), Rule(YES, step="enough"))
     assert (run.unread("mentions"), run.result.answer) == (unread, "Providence")
 
 
-@pytest.mark.parametrize(("said", "unread"), [("[1]", []), ("None", []), ("Hm.", ["no number of the list"])])
-def test_entities_that_cannot_be_read_are_counted(said: str, unread: list[str]) -> None:
-    rules = Rule(said, step="entities"), Rule(YES, step="enough"), Rule(so("Providence"), step="think")
+@pytest.mark.parametrize(("reply", "unread"), [("[1]", []), ("None", []), ("Hm.", ["no number of the list"])])
+def test_entities_that_cannot_be_read_are_counted(reply: str, unread: list[str]) -> None:
+    rules = Rule(reply, step="entities"), Rule(YES, step="enough"), Rule(so("Providence"), step="think")
     run = asked(*rules, question="Did Damien Chazelle, Justin Hurwitz or Whiplash come first?", width=1)
     assert (run.unread("entities"), run.result.answer) == (unread, "Providence")
 

@@ -52,7 +52,7 @@ def test_facts_and_the_best_sentences_of_pages_are_judged_together() -> None:
     assert "Whiplash | director | Damien Chazelle" in first and "drummer" in first
     assert "He was born in the city of Providence." in first  # the page of an entity that was kept
     assert "Providence is a city in Rhode Island." in second and "place of birth | Providence" in second
-    assert run.result.evidence and {one.id for one in run.result.evidence} <= {"w", "d", "p"}
+    assert run.result.evidence and {passage.id for passage in run.result.evidence} <= {"w", "d", "p"}
 
 
 def test_the_clue_is_renewed_and_searched_for() -> None:
@@ -83,8 +83,8 @@ def test_entities_are_kept_by_what_their_pages_say() -> None:
     assert "Whiplash | actor | A" not in run.texts("enough")[0]
 
 
-def _page(name: str, said: str) -> Passage:
-    return Passage(name.casefold(), name, f"It is said of {name}. {said}")
+def _page(name: str, text: str) -> Passage:
+    return Passage(name.casefold(), name, f"It is said of {name}. {text}")
 
 
 def test_dates_are_facts_beside_the_entities_that_are_kept() -> None:
@@ -108,7 +108,7 @@ def test_a_dead_end_is_read_and_not_thrown_away(dead: dict[str, Any]) -> None:
     assert run.values("ended") == ["depth" if "depth" in dead else "no candidates"]
     assert (run.result.answer, run.steps[-1]) == ("Providence", "final")
     assert "born in the city of Providence" in run.texts("final")[0] and "| director |" in run.texts("final")[0]
-    assert [one.id for one in run.result.evidence][:1] == ["d"]
+    assert [passage.id for passage in run.result.evidence][:1] == ["d"]
     assert run.result.fidelity == "approx"  # the released code throws it away
 
 
@@ -130,9 +130,9 @@ def test_enough_without_an_answer_is_read() -> None:
     assert (run.result.answer, run.steps[-1]) == ("Providence", "final")
 
 
-@pytest.mark.parametrize("said", ["", "{Maybe}", f"{NO}\n\nQuestion: Who?\nEnough: Yes\nAnswer: Lyon"])
-def test_bad_judgements_are_no_yes(said: str) -> None:
-    run = asked(Rule(said, step="enough"), Rule("Providence", step="final"), depth=1)
+@pytest.mark.parametrize("reply", ["", "{Maybe}", f"{NO}\n\nQuestion: Who?\nEnough: Yes\nAnswer: Lyon"])
+def test_bad_judgements_are_no_yes(reply: str) -> None:
+    run = asked(Rule(reply, step="enough"), Rule("Providence", step="final"), depth=1)
     assert (run.values("enough"), run.result.answer) == ([False], "Providence")
 
 

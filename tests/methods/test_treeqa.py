@@ -31,7 +31,7 @@ def test_supported_hypotheses_stay_and_children_are_validated_after_them() -> No
     assert run.steps == ["build", "mentions", "validate", "mentions", "validate", "final"]
     (landing,) = run.tops
     (president,) = landing.children
-    assert [(one.id, one.verdict, one.struck) for one in (landing, president)] == [
+    assert [(node.id, node.verdict, node.struck) for node in (landing, president)] == [
         (1, "supported", ()),
         (2, "supported", ()),
     ]
@@ -119,9 +119,9 @@ def test_attempts_are_counted_and_not_retries(attempts: int) -> None:
 
 
 def test_the_clue_itself_is_searched_for_and_not_its_json() -> None:
-    said = [verdict("unknown"), verdict(True, "T1")]
+    verdicts = [verdict("unknown"), verdict(True, "T1")]
     run = Run(
-        rules(validate=said, build=tree(node("Who was it?", "an American")), clue='{"new_clue": "Apollo 14"}'),
+        rules(validate=verdicts, build=tree(node("Who was it?", "an American")), clue='{"new_clue": "Apollo 14"}'),
         whole_corpus=True,
     )
     assert run.shelf.asked[-1] == ("Apollo 14", "Apollo 14")
@@ -132,8 +132,8 @@ def test_a_clue_replaces_the_evidence_unless_that_is_to_add_up_with_the_newest_f
     """Algorithm 3: (G, T) is what the clue finds."""
 
     def script() -> list[Rule]:
-        said = [verdict("unknown"), verdict(True, "T1")]
-        return rules(validate=said, build=tree(node("Who was Richard Nixon?", "a President")))
+        verdicts = [verdict("unknown"), verdict(True, "T1")]
+        return rules(validate=verdicts, build=tree(node("Who was Richard Nixon?", "a President")))
 
     run = Run(script())
     first, second = run.texts("validate")
@@ -163,8 +163,8 @@ def test_references_to_what_is_not_there_are_dropped_and_told() -> None:
 
 
 def test_no_information_is_no_reference_and_does_not_end_the_question() -> None:
-    said = json.dumps({"isTrue": True, "fact_sufficient": True, "ref": "No Information provided."})
-    run = Run(rules(validate=said, build=tree(node(LANDING, "Apollo 14"))))
+    reply = json.dumps({"isTrue": True, "fact_sufficient": True, "ref": "No Information provided."})
+    run = Run(rules(validate=reply, build=tree(node(LANDING, "Apollo 14"))))
     assert (
         run.result.error == "" and run.tops[0].verdict == "supported" and not run.of("decision", kind="ref_fabricated")
     )

@@ -76,7 +76,7 @@ def test_no_more_than_eight_fixes(traversal: str) -> None:
     )
     run = Run(script, traversal=traversal)
     assert run.node(0)["fixes"] == 8
-    assert [bool(one.struck) for one in run.tops] == [True] * 8 + [False] * 4
+    assert [bool(each.struck) for each in run.tops] == [True] * 8 + [False] * 4
     assert "refuted by evidence: It is another." in run.texts("final")[0]
 
 
@@ -94,7 +94,7 @@ def test_a_node_tells_all_that_the_papers_tables_need() -> None:
     run = Run(rules(refutes(LANDING), Rule([verdict("unknown"), verdict(True, "F1")], step="validate")))
     record = run.node(101)
     assert (record["path"], record["level"], record["depth"]) == ([0, 1, 101], 1, 2)
-    assert [one["verdict"] for one in record["attempts"]] == ["unknown", "supported"]
+    assert [attempt["verdict"] for attempt in record["attempts"]] == ["unknown", "supported"]
     assert record["clues"] == ["Apollo 14"] and record["attempts"][1]["passages"]
     assert (
         set(record["stages"]) == {"mentions", "validate", "clue", "relations"}

@@ -15,8 +15,8 @@ WRONG = "Apollo 8, in December 1968"
 LED = tree(node(LANDING, WRONG, node("Who led the country?", "Johnson")))
 
 
-def refuted(**said: Any) -> Rule:
-    return Rule(verdict(False, "T1", **said), step="validate", contains=f"Question: {LANDING}")
+def refuted(**fields: Any) -> Rule:
+    return Rule(verdict(False, "T1", **fields), step="validate", contains=f"Question: {LANDING}")
 
 
 # Told
@@ -26,7 +26,7 @@ def moon(*first: Rule, rebuild: str, build: str = LED, **options: Any) -> Run:
     return Run(rules(*first, build=build, rebuild=rebuild), **options)
 
 
-def told(run: Run) -> str:
+def explanation(run: Run) -> str:
     """How the prompt that draws the conclusion has the answer of the first node."""
     (line,) = [line for line in run.texts("final")[-1].splitlines() if line.startswith("  Answer:")]
     return line.strip()
@@ -40,7 +40,7 @@ def golden(run: Run) -> dict[str, Any]:
 
 def test_a_new_hypothesis_against_the_correction_is_told_as_a_guess() -> None:
     run = moon(refutes(LANDING), rebuild=json.dumps(node(LANDING, "Apollo 12, on November 19, 1969")))
-    assert told(run) == "Answer: Apollo 12, on November 19, 1969 (not verified; evidence says: Apollo 14)"
+    assert explanation(run) == "Answer: Apollo 12, on November 19, 1969 (not verified; evidence says: Apollo 14)"
     top = golden(run)
     assert (top["hypothesis_answer"], top["verdict"]) == ("Apollo 12, on November 19, 1969", "unknown")
     assert "ref" not in top, "what it cites says something else"
@@ -49,7 +49,7 @@ def test_a_new_hypothesis_against_the_correction_is_told_as_a_guess() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "hypothesis"),
+    ("fields", "hypothesis"),
     [
         ({"correct": "Apollo 14"}, "Apollo 14, on February 5, 1971"),
         ({"correct": "It was Apollo 14 on 5 February 1971"}, "Apollo 14, February 5, 1971"),
@@ -57,9 +57,9 @@ def test_a_new_hypothesis_against_the_correction_is_told_as_a_guess() -> None:
         ({}, "Apollo 14"),
     ],
 )
-def test_what_evidence_bears_out_is_told_as_corrected_by_it(said: dict[str, str], hypothesis: str) -> None:
-    run = moon(refuted(**said), rebuild=json.dumps(node(LANDING, hypothesis)))
-    assert told(run) == f"Answer: {hypothesis} (corrected by evidence)"
+def test_what_evidence_bears_out_is_told_as_corrected_by_it(fields: dict[str, str], hypothesis: str) -> None:
+    run = moon(refuted(**fields), rebuild=json.dumps(node(LANDING, hypothesis)))
+    assert explanation(run) == f"Answer: {hypothesis} (corrected by evidence)"
     assert "verdict" not in golden(run) and golden(run)["ref"]
     assert run.tops[0].source == "external"
 
@@ -103,12 +103,12 @@ def test_a_reason_that_names_something_else_takes_the_place_of_a_hypothesis_that
     reason = "The information says that the third landing was that of Apollo 14 and not that of Apollo 8."
     run = moon(refuted(reason=reason), rebuild=SAME)
     assert (run.tops[0].answer, run.tops[0].struck, run.node(0)["fixes"]) == (reason, (WRONG,), 1)
-    assert told(run) == f"Answer: {reason} (corrected by evidence)"
+    assert explanation(run) == f"Answer: {reason} (corrected by evidence)"
 
 
 def test_a_separate_reason_that_is_not_known_leaves_the_node_as_it_is() -> None:
-    said = '{"reason": "unknown", "correct_answer": "unknown"}'
-    script = rules(refutes(LANDING), reason=said, rebuild="x", build=LED)
+    reply = '{"reason": "unknown", "correct_answer": "unknown"}'
+    script = rules(refutes(LANDING), reason=reply, rebuild="x", build=LED)
     run = Run(script, reason="separate")
     assert (run.tops[0].answer, run.tops[0].struck, run.node(0)["fixes"]) == (WRONG, (), 0)
 

@@ -36,7 +36,7 @@ COSTLY = (3, 4, 9, 11)
 def test_what_is_below_a_refuted_node_is_given_up_and_the_new_nodes_are_validated() -> None:
     run = Run(rules(refutes(LANDING)), traversal="speculative")
     assert run.of("decision", kind="discarded")[0]["value"] == [2]
-    assert [one.id for one in run.tops[0].children] == [101] and run.tops[0].children[0].verdict == "supported"
+    assert [node.id for node in run.tops[0].children] == [101] and run.tops[0].children[0].verdict == "supported"
 
 
 @pytest.mark.parametrize("refuted", [0.33, 1.0])

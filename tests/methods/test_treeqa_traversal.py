@@ -55,10 +55,10 @@ def test_speculative_gives_the_same_tree_as_serial(
     seed: int, haste: int, share: tuple[float, float], attempts: int, reason: str
 ) -> None:
     how: dict[str, Any] = {"max_attempts": attempts, "reason": reason}
-    serial, told = asyncio.run(asked(Fickle(seed, 0, share), traversal="serial", **how))
+    serial, serial_events = asyncio.run(asked(Fickle(seed, 0, share), traversal="serial", **how))
     ahead, events = asyncio.run(asked(Fickle(seed, haste, share), traversal="speculative", **how))
     assert final_tree(ahead) == final_tree(serial)
-    assert settled(events) == settled(told)
+    assert settled(events) == settled(serial_events)
     assert ahead.usage.llm_calls >= serial.usage.llm_calls
 
 
@@ -89,13 +89,18 @@ def test_what_is_foreseen_changes_nothing(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Walk, "max_fixes", caps[0])
         patched.setattr(Walk, "max_validations", caps[1])
-        serial, told = asyncio.run(asked(Foreseeable(seed, 0, share), APOLLO, traversal="serial", evidence=evidence))
+        serial, serial_events = asyncio.run(
+            asked(Foreseeable(seed, 0, share), APOLLO, traversal="serial", evidence=evidence)
+        )
         ahead, events = asyncio.run(
             asked(Foreseeable(seed, haste, share), APOLLO, traversal="speculative", evidence=evidence)
         )
-    assert final_tree(ahead) == final_tree(serial) and settled(events) == settled(told)
+    assert final_tree(ahead) == final_tree(serial) and settled(events) == settled(serial_events)
     validated = [
-        attempt for event in as_dicts(told) if event["event"] == "node" for attempt in event.get("attempts", ())
+        attempt
+        for event in as_dicts(serial_events)
+        if event["event"] == "node"
+        for attempt in event.get("attempts", ())
     ]
     assert len(validated) <= caps[1]
 
@@ -105,11 +110,12 @@ def test_what_is_foreseen_changes_nothing(
 def test_level_by_level_gives_the_same_tree_unless_a_cap_comes_between(
     seed: int, haste: int, share: tuple[float, float]
 ) -> None:
-    serial, told = asyncio.run(asked(Fickle(seed, 0, share), traversal="serial"))
+    serial, serial_events = asyncio.run(asked(Fickle(seed, 0, share), traversal="serial"))
     level, heard = asyncio.run(asked(Fickle(seed, haste, share), traversal="level"))
-    reached = settled(told)
+    reached = settled(serial_events)
     thinned = any(
-        event["event"] == "plan" and event.get("under") and event["issues"] for event in as_dicts((*told, *heard))
+        event["event"] == "plan" and event.get("under") and event["issues"]
+        for event in as_dicts((*serial_events, *heard))
     )
     if not thinned and reached["value"] < Walk.max_fixes and reached["validations"] < 40:
         assert final_tree(level) == final_tree(serial)
@@ -121,8 +127,8 @@ def test_the_caps_hold_whatever_is_refuted(seed: int, traversal: str) -> None:
     result, events = asyncio.run(asked(Fickle(seed, seed, (0.9, 0.05)), traversal=traversal))
     (root,) = result.tree
 
-    def below(one: TreeNode, depth: int) -> list[int]:
-        return [depth, *(number for child in one.children for number in below(child, depth + 1))]
+    def below(node: TreeNode, depth: int) -> list[int]:
+        return [depth, *(number for child in node.children for number in below(child, depth + 1))]
 
     depths = [depth for top in root.children for depth in below(top, 1)]
     assert len(depths) <= 16 and max(depths) <= 5
@@ -141,9 +147,9 @@ def test_the_caps_are_those_of_serial_also_where_what_was_given_up_is_needed_aft
         Rule([verdict("unknown"), verdict(False, "T1", correct="x")], step="validate", contains=second),
     ]
     build = tree(node(first, "a"), node(second, "b", node(third, "c")))
-    found = [Run(rules(*map(copied, script), build=build), traversal=how) for how in ("serial", "speculative")]
-    assert shape(found[0].tops) == shape(found[1].tops)
-    assert [one.verdict for one in found[0].tops] == ["unknown", "unknown"] and found[0].tops[1].children
+    runs = [Run(rules(*map(copied, script), build=build), traversal=how) for how in ("serial", "speculative")]
+    assert shape(runs[0].tops) == shape(runs[1].tops)
+    assert [each.verdict for each in runs[0].tops] == ["unknown", "unknown"] and runs[0].tops[1].children
 
 
 def copied(rule: Rule) -> Rule:
@@ -197,7 +203,7 @@ def test_the_same_query_is_looked_up_once_in_a_question() -> None:
     build = tree(node("What of Apollo 14?", "the Moon"), node("What of Apollo 14?", "the Moon"))
     for how in ("serial", "level", "speculative"):
         run = Run(rules(build=build), traversal=how)
-        assert run.steps.count("mentions") == 1 and [one.verdict for one in run.tops] == ["supported"] * 2
+        assert run.steps.count("mentions") == 1 and [each.verdict for each in run.tops] == ["supported"] * 2
         assert [len(run.node(number)["attempts"][0]["passages"]) for number in (1, 2)] == [1, 1]
 
 

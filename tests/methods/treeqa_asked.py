@@ -67,8 +67,12 @@ def tree(*children: dict[str, Any], question: str = MOON, answer: str = "Lyndon 
 
 
 def verdict(is_true: Any, *refs: str, enough: Any = None, reason: str = "None", correct: str = "") -> str:
-    said = {"isTrue": is_true, "fact_sufficient": is_true != "unknown" if enough is None else enough, "reason": reason}
-    return json.dumps(said | ({"correct_answer": correct} if correct else {}) | {"ref": list(refs)})
+    fields = {
+        "isTrue": is_true,
+        "fact_sufficient": is_true != "unknown" if enough is None else enough,
+        "reason": reason,
+    }
+    return json.dumps(fields | ({"correct_answer": correct} if correct else {}) | {"ref": list(refs)})
 
 
 SUPPORTED = verdict(True, "T1")
@@ -100,8 +104,8 @@ def rules(
 
 
 def refutes(question: str) -> Rule:
-    said = verdict(False, "T1", reason="The third landing was that of Apollo 14.", correct="Apollo 14")
-    return Rule(said, step="validate", contains=f"Question: {question}")
+    reply = verdict(False, "T1", reason="The third landing was that of Apollo 14.", correct="Apollo 14")
+    return Rule(reply, step="validate", contains=f"Question: {question}")
 
 
 class Run(Asked):
@@ -128,7 +132,7 @@ class Run(Asked):
         )
 
     def texts(self, step: str) -> list[str]:
-        return [text for said, text in self.model.requests if said == f"treeqa/{step}"]
+        return [text for asked_step, text in self.model.requests if asked_step == f"treeqa/{step}"]
 
     @property
     def tops(self) -> list[TreeNode]:
@@ -142,8 +146,17 @@ class Run(Asked):
 def shape(nodes: list[TreeNode]) -> list[Any]:
     """What a tree says, without what it took."""
     return [
-        (one.id, one.resolved, one.answer, one.verdict, one.struck, one.evidence, one.facts, shape(one.children))
-        for one in nodes
+        (
+            node.id,
+            node.resolved,
+            node.answer,
+            node.verdict,
+            node.struck,
+            node.evidence,
+            node.facts,
+            shape(node.children),
+        )
+        for node in nodes
     ]
 
 

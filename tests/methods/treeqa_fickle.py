@@ -45,8 +45,8 @@ class Fickle:
         dice = random.Random(hashlib.sha256(f"{self._seed} {step} {text}".encode()).digest())
         for _ in range(self._haste.randrange(6)):
             await asyncio.sleep(0)
-        said = self._say(step.removeprefix("treeqa/"), dice)
-        return Reply((Choice(said),), TokenUsage(len(text.split()), 0, len(said.split())))
+        reply = self._say(step.removeprefix("treeqa/"), dice)
+        return Reply((Choice(reply),), TokenUsage(len(text.split()), 0, len(reply.split())))
 
     def _say(self, step: str, dice: random.Random) -> str:
         if step == "build":
@@ -100,8 +100,8 @@ class Foreseeable(Fickle):
             return json.dumps(_named(dice, 2, f"Apollo {dice.randint(1, 9)}"))
         if step == "clue":
             return json.dumps({"new_clue": f"Apollo {dice.randint(1, 9)} and Moon"})
-        said = super()._say(step, dice)
-        return re.sub(r"c0\.\d+", f"Apollo {dice.randint(1, 9)}", said)
+        reply = super()._say(step, dice)
+        return re.sub(r"c0\.\d+", f"Apollo {dice.randint(1, 9)}", reply)
 
 
 def _named(dice: random.Random, levels: int, about: str) -> dict[str, Any]:
@@ -153,5 +153,5 @@ def final_tree(result: Result) -> Any:
 
 
 def settled(events: list[Event]) -> dict[str, Any]:
-    (found,) = (e for e in as_dicts(events) if e["event"] == "decision" and e["kind"] == "corrected")
-    return {name: found[name] for name in ("value", "validations", "nodes")}
+    (corrected,) = (e for e in as_dicts(events) if e["event"] == "decision" and e["kind"] == "corrected")
+    return {name: corrected[name] for name in ("value", "validations", "nodes")}

@@ -63,10 +63,10 @@ def asked_dragin() -> Run:
 
 def asked_flare() -> Run:
     """FLARE doubts two words of its first sentence, and leaves one of them out of the query."""
-    said = "His father is Jean Bretagne."
+    draft = "His father is Jean Bretagne."
     chances = [math.log(chance) for chance in (0.95, 0.95, 0.95, 0.3, 0.6, 0.95)]
     script = [
-        Rule([said, ARMANDS], step="draft", contains="Context:", logprob=chances),
+        Rule([draft, ARMANDS], step="draft", contains="Context:", logprob=chances),
         Rule(ARMANDS, step="draft"),
         Rule("His father is Charles.", step="rewrite"),
     ]

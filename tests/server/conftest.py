@@ -18,8 +18,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
     folder = tmp_path_factory.mktemp("server")
     both = {"demo": script(), "slow": script(0.05)}
-    with running(settings(folder, models=both, corpora_folder=folder / "corpora")) as found:
-        yield found
+    with running(settings(folder, models=both, corpora_folder=folder / "corpora")) as started:
+        yield started
 
 
 @pytest.fixture

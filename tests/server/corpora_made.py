@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.server.running import Running, running, settings
 
-__all__ = ["add", "class_of", "create", "documents", "found", "made", "passages", "remove"]
+__all__ = ["add", "class_of", "create", "documents", "make_corpora_folder", "passages", "remove", "search_texts"]
 
 _MINE = "/v1/corpora/mine/documents"
 
@@ -29,7 +29,7 @@ def remove(server: Running, document: str, name: str = "mine") -> dict[str, Any]
     return server.job(server.client.delete(f"/v1/corpora/{name}/documents/{document}"))
 
 
-def found(server: Running, query: str, name: str = "mine") -> list[str]:
+def search_texts(server: Running, query: str, name: str = "mine") -> list[str]:
     """The texts that a search finds."""
     reply = server.client.post("/v1/search", json={"query": query, "corpus": name})
     assert reply.status_code == 200, reply.text
@@ -39,7 +39,7 @@ def found(server: Running, query: str, name: str = "mine") -> list[str]:
 def passages(server: Running, name: str = "mine") -> dict[str, int | None]:
     """How many passages of each document there are, as it is listed."""
     listed = server.client.get(f"/v1/corpora/{name}/documents").json()["documents"]
-    return {one["id"]: one["passages"] for one in listed}
+    return {document["id"]: document["passages"] for document in listed}
 
 
 def documents(own: Path, name: str = "mine") -> dict[str, bytes]:
@@ -48,7 +48,7 @@ def documents(own: Path, name: str = "mine") -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def made(folder: Path, files: dict[str, bytes]) -> Path:
+def make_corpora_folder(folder: Path, files: dict[str, bytes]) -> Path:
     """The folder `own`, with a corpus `mine` that a server has made and left."""
     with running(settings(folder, corpora_folder=folder / "own")) as server:
         assert create(server, files)["state"] == "done"

@@ -28,19 +28,19 @@ class Documented:
     @property
     def operations(self) -> dict[tuple[str, str], dict[str, Any]]:
         return {
-            (method.upper(), path): told
+            (method.upper(), path): operation
             for path, methods in self._document["paths"].items()
-            for method, told in methods.items()
+            for method, operation in methods.items()
         }
 
     def check(self, reply: httpx.Response, path: str) -> None:
         """Fail where a reply is not what the document says of that path and status."""
-        told = self.operations[reply.request.method, path]["responses"]
-        assert str(reply.status_code) in told, f"{path} does not tell of {reply.status_code}: {reply.text[:300]}"
-        self.check_value(reply.json(), told[str(reply.status_code)]["content"]["application/json"]["schema"])
+        responses = self.operations[reply.request.method, path]["responses"]
+        assert str(reply.status_code) in responses, f"{path} does not tell of {reply.status_code}: {reply.text[:300]}"
+        self.check_value(reply.json(), responses[str(reply.status_code)]["content"]["application/json"]["schema"])
 
     def check_value(self, value: Any, schema: dict[str, Any]) -> None:
         jsonschema: Any = pytest.importorskip("jsonschema")
         assert schema, "there is no schema"
-        whole = {**schema, "components": self._document["components"]}
-        jsonschema.Draft202012Validator(whole).validate(value)
+        complete = {**schema, "components": self._document["components"]}
+        jsonschema.Draft202012Validator(complete).validate(value)

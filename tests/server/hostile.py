@@ -21,20 +21,20 @@ def corpora(server: Running) -> Path:
 
 
 def zipped(files: dict[str, bytes]) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def link() -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         entry = zipfile.ZipInfo("a.txt")
         entry.create_system, entry.external_attr = 3, 0o120777 << 16
         archive.writestr(entry, "/etc/passwd")
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def lying(content: bytes) -> bytes:
@@ -71,9 +71,9 @@ def drip(raw: socket.socket, text: bytes) -> bytes:
     for byte in text:
         try:
             raw.sendall(bytes([byte]))
-            if not (said := raw.recv(65536)):
+            if not (received := raw.recv(65536)):
                 return b""
-            return said
+            return received
         except TimeoutError:
             continue
         except OSError:
@@ -82,21 +82,21 @@ def drip(raw: socket.socket, text: bytes) -> bytes:
 
 
 def until(raw: socket.socket, end: bytes) -> bytes:
-    found = b""
-    while end not in found:
+    received = b""
+    while end not in received:
         part = raw.recv(65536)
         assert part, "the other side hung up"
-        found += part
-    return found
+        received += part
+    return received
 
 
 def all_of(raw: socket.socket) -> bytes:
     """What comes until the other side hangs up."""
     raw.settimeout(TIMEOUT_S)
-    found = b""
+    received = b""
     try:
         while part := raw.recv(65536):
-            found += part
+            received += part
     except ConnectionResetError:
         pass
-    return found
+    return received

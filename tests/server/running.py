@@ -76,7 +76,7 @@ def settings(folder: Path, **changes: Any) -> Settings:
 def _made_once() -> TemporaryDirectory[str]:
     """The index of the corpus, to be copied, which takes a tenth of the time."""
     folder = TemporaryDirectory()
-    index_passages((Passage(*one) for one in PASSAGES), Path(folder.name) / "index")
+    index_passages((Passage(*fields) for fields in PASSAGES), Path(folder.name) / "index")
     return folder
 
 
@@ -132,8 +132,8 @@ class Running:
         assert reply.status_code == 202, reply.text
         name = reply.json()["job"]
         eventually(lambda: self.state.jobs.find(name).state != "running")
-        found: dict[str, Any] = self.client.get(f"/v1/jobs/{name}").json()
-        return found
+        finished: dict[str, Any] = self.client.get(f"/v1/jobs/{name}").json()
+        return finished
 
 
 @contextmanager
@@ -159,12 +159,12 @@ def events_of(reply: httpx.Response) -> list[tuple[str, Any]]:
 
 
 def events_in(text: str) -> list[tuple[str, Any]]:
-    found = []
+    events = []
     for block in text.split("\n\n"):
         lines = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
         if lines:
-            found.append((lines.get("event", ""), json.loads(lines["data"])))
-    return found
+            events.append((lines.get("event", ""), json.loads(lines["data"])))
+    return events
 
 
 def limits(**changes: Any) -> Limits:

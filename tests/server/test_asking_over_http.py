@@ -32,11 +32,11 @@ def test_it_answers_as_the_engine_does(server: Running) -> None:
     assert reply.status_code == 200
     corpus = server.state.questions.corpora.place("films")
     expected = ask(QUESTION, method="taikc", model=script(), corpus=corpus, cache=None).as_dict()
-    told = reply.json()
-    for timed in (told["usage"], expected["usage"]):
+    result = reply.json()
+    for timed in (result["usage"], expected["usage"]):
         del timed["seconds"], timed["critical_path_seconds"]
-    assert told == expected | {"model": "demo"}
-    assert told["answer"] == "1948"
+    assert result == expected | {"model": "demo"}
+    assert result["answer"] == "1948"
 
 
 def test_the_tree_grows_before_the_result_comes(tmp_path: Path) -> None:
@@ -47,12 +47,12 @@ def test_the_tree_grows_before_the_result_comes(tmp_path: Path) -> None:
         server.client.stream("POST", "/v1/ask", json=asked, timeout=TIMEOUT_S) as reply,
     ):
         assert reply.headers["content-type"].startswith("text/event-stream")
-        said = ""
+        received = ""
         for part in reply.iter_text():
-            said += part
-            if '"state":"asking"' in said:  # nothing else comes until it is let go on
+            received += part
+            if '"state":"asking"' in received:  # nothing else comes until it is let go on
                 model.paused = False
-    events = events_in(said)
+    events = events_in(received)
     assert [kind for kind, _ in events][-1] == "result"
     assert events[-1][1]["answer"] == "1948"
     assert [node["answer"] for node in events[-1][1]["tree"]] == ["Bille August", "1948"]
@@ -74,9 +74,9 @@ def test_raw_events_come_on_request_with_the_model_by_its_name(server: Running) 
 
 
 def test_options_and_budgets_reach_the_method(server: Running) -> None:
-    told = server.ask(options={"k": 1}, budget={"calls": 2}).json()
-    assert told["options"]["k"] == 1
-    assert told["stopped_by"] == "calls"
+    result = server.ask(options={"k": 1}, budget={"calls": 2}).json()
+    assert result["options"]["k"] == 1
+    assert result["stopped_by"] == "calls"
 
 
 def test_a_text_without_a_question_is_refused(server: Running) -> None:
@@ -177,13 +177,13 @@ def test_what_an_endpoint_says_is_in_the_log_and_nowhere_else(tmp_path: Path, ca
                 assert plain.status_code == 502
                 assert plain.headers.get("x-should-retry") == (None if name == "refused" else "false")
                 chat = {"model": f"direct@{name}" if name != "m400" else "direct", "messages": _MESSAGES}
-                told = [
+                shown = [
                     plain.text,
                     server.ask(model=name, method="direct", stream=True, events=True).text,
                     server.client.post("/v1/chat/completions", json=chat).text,
                     server.client.post("/v1/chat/completions", json=chat | {"stream": True}).text,
                 ]
-                for text in told:
+                for text in shown:
                     assert "that the server asks" in text
                     assert not [secret for secret in (*_SECRETS, "inner-name", "OPENAI_API_KEY") if secret in text], (
                         text
@@ -204,9 +204,9 @@ def test_remedies_are_about_requests_and_not_about_the_command_line(server: Runn
     assert '"options": {"evidence": "text"}' in reply["remedy"]
     dense = server.ask(retriever="dense").json()["error"]
     assert "GET /v1/methods" in dense["remedy"]
-    for told in (reply, dense):
-        assert "hoptree " not in told["remedy"]
-        assert "--" not in told["remedy"]
+    for response in (reply, dense):
+        assert "hoptree " not in response["remedy"]
+        assert "--" not in response["remedy"]
 
 
 def test_texts_that_an_administrator_sets_are_not_told(tmp_path: Path) -> None:
@@ -218,8 +218,8 @@ def test_texts_that_an_administrator_sets_are_not_told(tmp_path: Path) -> None:
         assert events_of(reply)[-1][1]["options"]["labels"] == "set by the server"
         listed = server.client.get("/v1/methods")
         assert "private-labels" not in listed.text
-        methods = {one["name"]: one for one in listed.json()["methods"]}
-        option = {one["name"]: one for one in methods["ircot"]["options"]}["max_sentences"]
+        methods = {row["name"]: row for row in listed.json()["methods"]}
+        option = {row["name"]: row for row in methods["ircot"]["options"]}["max_sentences"]
         assert (option["type"], option["default"], option["fixed"]) == ("int", 2, True)
         for name in ("max-sentences", "max_sentences"):
             refused = server.ask(method="ircot", options={name: 9})
@@ -227,17 +227,17 @@ def test_texts_that_an_administrator_sets_are_not_told(tmp_path: Path) -> None:
 
 
 def test_limits_prices_and_what_is_lacking_are_told(tmp_path: Path, server: Running) -> None:
-    told = server.client.get("/v1/methods").json()
-    assert told["limits"] == {"question": 8000, "calls": 500, "tokens": 2_000_000, "seconds": 300.0}
-    assert told["prices"] is False
-    methods = {one["name"]: one for one in told["methods"]}
+    described = server.client.get("/v1/methods").json()
+    assert described["limits"] == {"question": 8000, "calls": 500, "tokens": 2_000_000, "seconds": 300.0}
+    assert described["prices"] is False
+    methods = {row["name"]: row for row in described["methods"]}
     assert methods["taikc"]["available"] is True
     assert methods["tog"]["available"] is False
     assert "knowledge graph" in methods["tog"]["why"]
     assert "evidence" in methods["treeqa"]["why"]
     wanted = settings(tmp_path, options={"treeqa": {"evidence": "text"}})
     with running(wanted) as other:
-        methods = {one["name"]: one for one in other.client.get("/v1/methods").json()["methods"]}
+        methods = {row["name"]: row for row in other.client.get("/v1/methods").json()["methods"]}
         assert methods["treeqa"]["available"] is True
 
 
@@ -267,7 +267,7 @@ def test_searches_count_as_questions_do(tmp_path: Path) -> None:
 
 def test_models_are_listed_with_what_is_asked_most_first(server: Running) -> None:
     def ids(**query: str) -> list[str]:
-        return [one["id"] for one in server.client.get("/v1/models", params=query).json()["data"]]
+        return [row["id"] for row in server.client.get("/v1/models", params=query).json()["data"]]
 
     every = ids()
     assert every[0] == "taikc"
@@ -299,12 +299,12 @@ def test_samples_are_bound_by_the_calls_of_a_budget(server: Running) -> None:
 
 
 def test_methods_and_models_are_listed(server: Running) -> None:
-    told = server.client.get("/v1/methods").json()
-    taikc = next(method for method in told["methods"] if method["name"] == "taikc")
+    described = server.client.get("/v1/methods").json()
+    taikc = next(method for method in described["methods"] if method["name"] == "taikc")
     k = next(option for option in taikc["options"] if option["name"] == "k")
     assert k == {"name": "k", "type": "int", "about": "How many passages a search gives.", "default": 5}
-    assert told["models"] == ["demo", "slow"]
-    assert told["default"] == {"method": "taikc", "model": "demo", "corpus": "films", "retriever": "auto"}
+    assert described["models"] == ["demo", "slow"]
+    assert described["default"] == {"method": "taikc", "model": "demo", "corpus": "films", "retriever": "auto"}
     names = [model["id"] for model in server.client.get("/v1/models").json()["data"]]
     assert "taikc" in names
     assert "taikc@slow" in names
@@ -317,8 +317,8 @@ def test_methods_and_models_are_listed(server: Running) -> None:
 
 
 def test_searches(server: Running) -> None:
-    found = server.client.post("/v1/search", json={"query": "born", "corpus": "films", "k": 1}).json()
-    assert [passage["id"] for passage in found["passages"]] == ["bille"]
+    search_reply = server.client.post("/v1/search", json={"query": "born", "corpus": "films", "k": 1}).json()
+    assert [passage["id"] for passage in search_reply["passages"]] == ["bille"]
     for wrong in (
         {"query": " "},
         {"query": "x", "k": 0},
@@ -344,7 +344,7 @@ def test_half_characters_of_a_model_arrive_as_json(tmp_path: Path) -> None:
         assert events_of(server.ask(stream=True))[-1][0] == "result"
 
 
-@pytest.mark.parametrize("method", [one.name for one in list_methods()])
+@pytest.mark.parametrize("method", [each.name for each in list_methods()])
 def test_every_method_is_told_step_by_step(server: Running, method: str) -> None:
     events = events_of(server.ask(method=method, stream=True, events=True))
     kind, data = events[-1]
@@ -368,7 +368,7 @@ def test_a_stream_tells_how_far_the_model_is(tmp_path: Path) -> None:
 
     model.generate = slow  # type: ignore[method-assign]
     with running(settings(tmp_path, models={"demo": model})) as server:
-        told = events_of(server.client.post("/v1/ask", json={"question": QUESTION, "stream": True}))
-    (first, *_) = (data for name, data in told if name == "progress")
+        events = events_of(server.client.post("/v1/ask", json={"question": QUESTION, "stream": True}))
+    (first, *_) = (data for name, data in events if name == "progress")
     assert first["text"] == "The model is reading 256 of 1,024 tokens, 128 a second, about 6 s left"
     assert (first["read"], first["total"]) == (256, 1024)

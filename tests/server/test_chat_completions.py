@@ -37,9 +37,9 @@ def _chat(server: Running, **fields: Any) -> Any:
 
 
 def test_a_completion_has_answer_steps_citations_and_tree(server: Running) -> None:
-    told = _chat(server).json()
-    assert told["object"] == "chat.completion"
-    choice = told["choices"][0]
+    completion = _chat(server).json()
+    assert completion["object"] == "chat.completion"
+    choice = completion["choices"][0]
     message = choice["message"]
     assert message["content"] == SENTENCE and message["hoptree"]["answer"] == "1948"
     assert choice["finish_reason"] == "stop"
@@ -53,7 +53,7 @@ def test_a_completion_has_answer_steps_citations_and_tree(server: Running) -> No
         "url": url,
     } in cited
     assert len(message["hoptree"]["tree"]) == 2
-    usage = told["usage"]
+    usage = completion["usage"]
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] > 0
 
 
@@ -80,17 +80,19 @@ def test_the_last_message_is_the_question_and_the_reply_says_what_was_not_read(s
         {"role": "assistant", "content": "Hello!"},
         {"role": "user", "content": [{"type": "text", "text": QUESTION}]},
     ]
-    told = _chat(server, messages=messages, temperature=0.7).json()["choices"][0]["message"]["hoptree"]
-    assert told["question"] == QUESTION
-    assert "Methods have prompts of their own: the instructions were not read." in told["warnings"]
-    assert "Methods decide for themselves about temperature." in told["warnings"]
+    extension = _chat(server, messages=messages, temperature=0.7).json()["choices"][0]["message"]["hoptree"]
+    assert extension["question"] == QUESTION
+    assert "Methods have prompts of their own: the instructions were not read." in extension["warnings"]
+    assert "Methods decide for themselves about temperature." in extension["warnings"]
 
 
 def test_a_picture_earlier_in_the_conversation_does_not_end_it(server: Running) -> None:
     picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
     messages = [picture, {"role": "assistant", "content": "A boat."}, {"role": "user", "content": QUESTION}]
-    told = _chat(server, messages=messages).json()["choices"][0]["message"]["hoptree"]
-    assert told["answer"] == "1948" and any("Only text can be read" in warning for warning in told["warnings"])
+    extension = _chat(server, messages=messages).json()["choices"][0]["message"]["hoptree"]
+    assert extension["answer"] == "1948" and any(
+        "Only text can be read" in warning for warning in extension["warnings"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,16 +127,16 @@ def test_what_it_cannot_do_is_refused_as_openai_says_it(server: Running, fields:
 
 
 def test_the_model_names_method_and_model(server: Running) -> None:
-    told = _chat(server, model="direct@slow").json()
-    assert told["model"] == "direct@slow"
-    assert told["choices"][0]["message"]["hoptree"]["model"] == "slow"
+    completion = _chat(server, model="direct@slow").json()
+    assert completion["model"] == "direct@slow"
+    assert completion["choices"][0]["message"]["hoptree"]["model"] == "slow"
     assert _chat(server, model="gpt-4o").status_code == 404
     assert _chat(server, model="taikc@gpt-4o").status_code == 404
 
 
 def test_the_extension_chooses_corpus_options_and_budget(server: Running) -> None:
-    said = {"corpus": "films", "options": {"k": 1}, "budget": {"calls": 1}}
-    choice = _chat(server, hoptree=said).json()["choices"][0]
+    extension = {"corpus": "films", "options": {"k": 1}, "budget": {"calls": 1}}
+    choice = _chat(server, hoptree=extension).json()["choices"][0]
     assert choice["finish_reason"] == "length"
     assert choice["message"]["hoptree"]["stopped_by"] == "calls"
     assert choice["message"]["content"].startswith("No answer was found")
@@ -146,21 +148,23 @@ def test_the_official_client(server: Running) -> None:
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
     assert "taikc" in [model.id for model in client.models.list()]
     messages = [{"role": "user", "content": QUESTION}]
-    told = client.chat.completions.create(model="taikc", messages=messages)
-    assert told.choices[0].message.content == SENTENCE
+    completion = client.chat.completions.create(model="taikc", messages=messages)
+    assert completion.choices[0].message.content == SENTENCE
     assert (
-        told.choices[0].message.annotations[0].url_citation.url.startswith(f"{server.url}/v1/corpora/films/passages/")
+        completion.choices[0]
+        .message.annotations[0]
+        .url_citation.url.startswith(f"{server.url}/v1/corpora/films/passages/")
     )
-    assert told.choices[0].message.model_extra["hoptree"]["answer"] == "1948"
-    said = ""
+    assert completion.choices[0].message.model_extra["hoptree"]["answer"] == "1948"
+    text = ""
     usage: Any = None
     for chunk in client.chat.completions.create(
         model="taikc", messages=messages, stream=True, stream_options={"include_usage": True}
     ):
-        said += (chunk.choices[0].delta.content or "") if chunk.choices else ""
+        text += (chunk.choices[0].delta.content or "") if chunk.choices else ""
         usage = chunk.usage or usage
-    assert said == SENTENCE
-    assert usage.total_tokens == told.usage.total_tokens
+    assert text == SENTENCE
+    assert usage.total_tokens == completion.usage.total_tokens
     with pytest.raises(openai.NotFoundError):
         client.chat.completions.create(model="gpt-4o", messages=messages)
     with pytest.raises(openai.BadRequestError, match="no corpus"):
@@ -171,8 +175,8 @@ def test_a_program_gets_the_json_it_asks_for(server: Running) -> None:
     schema: Any = {"properties": {"answer": {"type": "string"}, "citations": {"type": "array"}}}
     form = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema, "strict": True}}
     content = _chat(server, response_format=form).json()["choices"][0]["message"]["content"]
-    told = json.loads(content)
-    assert told["answer"] == "1948" and {"id": "bille", "title": "Bille August"} in told["citations"]
+    parsed = json.loads(content)
+    assert parsed["answer"] == "1948" and {"id": "bille", "title": "Bille August"} in parsed["citations"]
     schema["properties"]["citations"] = {"items": {"properties": {"title": {}}, "additionalProperties": False}}
     reply = json.loads(_chat(server, response_format=form).json()["choices"][0]["message"]["content"])
     assert {"title": "Bille August"} in reply["citations"]
@@ -196,8 +200,8 @@ def test_the_official_client_reads_a_class_of_its_own(server: Running) -> None:
         citations: list[Cited]
 
     asked = {"model": "taikc", "messages": [{"role": "user", "content": QUESTION}]}
-    told = client.chat.completions.parse(**asked, response_format=Reply).choices[0].message.parsed
-    assert told.answer == "1948" and Cited(id="bille", title="Bille August") in told.citations
+    parsed = client.chat.completions.parse(**asked, response_format=Reply).choices[0].message.parsed
+    assert parsed.answer == "1948" and Cited(id="bille", title="Bille August") in parsed.citations
 
     class Wrong(BaseModel):
         citations: list[str]
@@ -212,7 +216,7 @@ def test_a_number_in_a_quote_is_no_citation() -> None:
     result: Any = SimpleNamespace(sentence=sentence, answer="A", evidence=(film,), cited=(other,))
     prepared: Any = None
     places = _Chat("c", 0, "m", prepared, [], None, "u/").places(result)
-    assert [(one["title"], one["start_index"]) for one in places] == [
+    assert [(place["title"], place["start_index"]) for place in places] == [
         ("A", sentence.index(" [1]:") + 1),
         ("B", len(sentence) - 3),
     ]
@@ -238,25 +242,25 @@ def talking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def test_a_question_is_read_with_the_conversation_before_it(talking: Running) -> None:
-    told = _chat(talking, messages=TURNS).json()["choices"][0]["message"]
-    assert told["hoptree"]["question"] == QUESTION and told["hoptree"]["asked"] == TURNS[-1]["content"]
-    assert told["content"] == SENTENCE and f"Read as: {QUESTION}" in told["reasoning_content"]
+    message = _chat(talking, messages=TURNS).json()["choices"][0]["message"]
+    assert message["hoptree"]["question"] == QUESTION and message["hoptree"]["asked"] == TURNS[-1]["content"]
+    assert message["content"] == SENTENCE and f"Read as: {QUESTION}" in message["reasoning_content"]
     history = [{"question": TURNS[0]["content"], "answer": TURNS[1]["content"]}]
     asked = {"question": TURNS[2]["content"], "history": history}
     assert talking.client.post("/v1/ask", json=asked).json()["question"] == QUESTION
     alone = _chat(talking, messages=[{"role": "user", "content": QUESTION}]).json()["choices"][0]["message"]["hoptree"]
-    assert "asked" not in alone and alone["usage"]["llm_calls"] == told["hoptree"]["usage"]["llm_calls"] - 1
+    assert "asked" not in alone and alone["usage"]["llm_calls"] == message["hoptree"]["usage"]["llm_calls"] - 1
 
 
 def test_responses_have_reasoning_and_message(talking: Running) -> None:
     asked = {"model": "taikc", "input": TURNS, "instructions": "Be brief."}
-    told = talking.client.post("/v1/responses", json=asked).json()
-    reasoning, message = told["output"]
-    assert (told["object"], told["status"], reasoning["type"]) == ("response", "completed", "reasoning")
+    response = talking.client.post("/v1/responses", json=asked).json()
+    reasoning, message = response["output"]
+    assert (response["object"], response["status"], reasoning["type"]) == ("response", "completed", "reasoning")
     assert "Who directed Night Train to Lisbon?" in reasoning["summary"][0]["text"]
     text = message["content"][0]
     assert text["text"] == SENTENCE and text["annotations"][1]["title"] == "Bille August"
-    assert "Methods have prompts of their own: the instructions were not read." in told["hoptree"]["warnings"]
+    assert "Methods have prompts of their own: the instructions were not read." in response["hoptree"]["warnings"]
     tools, form = [{"type": "web_search"}], {"format": {"type": "x"}}
     for wrong in ({"previous_response_id": "resp_1"}, {"tools": tools}, {"text": form}):
         reply = talking.client.post("/v1/responses", json=asked | wrong)
@@ -266,22 +270,22 @@ def test_responses_have_reasoning_and_message(talking: Running) -> None:
 def test_the_official_client_reads_responses(talking: Running) -> None:
     openai: Any = pytest.importorskip("openai")
     client = openai.OpenAI(base_url=f"{talking.url}/v1", api_key="none", max_retries=0)
-    told = client.responses.create(model="taikc", input=TURNS)
-    assert told.output_text == SENTENCE and told.usage.total_tokens > 0
+    response = client.responses.create(model="taikc", input=TURNS)
+    assert response.output_text == SENTENCE and response.usage.total_tokens > 0
     form = {"type": "json_schema", "name": "reply", "schema": {"properties": {"answer": {"type": "string"}}}}
-    told = client.responses.create(model="taikc", input=QUESTION, text={"format": form})
-    assert json.loads(told.output_text) == {"answer": "1948"}
-    said, thought, last = "", "", None
+    response = client.responses.create(model="taikc", input=QUESTION, text={"format": form})
+    assert json.loads(response.output_text) == {"answer": "1948"}
+    text, thought, last = "", "", None
     for event in client.responses.create(model="taikc", input=QUESTION, stream=True):
-        said += event.delta if event.type == "response.output_text.delta" else ""
+        text += event.delta if event.type == "response.output_text.delta" else ""
         thought += event.delta if event.type == "response.reasoning_summary_text.delta" else ""
         last = event
-    assert said == SENTENCE and "→ Bille August" in thought
+    assert text == SENTENCE and "→ Bille August" in thought
     assert last is not None and last.type == "response.completed" and last.response.output_text == SENTENCE
     first = [{"role": "user", "content": QUESTION}]
     replied = client.responses.create(model="taikc", input=first)
-    told = client.responses.create(model="taikc", input=[*first, *replied.output, TURNS[2]])
-    assert told.output_text == SENTENCE and told.hoptree["asked"] == TURNS[2]["content"]
+    response = client.responses.create(model="taikc", input=[*first, *replied.output, TURNS[2]])
+    assert response.output_text == SENTENCE and response.hoptree["asked"] == TURNS[2]["content"]
     with pytest.raises(openai.NotFoundError):
         client.responses.create(model="gpt-4o", input=QUESTION)
 
@@ -289,8 +293,8 @@ def test_the_official_client_reads_responses(talking: Running) -> None:
 def test_a_citation_opens(server: Running) -> None:
     message = _chat(server).json()["choices"][0]["message"]
     url = message["annotations"][1]["url_citation"]["url"]
-    told = server.client.get(url).json()
-    assert (told["id"], told["text"]) == ("bille", "Bille August was born in 1948.")
+    passage = server.client.get(url).json()
+    assert (passage["id"], passage["text"]) == ("bille", "Bille August was born in 1948.")
     page = server.client.get(url, headers={"Accept": "text/html"})
     assert page.headers["content-type"].startswith("text/html") and "<p>Bille August was born in 1948.</p>" in page.text
     assert server.client.get(url.replace("bille", "nobody")).status_code == 404

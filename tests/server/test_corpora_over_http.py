@@ -49,8 +49,8 @@ def test_a_corpus_is_made_changed_asked_and_removed(tmp_path: Path) -> None:
         job = server.job(_post(server, "/v1/corpora", {"ada.txt": b"Ada keeps bees in Paris."}, name="mine"))
         assert (job["state"], job["kind"], job["corpus"], job["error"]) == ("done", "create", "mine", None)
         assert _found(server, "bees") == ["Ada keeps bees in Paris."]
-        told = _names(server)["mine"]
-        assert (told["managed"], told["documents"], told["passages"], told["job"]) == (True, 1, 1, None)
+        row = _names(server)["mine"]
+        assert (row["managed"], row["documents"], row["passages"], row["job"]) == (True, 1, 1, None)
 
         added = {"bob.md": b"# Bob\n\nBob paints boats.", "ada.txt": b"Ada keeps wasps in Rome."}
         assert server.job(_post(server, "/v1/corpora/mine/documents", added))["state"] == "done"
@@ -76,15 +76,15 @@ def test_a_corpus_is_made_changed_asked_and_removed(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("forked_workers")
 def test_archives_and_folders_in_them(tmp_path: Path) -> None:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("a/one.txt", "One keeps bees.")
         archive.writestr("b/one.txt", "Another keeps wasps.")
         archive.writestr("rows.jsonl", json.dumps({"id": "x", "title": "X", "text": "X keeps ants."}))
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
-        assert server.job(_post(server, "/v1/corpora", {"all.zip": made.getvalue()}, name="mine"))["state"] == "done"
+        assert server.job(_post(server, "/v1/corpora", {"all.zip": buffer.getvalue()}, name="mine"))["state"] == "done"
         assert _found(server, "bees") and _found(server, "wasps") and _found(server, "ants")
-        names = [one["id"] for one in server.client.get("/v1/corpora/mine/documents").json()["documents"]]
+        names = [document["id"] for document in server.client.get("/v1/corpora/mine/documents").json()["documents"]]
         assert names == ["a/one.txt", "b/one.txt", "rows.jsonl"]
         assert server.job(server.client.delete("/v1/corpora/mine/documents/a%2Fone.txt"))["state"] == "done"
         assert not _found(server, "bees")
@@ -110,7 +110,9 @@ def test_a_bad_upload_leaves_everything_as_it_was(tmp_path: Path) -> None:
         server.job(_post(server, "/v1/corpora", {"ada.txt": b"Ada keeps bees."}, name="mine"))
         bad = server.job(_post(server, "/v1/corpora/mine/documents", {"bad.pdf": b"%PDF-1.4 nothing"}))
         assert bad["state"] == "failed"
-        assert [one["id"] for one in server.client.get("/v1/corpora/mine/documents").json()["documents"]] == ["ada.txt"]
+        assert [document["id"] for document in server.client.get("/v1/corpora/mine/documents").json()["documents"]] == [
+            "ada.txt"
+        ]
         assert _found(server, "bees")
         assert server.job(_post(server, "/v1/corpora/mine/documents", {"b.txt": b"Bob keeps ants."}))["state"] == "done"
 
@@ -135,16 +137,16 @@ def test_without_a_folder_nothing_is_taken(tmp_path: Path) -> None:
     with running(settings(tmp_path)) as server:
         reply = _post(server, "/v1/corpora", {"a.txt": b"x"}, name="mine")
         assert (reply.status_code, reply.json()["error"]["class"]) == (403, "NoCorpora")
-        told = server.client.get("/v1/corpora").json()
-        assert not told["uploads"] and "--corpora DIR" in told["uploads_off"]
+        listed = server.client.get("/v1/corpora").json()
+        assert not listed["uploads"] and "--corpora DIR" in listed["uploads_off"]
 
 
 @pytest.fixture
 def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HeldWorker:
-    found = HeldWorker(tmp_path)
-    for name, value in found.environment.items():
+    worker = HeldWorker(tmp_path)
+    for name, value in worker.environment.items():
         monkeypatch.setenv(name, value)
-    return found
+    return worker
 
 
 def test_questions_are_answered_while_an_index_is_made(tmp_path: Path, held: HeldWorker) -> None:
@@ -157,12 +159,12 @@ def test_questions_are_answered_while_an_index_is_made(tmp_path: Path, held: Hel
         assert server.ask().json()["answer"] == "1948"
         eventually(held.is_held)
         assert server.ask().json()["answer"] == "1948"
-        told = server.client.get(f"/v1/jobs/{job.json()['job']}").json()
-        assert told["state"] == "running" and told["done"] > 0
+        state = server.client.get(f"/v1/jobs/{job.json()['job']}").json()
+        assert state["state"] == "running" and state["done"] > 0
         held.let_go()
-        told = server.job(job)
-        assert told["state"] == "done"
-        assert "1,000 passages" in told["message"]
+        state = server.job(job)
+        assert state["state"] == "done"
+        assert "1,000 passages" in state["message"]
         busy = server.ask("Which thing?", method="oner", corpus="mine")
         assert busy.status_code == 200
 
@@ -217,13 +219,13 @@ def test_a_citation_opens_its_source_and_no_other_file(tmp_path: Path) -> None:
     with running(replace(wanted, corpora={**wanted.corpora, "docs": str(tmp_path / "docs.idx")})) as server:
         get = server.client.get
         cited = get("/v1/corpora/docs/passages/" + quote("long #1.txt#2", safe="")).json()
-        whole = " ".join(words)
-        assert cited["text"] == whole[cited["start"] : cited["end"]]
-        assert whole.startswith(cited["before"]) and cited["before"] + " " + cited["text"] in whole
-        assert cited["after"] and cited["text"] + " " + cited["after"] in whole
+        joined = " ".join(words)
+        assert cited["text"] == joined[cited["start"] : cited["end"]]
+        assert joined.startswith(cited["before"]) and cited["before"] + " " + cited["text"] in joined
+        assert cited["after"] and cited["text"] + " " + cited["after"] in joined
         assert cited["file"] == "v1/corpora/docs/files/long%20%231.txt"
         source = get("/" + cited["file"])
-        assert source.text == whole and source.headers["content-type"] == "text/plain; charset=utf-8"
+        assert source.text == joined and source.headers["content-type"] == "text/plain; charset=utf-8"
         assert source.headers["content-security-policy"].endswith("sandbox")
         shown = get("/v1/corpora/docs/passages/page.html%231", headers={"accept": "text/html"})
         assert "<mark><p>Bees live in a hive.</p></mark>" in shown.text and "<script" not in shown.text
@@ -239,8 +241,8 @@ def test_a_citation_opens_its_source_and_no_other_file(tmp_path: Path) -> None:
         for other in ("../secret.txt", "..%2Fsecret.txt", "link.txt", str(tmp_path / "secret.txt"), "nosuch", ""):
             assert get(f"/v1/corpora/docs/files/{other}").status_code == 404
         server.job(_post(server, "/v1/corpora", {"a.pdf": pdf("Bob paints boats.", "Ada keeps bees.")}, name="mine"))
-        [found] = server.client.post("/v1/search", json={"query": "bees", "corpus": "mine"}).json()["passages"]
-        cited = get("/v1/corpora/mine/passages/" + quote(found["id"], safe="")).json()
+        [passage] = server.client.post("/v1/search", json={"query": "bees", "corpus": "mine"}).json()["passages"]
+        cited = get("/v1/corpora/mine/passages/" + quote(passage["id"], safe="")).json()
         assert cited["file"] == "v1/corpora/mine/files/a.pdf#page=2"
         file = get("/" + cited["file"])
         assert file.headers["content-type"] == "application/pdf" and file.content.startswith(b"%PDF")
@@ -249,8 +251,8 @@ def test_a_citation_opens_its_source_and_no_other_file(tmp_path: Path) -> None:
     with running(settings(tmp_path, corpora=named, keys=(key,))) as server:  # where others may ask
         asked = {"Authorization": "Bearer correct-horse-battery"}
         assert server.client.get("/v1/corpora/docs/files/page.html", headers=asked).status_code == 404
-        told = server.client.get("/v1/corpora/docs/passages/page.html%231", headers=asked).json()
-        assert told["text"] == "Bees live in a hive." and told["file"] is None
+        opened = server.client.get("/v1/corpora/docs/passages/page.html%231", headers=asked).json()
+        assert opened["text"] == "Bees live in a hive." and opened["file"] is None
 
 
 @pytest.mark.parametrize(
@@ -281,12 +283,12 @@ def test_a_packed_text_is_opened_and_no_script_in_it_runs(tmp_path: Path, monkey
     build_index(docs, tmp_path / "docs.idx")
     monkeypatch.setattr(corpus_routes, "MAX_DOCUMENT_BYTES", 1000)
     with running(settings(tmp_path, corpora={"docs": str(tmp_path / "docs.idx")})) as server:
-        told = {name: server.client.get(f"/v1/corpora/docs/files/{name}") for name in (*contents, "cut.txt.gz")}
-        html = told["page.html.gz"]
+        replies = {name: server.client.get(f"/v1/corpora/docs/files/{name}") for name in (*contents, "cut.txt.gz")}
+        html = replies["page.html.gz"]
         assert html.content == page and html.headers["content-type"] == "text/html; charset=utf-8"
         assert html.headers["content-security-policy"] == _HTML_POLICY
         assert html.headers["content-disposition"] == "inline; filename*=utf-8''page.html"
-        assert told["old.txt.gz"].text == "Größe zählt.\n"
+        assert replies["old.txt.gz"].text == "Größe zählt.\n"
         for name in ("long.txt.gz", "cut.txt.gz"):  # too long, and broken in what is looked at first
-            assert told[name].headers["content-disposition"].startswith("attachment")
-            assert told[name].content == (docs / name).read_bytes()
+            assert replies[name].headers["content-disposition"].startswith("attachment")
+            assert replies[name].content == (docs / name).read_bytes()

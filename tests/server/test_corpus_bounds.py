@@ -108,18 +108,18 @@ def test_files_are_not_looked_for_and_not_moved_where_questions_wait(
 
 def _calls(work: Callable[[], object]) -> int:
     """How many calls something takes, steps of generators among them."""
-    made = 0
+    calls = 0
 
     def count(frame: Any, event: str, given: Any) -> None:
-        nonlocal made
-        made += event in ("call", "c_call")
+        nonlocal calls
+        calls += event in ("call", "c_call")
 
     sys.setprofile(count)
     try:
         work()
     finally:
         sys.setprofile(None)
-    return made
+    return calls
 
 
 def test_a_name_is_held_against_ten_thousand_as_against_ten() -> None:
@@ -159,4 +159,4 @@ def test_a_body_that_is_no_form_is_told_what_to_send(tmp_path: Path) -> None:
         reply = server.client.post("/v1/corpora", json={"name": "mine", "files": []})
         assert reply.status_code == 415 and "multipart/form-data" in reply.text
         document = server.client.get("/openapi.json").json()
-        assert all(len(one["tags"]) == 1 for path in document["paths"].values() for one in path.values())
+        assert all(len(operation["tags"]) == 1 for path in document["paths"].values() for operation in path.values())

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from tests.graph.graph_files import TRUTHY, written
-from tests.server.corpora_made import add, class_of, found, made, passages, remove
+from tests.server.corpora_made import add, class_of, make_corpora_folder, passages, remove, search_texts
 from tests.server.running import running, settings
 
 from hoptree.core.errors import CorpusError, GraphError, GraphUnavailable, HoptreeError
@@ -55,20 +55,20 @@ def _gone(index: Path) -> None:
 
 @pytest.mark.parametrize("damage", [_no_ledger, _scribbled_ledger, _cut_manifest, _no_texts, _no_generation, _gone])
 def test_the_next_change_makes_it_anew_from_the_documents(tmp_path: Path, damage: Any) -> None:
-    own = made(tmp_path, _FILES)
+    own = make_corpora_folder(tmp_path, _FILES)
     damage(own / "mine" / "index")
     with running(settings(tmp_path, corpora_folder=own)) as server:
         job = add(server, {"cid.txt": b"Cid counts cats."})
         assert (job["state"], job["error"]) == ("done", None)
-        assert found(server, "bees") and found(server, "boats") and found(server, "cats")
+        assert search_texts(server, "bees") and search_texts(server, "boats") and search_texts(server, "cats")
         assert passages(server) == {"ada.txt": 1, "bob.txt": 1, "cid.txt": 1}
-        assert remove(server, "bob.txt")["state"] == "done" and not found(server, "boats")
+        assert remove(server, "bob.txt")["state"] == "done" and not search_texts(server, "boats")
 
 
 def test_an_index_that_cannot_be_made_is_not_the_uploads_fault(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    own = made(tmp_path, _FILES)
+    own = make_corpora_folder(tmp_path, _FILES)
     shutil.rmtree(own / "mine" / "index")
     (own / "mine" / "index").mkdir()
     (own / "mine" / "index" / "somebodys.txt").write_text("x", encoding="utf-8")
@@ -86,7 +86,7 @@ def test_a_damaged_index_is_the_servers_fault_and_its_path_is_not_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, way: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    own = made(tmp_path, _FILES)
+    own = make_corpora_folder(tmp_path, _FILES)
     asked = {"query": "bees"} if way == "/v1/search" else {"question": "Who keeps bees?", "method": "oner"}
     named = {"films": str((tmp_path / "index").relative_to(tmp_path))}
     with (
@@ -99,20 +99,20 @@ def test_a_damaged_index_is_the_servers_fault_and_its_path_is_not_told(
             _cut_manifest(where)
             reply = server.client.post(way, json={**asked, "corpus": name})
             assert reply.status_code == 500, reply.text
-            told = reply.json()["error"]
-            assert f"'{name}'" in told["message"] and "own/" not in reply.text and "hoptree-index" not in reply.text
-            assert "retryable" not in told and told["remedy"]
+            error = reply.json()["error"]
+            assert f"'{name}'" in error["message"] and "own/" not in reply.text and "hoptree-index" not in reply.text
+            assert "retryable" not in error and error["remedy"]
     assert "own/mine/index is damaged" in caplog.text
 
 
 def test_an_index_that_is_gone_is_not_said_to_be_in_the_making(tmp_path: Path) -> None:
-    own = made(tmp_path, _FILES)
+    own = make_corpora_folder(tmp_path, _FILES)
     _gone(own / "mine" / "index")
     with running(settings(tmp_path, corpora_folder=own)) as server:
         reply = server.client.post("/v1/search", json={"query": "bees", "corpus": "mine"})
         assert class_of(reply) == (409, "NotReady")
         assert "job" not in reply.text and "rebuilds the index" in reply.json()["error"]["remedy"]
-        assert remove(server, "bob.txt")["state"] == "done" and found(server, "bees")
+        assert remove(server, "bob.txt")["state"] == "done" and search_texts(server, "bees")
 
 
 def _cut_graph(graph: Path) -> None:
@@ -156,8 +156,8 @@ def test_what_is_noticed_while_answering_names_no_path(
 
     with running(replace(wanted, corpora={"films": "our index"})) as server:
         find = server.state.questions.retrievers.find
-        found = asyncio.run_coroutine_threadsafe(find("films", "bm25"), server.loop).result(60)
-        monkeypatch.setattr(type(found), "search", search)
+        retriever = asyncio.run_coroutine_threadsafe(find("films", "bm25"), server.loop).result(60)
+        monkeypatch.setattr(type(retriever), "search", search)
         reply = server.ask(method="oner", retriever="bm25")
         assert (reply.status_code >= 400 and "…" in reply.text) or failure is GraphUnavailable
         assert "our index" not in reply.text and str(tmp_path) not in reply.text

@@ -76,9 +76,9 @@ def test_what_a_packer_adds_of_its_own_is_passed_over_and_told(tmp_path: Path) -
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         job = create(server, {"mac.zip": zipped(packed)})
         assert job["state"] == "done" and passages(server) == {"docs/a.txt": 1}
-        told = {one["file"]: one for one in job["passed_over"]}
-        assert set(told) == {"__MACOSX/docs/._a.txt", "docs/.DS_Store", "docs/kite.png"}
-        assert all(one["cause"] and one["remedy"] for one in told.values())
+        problems = {problem["file"]: problem for problem in job["passed_over"]}
+        assert set(problems) == {"__MACOSX/docs/._a.txt", "docs/.DS_Store", "docs/kite.png"}
+        assert all(problem["cause"] and problem["remedy"] for problem in problems.values())
         only = server.client.post(
             "/v1/corpora", data={"name": "other"}, files={"files": ("a.zip", zipped({"__MACOSX/._a": b"x"}))}
         )
@@ -103,8 +103,8 @@ def test_one_file_of_an_archive_that_cannot_be_stored_is_no_reason_to_refuse_the
     upload.add("a.zip", packed)
     upload.check_filled()
     assert list(upload.names) == ["good.txt"] and len(upload.left_out) == 1
-    told = _left_out(upload.left_out[0])
-    assert "is a link, or has a name" in told["cause"] and told["remedy"]
+    problem = _left_out(upload.left_out[0])
+    assert "is a link, or has a name" in problem["cause"] and problem["remedy"]
     alone = UploadFolder(tmp_path / "alone", limits())
     alone.add("a.zip", io.BytesIO(link()))
     with pytest.raises(Refusal, match="holds a link"):

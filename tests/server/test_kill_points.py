@@ -21,17 +21,17 @@ _MOST = 40
 
 
 def _documents(corpus: Path) -> dict[str, str]:
-    found = {path: path.read_text("utf-8") for path in (corpus / "documents").rglob("*") if path.is_file()}
-    return {path.relative_to(corpus / "documents").as_posix(): text for path, text in found.items()}
+    texts = {path: path.read_text("utf-8") for path in (corpus / "documents").rglob("*") if path.is_file()}
+    return {path.relative_to(corpus / "documents").as_posix(): text for path, text in texts.items()}
 
 
 def _indexed(server: Running) -> dict[str, str]:
     """The texts that a question would find, by the files that are listed as having passages."""
     reply = server.client.post("/v1/search", json={"query": "keeps", "corpus": "mine", "k": 20})
     assert reply.status_code == 200, reply.text
-    texts = {one["text"] for one in reply.json()["passages"]}
+    texts = {row["text"] for row in reply.json()["passages"]}
     listed = server.client.get("/v1/corpora/mine/documents").json()["documents"]
-    assert sum(one["passages"] for one in listed) == len(texts)
+    assert sum(row["passages"] for row in listed) == len(texts)
     return {name: text for name, text in _documents_of(server).items() if text in texts}
 
 

@@ -51,9 +51,9 @@ def _serving(folder: Path, held: HeldWorker) -> Iterator[tuple[subprocess.Popen[
     )
     try:
         assert process.stderr is not None
-        found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
-        assert found
-        with httpx.Client(base_url=found[0], timeout=TIMEOUT_S, trust_env=False) as client:
+        url = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
+        assert url
+        with httpx.Client(base_url=url[0], timeout=TIMEOUT_S, trust_env=False) as client:
             eventually(lambda: _answers(client))
             yield process, client
     finally:
@@ -71,7 +71,7 @@ def _answers(client: httpx.Client) -> bool:
 
 
 def _mine(client: httpx.Client) -> dict[str, Any]:
-    return next((one for one in client.get("/v1/corpora").json()["corpora"] if one["name"] == "mine"), {})
+    return next((corpus for corpus in client.get("/v1/corpora").json()["corpora"] if corpus["name"] == "mine"), {})
 
 
 def _is_locked(index: Path) -> bool:
@@ -158,8 +158,8 @@ def test_where_it_stays_taken_the_documents_are_kept_until_the_next_change(
             for _ in range(4):  # however often: the files are not at fault
                 more = server.client.post("/v1/corpora/mine/documents", files={"files": ("c.txt", b"Cid keeps ants.")})
                 assert _class(more) == (409, "Unfinished") and more.headers["retry-after"]
-                told = _ended(server)
-                assert (told["state"], told["error"]["class"]) == ("failed", "IndexUnavailable")
+                job = _ended(server)
+                assert (job["state"], job["error"]["class"]) == ("failed", "IndexUnavailable")
             assert sorted(path.name for path in (corpus / "documents").iterdir()) == ["a.txt", "b.txt"]
         gone = server.client.delete("/v1/corpora/mine/documents/a.txt")
         assert _class(gone) == (409, "Unfinished")

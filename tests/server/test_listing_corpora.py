@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.server.corpora_made import made
+from tests.server.corpora_made import make_corpora_folder
 from tests.server.running import running, settings
 
 from hoptree.core.values import Passage
@@ -39,7 +39,7 @@ def _walk_then(monkeypatch: pytest.MonkeyPatch, then: Any) -> None:
 def test_what_goes_while_it_is_listed_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_of_it: bool
 ) -> None:
-    own = made(tmp_path, _FILES)
+    own = make_corpora_folder(tmp_path, _FILES)
     (own / "mine" / "passages").unlink()  # as in the making
     with running(settings(tmp_path, corpora_folder=own)) as server:
 
@@ -52,22 +52,22 @@ def test_what_goes_while_it_is_listed_is_left_out(
         _walk_then(monkeypatch, goes)
         listed = server.client.get("/v1/corpora/mine/documents")
         assert listed.status_code == 200, listed.text
-        assert [one["id"] for one in listed.json()["documents"]] == ([] if all_of_it else ["ada.txt"])
+        assert [document["id"] for document in listed.json()["documents"]] == ([] if all_of_it else ["ada.txt"])
         every = server.client.get("/v1/corpora")
         assert every.status_code == 200, every.text
 
 
 def test_documents_are_counted_without_a_walk_through_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = b'{"_id": "q", "text": "Who?"}\n'  # of a BEIR folder, where nothing is read of it
-    own = made(
+    own = make_corpora_folder(
         tmp_path, {**_FILES, "corpus.jsonl": b'{"_id": "p", "text": "Cid counts cats."}\n', "queries.jsonl": rows}
     )
     looked = []
     files = ManagedCorpus.files
     monkeypatch.setattr(ManagedCorpus, "files", lambda self: looked.append(self.name) or files(self))  # type: ignore[func-returns-value]
     with running(settings(tmp_path, corpora_folder=own)) as server:
-        told = {one["name"]: one for one in server.client.get("/v1/corpora").json()["corpora"]}
-        assert (told["mine"]["documents"], looked) == (3, []), "without what gave no passage"
+        corpora = {corpus["name"]: corpus for corpus in server.client.get("/v1/corpora").json()["corpora"]}
+        assert (corpora["mine"]["documents"], looked) == (3, []), "without what gave no passage"
         assert server.client.get("/v1/corpora/mine/documents").json()["total"] == 4
 
 

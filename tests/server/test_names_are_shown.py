@@ -29,8 +29,8 @@ def test_words_that_begin_like_keys_are_none(name: str) -> None:
 )
 def test_keys_are_masked(key: str) -> None:
     for masked in (redact_keys, redact):
-        told = masked(f"The endpoint said {key} to it.")
-        assert told == "The endpoint said … to it."
+        text = masked(f"The endpoint said {key} to it.")
+        assert text == "The endpoint said … to it."
 
 
 def test_masking_does_not_grow_with_the_square_of_a_text() -> None:
@@ -40,9 +40,9 @@ def test_masking_does_not_grow_with_the_square_of_a_text() -> None:
 
 
 def test_only_what_stands_within_a_known_name_stays() -> None:
-    told = "log-10.0.0.1.txt at /srv/own/log-10.0.0.1.txt from 10.0.0.9:80"
-    assert redact(told, known=["log-10.0.0.1.txt"]) == "log-10.0.0.1.txt at … from …"
-    assert redact(told, known=["0", ".", "/", "log"]) == redact(told)
+    text = "log-10.0.0.1.txt at /srv/own/log-10.0.0.1.txt from 10.0.0.9:80"
+    assert redact(text, known=["log-10.0.0.1.txt"]) == "log-10.0.0.1.txt at … from …"
+    assert redact(text, known=["0", ".", "/", "log"]) == redact(text)
 
 
 @pytest.mark.parametrize("name", _IDS)

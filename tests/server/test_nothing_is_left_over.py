@@ -174,17 +174,17 @@ def test_nor_does_anything_of_those_that_a_worker_answers(tmp_path: Path) -> Non
 @pytest.mark.parametrize("number", [1, 3, 0], ids=["while-planning", "in-the-tree", "to-the-end"])
 @pytest.mark.usefixtures("collector")
 def test_nor_does_it_in_the_worker(tmp_path: Path, number: int) -> None:
-    told: dict[str, Any] = {"question": QUESTION, "budget": {}, "options": {}, "method": "taikc", "model": "demo"}
-    told |= {"corpus": "films", **dict.fromkeys(("graph", "retriever", "rerank"))}
+    order: dict[str, Any] = {"question": QUESTION, "budget": {}, "options": {}, "method": "taikc", "model": "demo"}
+    order |= {"corpus": "films", **dict.fromkeys(("graph", "retriever", "rerank"))}
     lines: list[bytes] = []
 
     async def both() -> Counter[str]:
         asking = open_question_service(settings(tmp_path, models={"demo": (model := _Stuck())}))
-        await start_question(asking, told, EventSender(1, lines.append, live=False))
+        await start_question(asking, order, EventSender(1, lines.append, live=False))
         _seek()
         for _ in range(2):
             model.number, model.came = number, asyncio.Event()
-            task = start_question(asking, told, EventSender(1, lines.append, live=False))
+            task = start_question(asking, order, EventSender(1, lines.append, live=False))
             if number:
                 await model.came.wait()
                 task.cancel()

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from tests.command_line import call
-from tests.server.corpora_made import add, create, found
+from tests.server.corpora_made import add, create, search_texts
 from tests.server.running import running, settings
 
 from hoptree.core.errors import ConfigError
@@ -34,7 +34,7 @@ def test_a_second_server_is_refused_and_touches_nothing(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert "Another server" in done.stderr and "--corpora" in done.stderr and "Traceback" not in done.stderr
         assert (own / ".incoming" / "under-way").exists()
-        assert add(server, {"b.txt": b"Bob paints boats."})["state"] == "done" and found(server, "boats")
+        assert add(server, {"b.txt": b"Bob paints boats."})["state"] == "done" and search_texts(server, "boats")
 
 
 def test_a_server_that_stopped_leaves_the_folder_to_the_next(tmp_path: Path) -> None:

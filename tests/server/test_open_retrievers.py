@@ -61,11 +61,11 @@ def test_nothing_is_kept_of_names_that_nobody_has() -> None:
     def place(corpus: str) -> str:
         raise Refusal(404, "NoCorpus", f"There is no corpus {corpus}.")
 
-    found = Retrievers(place, {}, cached=False, keep_seconds=0)
+    retrievers = Retrievers(place, {}, cached=False, keep_seconds=0)
     for name in ("a", "b"):
         with pytest.raises(Refusal, match="There is no corpus"):
-            asyncio.run(found.find(name, "bm25"))
-    assert not found._opening
+            asyncio.run(retrievers.find(name, "bm25"))
+    assert not retrievers._opening
 
 
 def test_an_index_is_opened_once_to_show_its_passages_and_again_once_it_has_changed(

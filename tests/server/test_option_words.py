@@ -13,15 +13,15 @@ from hoptree.server.about_routes import option_text
 
 
 def test_every_option_has_a_line_of_its_own() -> None:
-    told = {
+    lines = {
         f"{method.name}.{option.name}": option_text(method, option)
         for method in list_methods()
         for option in method.options
         if not method.run.__module__.startswith("tests.")
     }
-    assert len(told) > 100
-    assert [name for name, words in told.items() if "documentation tells" in words] == []
-    assert [name for name, words in told.items() if "`" in words or not 10 < len(words) <= 222] == []
+    assert len(lines) > 100
+    assert [name for name, words in lines.items() if "documentation tells" in words] == []
+    assert [name for name, words in lines.items() if "`" in words or not 10 < len(words) <= 222] == []
 
 
 def test_it_is_what_the_method_says_of_it(server: Running) -> None:
@@ -31,5 +31,5 @@ def test_it_is_what_the_method_says_of_it(server: Running) -> None:
     assert option_text(taikc, options["strict"]) == strict
     assert option_text(taikc, options["titles"]) == "Shows passages with their titles."
     assert option_text(taikc, options["k"]) == "How many passages a search gives."
-    listed = {one["name"]: one for one in server.client.get("/v1/methods").json()["methods"]}
+    listed = {row["name"]: row for row in server.client.get("/v1/methods").json()["methods"]}
     assert listed["taikc"]["options"][5]["about"] == option_text(taikc, options["strict"])

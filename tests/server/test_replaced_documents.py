@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.server.corpora_made import add, class_of, create, documents, found, made, passages
+from tests.server.corpora_made import add, class_of, create, documents, make_corpora_folder, passages, search_texts
 from tests.server.running import eventually, running, settings
 
 from hoptree.server.jobs import Change, Stage
@@ -28,17 +28,17 @@ def test_the_old_version_stays_and_the_job_says_so(tmp_path: Path, content: byte
         assert (job["state"], job["message"].partition(";")[0]) == ("done", "3 passages (1 added, 1 replaced)")
         (passed,) = job["passed_over"]
         assert passed["file"] == "ada.txt" and "stays" in passed["cause"] and passed["remedy"]
-        assert found(server, "bees") and found(server, "barns") and found(server, "cats")
+        assert search_texts(server, "bees") and search_texts(server, "barns") and search_texts(server, "cats")
         assert passages(server) == {"ada.txt": 1, "bob.txt": 1, "cid.txt": 1}
         assert documents(tmp_path / "own")["ada.txt"] == b"Ada keeps bees."
         assert not (tmp_path / "own" / "mine" / "replaced").exists()
         alone = add(server, {"ada.txt": content})
         assert (alone["state"], alone["error"]["class"]) == ("failed", "CorpusError")
-        assert found(server, "bees") and documents(tmp_path / "own")["ada.txt"] == b"Ada keeps bees."
+        assert search_texts(server, "bees") and documents(tmp_path / "own")["ada.txt"] == b"Ada keeps bees."
 
 
 def test_a_kill_while_old_versions_are_put_back_loses_none(tmp_path: Path) -> None:
-    own = made(tmp_path, _FILES)
+    own = make_corpora_folder(tmp_path, _FILES)
     corpus = ManagedCorpus("mine", own / "mine")
     corpus.replaced.mkdir()
     for name in _FILES:
@@ -61,4 +61,4 @@ def test_the_last_document_that_can_be_read_is_not_removed(tmp_path: Path) -> No
         reply = server.client.delete("/v1/corpora/mine/documents/ada.txt")
         assert class_of(reply) == (409, "LastDocument")
         assert "read" in reply.json()["error"]["message"]
-        assert found(server, "bees")
+        assert search_texts(server, "bees")

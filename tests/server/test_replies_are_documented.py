@@ -26,8 +26,8 @@ def _documented(server: Running) -> Documented:
 
 def test_every_reply_has_a_schema(server: Running) -> None:
     document = _documented(server)
-    for (method, path), told in document.operations.items():
-        for status, reply in told["responses"].items():
+    for (method, path), operation in document.operations.items():
+        for status, reply in operation["responses"].items():
             if status == "204":
                 continue
             kinds = reply["content"]
@@ -37,10 +37,10 @@ def test_every_reply_has_a_schema(server: Running) -> None:
 
 
 def test_only_what_needs_a_key_tells_of_one(server: Running, tmp_path: Path) -> None:
-    told = _documented(server).operations
-    assert told["GET", "/health"]["security"] == []
-    assert "401" not in told["GET", "/health"]["responses"]
-    assert told["POST", "/v1/ask"]["security"] == [{"key": []}, {}]
+    operations = _documented(server).operations
+    assert operations["GET", "/health"]["security"] == []
+    assert "401" not in operations["GET", "/health"]["responses"]
+    assert operations["POST", "/v1/ask"]["security"] == [{"key": []}, {}]
     with running(settings(tmp_path, keys=(Key("team", b"x" * 32),))) as guarded:
         document = guarded.client.get("/openapi.json").json()
         assert document["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
@@ -112,10 +112,10 @@ def test_corpora_and_jobs(documented: Running) -> None:
     def send(path: str, file: str = "a.txt", text: bytes = b"Ada was born in 1815.", **form: str) -> httpx.Response:
         return client.post(path, files={"files": (file, text)}, data=form)
 
-    made = send("/v1/corpora", name="own")
-    document.check(made, "/v1/corpora")
-    assert documented.job(made)["state"] == "done"
-    document.check(client.get(f"/v1/jobs/{made.json()['job']}"), "/v1/jobs/{job}")
+    created = send("/v1/corpora", name="own")
+    document.check(created, "/v1/corpora")
+    assert documented.job(created)["state"] == "done"
+    document.check(client.get(f"/v1/jobs/{created.json()['job']}"), "/v1/jobs/{job}")
     failed = send("/v1/corpora/own/documents", "b.pdf", b"%PDF-nothing")
     document.check(failed, "/v1/corpora/{name}/documents")
     assert documented.job(failed)["state"] == "failed"
@@ -145,8 +145,8 @@ def test_stored_answers_and_topics(tmp_path: Path) -> None:
         document.check(server.client.get("/v1/answers/nosuch"), "/v1/answers/{answer}")
         topics = server.client.get("/v1/corpora/films/topics")
         document.check(topics, "/v1/corpora/{name}/topics")
-        told = {"title": "Night Train to Lisbon", "mentions": "Bille August", "document": None}
-        assert told | {"kind": "link", "language": "en"} in topics.json()["topics"]
+        topic = {"title": "Night Train to Lisbon", "mentions": "Bille August", "document": None}
+        assert topic | {"kind": "link", "language": "en"} in topics.json()["topics"]
         document.check(server.client.get("/v1/corpora/nosuch/topics"), "/v1/corpora/{name}/topics")
     with running(settings(tmp_path)) as server:  # which remembers nothing
         assert "Hoptree-Answer" not in server.ask().headers

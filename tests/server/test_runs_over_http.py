@@ -49,10 +49,10 @@ def test_runs_are_listed_without_paths(browsed: Running) -> None:
 
 def test_one_run_tells_its_scores_by_type(browsed: Running) -> None:
     name = _ids(browsed)["deep/oner"]
-    told = browsed.client.get(f"/v1/runs/{name}").json()
-    assert told["by_type"]["bridge"]["metrics"]["em"]["mean"] == 1.0
-    assert told["by_type"]["other"]["metrics"]["em"]["mean"] == 0.0
-    assert told["options"]["k"] == 5
+    data = browsed.client.get(f"/v1/runs/{name}").json()
+    assert data["by_type"]["bridge"]["metrics"]["em"]["mean"] == 1.0
+    assert data["by_type"]["other"]["metrics"]["em"]["mean"] == 0.0
+    assert data["options"]["k"] == 5
     assert browsed.client.get("/v1/runs/none").status_code == 404
     assert browsed.client.get(f"/v1/runs/{_ids(browsed)['broken']}").status_code == 400
 
@@ -61,8 +61,8 @@ def test_questions_by_type_and_outcome(browsed: Running) -> None:
     oner, direct = _ids(browsed)["deep/oner"], _ids(browsed)["deep/direct"]
 
     def ids(run: str, **params: str | int) -> list[str]:
-        told = browsed.client.get(f"/v1/runs/{run}/questions", params=params).json()
-        return [row["id"] for row in told["questions"]]
+        data = browsed.client.get(f"/v1/runs/{run}/questions", params=params).json()
+        return [row["id"] for row in data["questions"]]
 
     assert ids(oner) == ["a", "b/2"]
     assert ids(oner, verdict="right") == ["a"]
@@ -75,22 +75,22 @@ def test_questions_by_type_and_outcome(browsed: Running) -> None:
 
 def test_one_question_has_its_result(browsed: Running) -> None:
     oner = _ids(browsed)["deep/oner"]
-    told = browsed.client.get(f"/v1/runs/{oner}/questions/b%2F2").json()
-    assert told["gold"] == ["Bille August"]
-    assert told["result"]["answer"] == "Nobody"
-    assert told["result"]["model"] == "oner.json"
-    assert {passage["title"] for passage in told["result"]["evidence"]} <= {title for _, title, _ in PASSAGES}
+    data = browsed.client.get(f"/v1/runs/{oner}/questions/b%2F2").json()
+    assert data["gold"] == ["Bille August"]
+    assert data["result"]["answer"] == "Nobody"
+    assert data["result"]["model"] == "oner.json"
+    assert {passage["title"] for passage in data["result"]["evidence"]} <= {title for _, title, _ in PASSAGES}
     assert browsed.client.get(f"/v1/runs/{oner}/questions/none").status_code == 404
 
 
 def test_two_runs_are_compared_question_by_question(browsed: Running) -> None:
     oner, direct = _ids(browsed)["deep/oner"], _ids(browsed)["deep/direct"]
-    told = browsed.client.get("/v1/compare", params={"a": direct, "b": oner}).json()
-    assert told["metrics"]["em"]["difference"] == 0.5
-    assert told["metrics"]["em"]["wins"] == 1
-    assert [row["id"] for row in told["differ"]] == ["a"]
-    assert told["differ"][0]["a"]["answer"] == "1950"
-    assert told["differ"][0]["b"]["answer"] == "1948"
+    data = browsed.client.get("/v1/compare", params={"a": direct, "b": oner}).json()
+    assert data["metrics"]["em"]["difference"] == 0.5
+    assert data["metrics"]["em"]["wins"] == 1
+    assert [row["id"] for row in data["differ"]] == ["a"]
+    assert data["differ"][0]["a"]["answer"] == "1950"
+    assert data["differ"][0]["b"]["answer"] == "1948"
     assert browsed.client.get("/v1/compare", params={"a": oner, "b": oner}).status_code == 400
     assert browsed.client.get("/v1/compare", params={"a": oner, "b": "none"}).status_code == 404
 
@@ -102,11 +102,11 @@ def test_texts_among_options_are_not_told(browsed: Running) -> None:
     run["rests_on"]["options"] |= {"labels": "/home/ada/private.jsonl"}
     path.write_text(json.dumps(run))
     try:
-        told = browsed.client.get(f"/v1/runs/{_ids(browsed)['deep/oner']}").json()
+        data = browsed.client.get(f"/v1/runs/{_ids(browsed)['deep/oner']}").json()
     finally:
         path.write_text(before)
-    assert told["options"]["labels"] == "set by the server"
-    assert told["options"]["k"] == 5
+    assert data["options"]["labels"] == "set by the server"
+    assert data["options"]["k"] == 5
 
 
 def test_judges_go_by_the_names_of_their_models(browsed: Running, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,16 +118,16 @@ def test_judges_go_by_the_names_of_their_models(browsed: Running, monkeypatch: p
     monkeypatch.setattr("hoptree.server.runs.summarise", summarised)
     browsed.state.runs._summaries.clear()
     try:
-        told = browsed.client.get(f"/v1/runs/{_ids(browsed)['deep/oner']}").json()
+        data = browsed.client.get(f"/v1/runs/{_ids(browsed)['deep/oner']}").json()
     finally:
         browsed.state.runs._summaries.clear()
-    assert told["judges"] == {"judge.gguf": {"model": "judge.gguf", "accuracy": 0.5}}
+    assert data["judges"] == {"judge.gguf": {"model": "judge.gguf", "accuracy": 0.5}}
 
 
 def test_a_failed_question_tells_its_class_and_not_what_the_endpoint_said(browsed: Running) -> None:
-    told = browsed.client.get(f"/v1/runs/{_ids(browsed)['deep/direct']}/questions/b%2F2").json()
-    assert told["result"]["error"]["class"] == "EndpointError"
-    assert "The script says" not in json.dumps(told)
+    data = browsed.client.get(f"/v1/runs/{_ids(browsed)['deep/direct']}/questions/b%2F2").json()
+    assert data["result"]["error"]["class"] == "EndpointError"
+    assert "The script says" not in json.dumps(data)
 
 
 def test_without_a_folder_there_are_none(server: Running) -> None:

@@ -45,7 +45,7 @@ _AT_EXIT = "import atexit; atexit.register(print, 'flushed'); from hoptree.__mai
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--host", "0.0.0.0"], "--keys"),
         (["--host", "192.168.1.7"], "--keys"),
@@ -68,13 +68,13 @@ _AT_EXIT = "import atexit; atexit.register(print, 'flushed'); from hoptree.__mai
         (["--retriever", "bm52"], "bm25"),
     ],
 )
-def test_what_cannot_be_served_is_refused_with_a_remedy(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_what_cannot_be_served_is_refused_with_a_remedy(tmp_path: Path, arguments: list[str], message: str) -> None:
     script = tmp_path / "script.json"
     script.write_text(json.dumps(_SCRIPT))
     model = [] if "--model" in arguments else ["--model", f"scripted/{script}"]
     done = call("serve", "--port", "0", *model, *arguments, folder=tmp_path, environment=os.environ)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -114,12 +114,12 @@ def test_it_serves_and_a_signal_lets_the_question_finish(
     try:
         assert process.stderr is not None
         line = process.stderr.readline()
-        found = re.search(r"http://127\.0\.0\.1:\d+", line)
-        assert found, line
+        match = re.search(r"http://127\.0\.0\.1:\d+", line)
+        assert match, line
         log: list[str] = []
         reading = threading.Thread(target=lambda: log.extend(process.stderr or ()))
         reading.start()
-        url = found[0]
+        url = match[0]
         eventually(lambda: _answers(url))
         secret = "How much is my secret salary?"
         answers: list[httpx.Response] = []
@@ -154,9 +154,9 @@ def test_a_second_signal_writes_down_what_runs_and_tells_its_client(tmp_path: Pa
     options = ["--port", "0", "--no-cache", "--journal", str(journal), "-m", f"demo=scripted/{script}"]
     process = Command(["serve", *options], os.environ)
     try:
-        found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
-        assert found
-        url = found[0]
+        match = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
+        assert match
+        url = match[0]
         eventually(lambda: _answers(url))
         answers: list[httpx.Response] = []
         asked = {"question": "How much?", "method": "direct"}
@@ -179,19 +179,24 @@ def test_a_second_signal_writes_down_what_runs_and_tells_its_client(tmp_path: Pa
 
 
 def test_the_help_tells_every_limit_the_form_of_keys_and_how_models_are_named(tmp_path: Path) -> None:
-    told = call("serve", "--help", folder=tmp_path, environment=os.environ).stdout
-    named = re.findall(r"\b([a-z_]+=[0-9]+[KMG]?)\b", told.partition("--limits NAME=VALUE")[2].partition("Options:")[0])
-    assert {one.partition("=")[0] for one in named} == {one.name for one in fields(Limits)}
-    for one in named:
-        assert Limits.parse(one) == Limits(), one
+    help_text = call("serve", "--help", folder=tmp_path, environment=os.environ).stdout
+    named = re.findall(
+        r"\b([a-z_]+=[0-9]+[KMG]?)\b", help_text.partition("--limits NAME=VALUE")[2].partition("Options:")[0]
+    )
+    assert {limit.partition("=")[0] for limit in named} == {limit.name for limit in fields(Limits)}
+    for limit in named:
+        assert Limits.parse(limit) == Limits(), limit
     keys = tmp_path / "keys.toml"
     lines = (
-        told.partition("[[key]]")[2].partition("--limits")[0].replace('"…"  ', '"a-long-random-text"  #').splitlines()
+        help_text.partition("[[key]]")[2]
+        .partition("--limits")[0]
+        .replace('"…"  ', '"a-long-random-text"  #')
+        .splitlines()
     )
     keys.write_text("[[key]]\n" + "\n".join(re.sub(r"   +(?=[0-9a-z])", "  # ", line.strip()) for line in lines))
     (key,) = read_keys(keys)
     assert (key.name, key.rate, key.budget.tokens, key.corpora) == ("search-team", 60, 2_000_000, True)
-    assert "METHOD@MODEL" in told and "in a browser" in told
+    assert "METHOD@MODEL" in help_text and "in a browser" in help_text
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["named", "that of its port"])
@@ -204,26 +209,26 @@ def test_a_question_that_was_cut_off_is_told_of_at_the_next_start(tmp_path: Path
     options = ["--port", "0", *(["--journal", str(journal)] * named), "-m", f"demo=scripted/{script}"]
     process = Command(["serve", *options], {**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
     try:
-        said = process.stderr.readline()
+        log_line = process.stderr.readline()
     finally:
         process.kill()
         process.communicate()
-    assert f"There is a question that an earlier stop cut off: see {journal}." in said
+    assert f"There is a question that an earlier stop cut off: see {journal}." in log_line
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such bound")
-@pytest.mark.parametrize(("hard", "said"), [(2_000, ""), (600, "ulimit -n 1280")])
-def test_there_is_room_for_all_connections_or_a_word_about_it(hard: int, said: str) -> None:
-    told = f"""
+@pytest.mark.parametrize(("hard", "warning"), [(2_000, ""), (600, "ulimit -n 1280")])
+def test_there_is_room_for_all_connections_or_a_word_about_it(hard: int, warning: str) -> None:
+    code = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, {hard}))
 from hoptree.server.app import raise_open_file_limit
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], raise_open_file_limit(1024))
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     first, second = done.stdout.splitlines()
-    assert first.startswith("256 ") and said in first and bool(said) == ("too few for 1024" in first)
+    assert first.startswith("256 ") and warning in first and bool(warning) == ("too few for 1024" in first)
     assert int(second) == min(1_280, hard)
 
 
@@ -244,8 +249,8 @@ def test_without_the_extra_it_says_what_to_install() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
-@pytest.mark.parametrize(("mode", "said"), [(0o600, ""), (0o640, "may read"), (0o660, "may change")])
-def test_a_file_of_keys_that_others_may_use_is_warned_of(tmp_path: Path, mode: int, said: str) -> None:
+@pytest.mark.parametrize(("mode", "warning"), [(0o600, ""), (0o640, "may read"), (0o660, "may change")])
+def test_a_file_of_keys_that_others_may_use_is_warned_of(tmp_path: Path, mode: int, warning: str) -> None:
     keys, script = tmp_path / "keys.toml", tmp_path / "script.json"
     keys.write_text('[[key]]\nname = "a"\nsecret = "sixteen-characters-or-more"\n')
     keys.chmod(mode)
@@ -254,8 +259,8 @@ def test_a_file_of_keys_that_others_may_use_is_warned_of(tmp_path: Path, mode: i
         chosen = ["--model", f"scripted/{script}", "--port", str(taken.getsockname()[1])]
         run = call("serve", *chosen, "--keys", str(keys), folder=tmp_path, environment=os.environ)
     assert run.returncode == 2
-    assert (f"others on this machine {said} {keys}; chmod 600" in run.stderr) is bool(said)
-    assert ("chmod" in run.stderr) is bool(said)
+    assert (f"others on this machine {warning} {keys}; chmod 600" in run.stderr) is bool(warning)
+    assert ("chmod" in run.stderr) is bool(warning)
 
 
 def test_a_model_of_this_machine_has_more_time() -> None:

@@ -29,7 +29,7 @@ def test_every_limit_is_listed_with_its_default() -> None:
             names, defaults, _ = (cell.strip() for cell in line.strip("|").split("|"))
             listed |= zip(names.replace("`", "").split(", "), defaults.split(" (")[0].split(", "), strict=True)
     assert {name: _number(text) for name, text in listed.items()} == {
-        one.name: getattr(Limits(), one.name) for one in fields(Limits)
+        limit.name: getattr(Limits(), limit.name) for limit in fields(Limits)
     }
 
 

@@ -58,10 +58,10 @@ def test_without_a_key_or_with_a_wrong_one_nothing_is_told(tmp_path: Path, caplo
 def test_a_key_that_may_not_change_corpora_is_told_so(tmp_path: Path) -> None:
     may = _key("bob", "another-horse-battery", corpora=True)
     with running(settings(tmp_path, keys=(_key(), may), corpora_folder=tmp_path / "own")) as server:
-        told = server.client.get("/v1/corpora", headers=_with(SECRET)).json()
-        assert not told["uploads"] and told["uploads_off"].startswith("This key may not change corpora")
-        told = server.client.get("/v1/corpora", headers=_with("another-horse-battery")).json()
-        assert told["uploads"] and not told["uploads_off"]
+        listed = server.client.get("/v1/corpora", headers=_with(SECRET)).json()
+        assert not listed["uploads"] and listed["uploads_off"].startswith("This key may not change corpora")
+        listed = server.client.get("/v1/corpora", headers=_with("another-horse-battery")).json()
+        assert listed["uploads"] and not listed["uploads_off"]
 
 
 def test_all_keys_are_compared_whichever_fits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,8 +166,8 @@ def test_a_client_that_leaves_has_asked_all_the_same(tmp_path: Path) -> None:
                 assert reply.status_code == 200
                 eventually(lambda times=times: len(slow.requests) == times)  # type: ignore[misc]
             eventually(lambda: len(server.state.questions.running) == 0)
-        status, told = _ask(server)
-        assert (status, told["error"]["class"]) == (429, "BudgetSpent")
+        status, body = _ask(server)
+        assert (status, body["error"]["class"]) == (429, "BudgetSpent")
         assert len(slow.requests) == 3
 
 

@@ -92,12 +92,12 @@ def test_an_application_may_speak_to_a_client_that_was_hung_up_on(caplog: pytest
         serving = asyncio.create_task(served.serve(sockets=[listening]))
         reader, writer = await asyncio.open_connection(*listening.getsockname())
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf")
-        said = await reader.read()
+        received = await reader.read()
         await asyncio.sleep(0.6)
         writer.close()
         served.should_exit = True
         await serving
-        return said
+        return received
 
     assert asyncio.run(ask()) == b""
     assert "Exception" not in caplog.text and "RuntimeError" not in caplog.text
@@ -143,7 +143,7 @@ def test_clients_that_never_read_do_not_keep_others_out(tmp_path: Path) -> None:
         state = server._server.server_state
 
         def stuck() -> int:
-            return sum(one.transport.get_write_buffer_size() > 0 for one in list(state.connections))
+            return sum(connection.transport.get_write_buffer_size() > 0 for connection in list(state.connections))
 
         def health() -> int:
             return httpx.get(f"{server.url}/health", trust_env=False, timeout=TIMEOUT_S).status_code

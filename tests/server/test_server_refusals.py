@@ -35,8 +35,8 @@ def _logged(caplog: pytest.LogCaptureFixture, kind: str, key: str) -> list[str]:
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("keyed")
     bounds = limits(unpacked=1_000_000)
-    with running(settings(folder, keys=(_KEY,), corpora_folder=folder / "own", limits=bounds)) as found:
-        yield found
+    with running(settings(folder, keys=(_KEY,), corpora_folder=folder / "own", limits=bounds)) as server:
+        yield server
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,9 @@ def test_an_option_that_cannot_be_is_told_in_whole_sentences(
     keyed: Running, options: dict[str, Any], message: str, remedy: str
 ) -> None:
     reply = keyed.client.post("/v1/ask", json={"question": QUESTION, "options": options}, headers=_SENT)
-    told = reply.json()["error"]
-    assert told["message"] == message
-    assert remedy in told["remedy"]
+    error = reply.json()["error"]
+    assert error["message"] == message
+    assert remedy in error["remedy"]
 
 
 def test_the_server_says_whether_it_remembers(keyed: Running, tmp_path: Path) -> None:

@@ -62,17 +62,17 @@ def test_no_request_makes_the_server_fail_or_say_what_the_document_does_not(tmp_
         schema.config.base_url = server.url
         schema.config.request_timeout = 240  # a slow machine is no failure of the server
         for operation in schema.get_all_operations():
-            found = operation.ok()
+            described = operation.ok()
 
             @bounds(
-                max_examples=10,
+                max_examples=15,
                 deadline=None,
                 derandomize=True,
                 database=None,
                 phases=[Phase.generate],
                 suppress_health_check=list(HealthCheck),
             )
-            @given(case=found.as_strategy())
+            @given(case=described.as_strategy())
             def try_it(case: Any) -> None:
                 reply = case.call(base_url=server.url)
                 tried.append((f"{case.method} {case.path}", reply.status_code))
@@ -118,8 +118,8 @@ def _with_names(server: Running) -> dict[str, Any]:
             if field in schemas[name]["properties"]:
                 schemas[name]["properties"][field] = {"enum": values}
     for path, operations in document["paths"].items():
-        for told in operations.values():
-            for parameter in told.get("parameters", ()):
+        for operation in operations.values():
+            for parameter in operation.get("parameters", ()):
                 if parameter["name"] in ("run", "a", "b"):
                     parameter["schema"] = {"enum": [*runs, "nosuch"]}
                 if parameter["name"] == "name" and path == "/v1/models/{name}":

@@ -288,9 +288,9 @@ def test_errors_tell_no_paths_addresses_or_tracebacks(tmp_path: Path) -> None:
         ConfigError("Nobody answers at http://10.0.0.7:8000/v1/chat.", "Look at http://10.0.0.7:8000/v1."),
         RuntimeError(f"in {secret}"),
     ):
-        told = str(refusal_of(error))
-        assert "secret" not in told
-        assert "10.0.0.7" not in told
+        shown = str(refusal_of(error))
+        assert "secret" not in shown
+        assert "10.0.0.7" not in shown
     assert redact("TCP/IP and 1/2 and either/or stay.") == "TCP/IP and 1/2 and either/or stay."
     wanted = settings(tmp_path)
     with running(wanted) as server:

@@ -160,13 +160,13 @@ def test_questions_that_differ_in_how_they_are_asked_are_two_in_the_journal(tmp_
     slow = settings(tmp_path, models={"demo": script(600.0)}, journal=journal, limits=limits(stop_seconds=0.1))
     asked: list[dict[str, Any]] = [{}, {"retriever": "linked"}, {"budget": {"calls": 20}}]
     with running(slow) as server:
-        asking = [threading.Thread(target=server.ask, kwargs=one) for one in asked]
-        for one in asking:
-            one.start()
+        asking = [threading.Thread(target=server.ask, kwargs=each) for each in asked]
+        for each in asking:
+            each.start()
         eventually(lambda: len(server.state.questions.running) == 3)
         server.begin_stop()
-        for one in asking:
-            one.join(timeout=TIMEOUT_S)
+        for each in asking:
+            each.join(timeout=TIMEOUT_S)
     with running(settings(tmp_path, journal=journal)) as server:
         for left, how in zip((3, 2, 1), asked, strict=True):
             assert len(server.state.questions.running.journal) == len(journal.read_text().splitlines()) == left
@@ -195,13 +195,13 @@ def test_the_journal_is_its_owners_and_goes_once_all_of_it_was_asked_again(tmp_p
     slow = settings(tmp_path, models={"demo": script(600.0)}, journal=journal, limits=limits(stop_seconds=0.1))
     asked: list[dict[str, Any]] = [{"question": QUESTION}, {"question": QUESTION, "options": {"k": 2}}]
     with running(slow) as server:
-        asking = [threading.Thread(target=server.ask, kwargs=one) for one in asked]
-        for one in asking:
-            one.start()
+        asking = [threading.Thread(target=server.ask, kwargs=each) for each in asked]
+        for each in asking:
+            each.start()
         eventually(lambda: len(server.state.questions.running) == 2)
         server.begin_stop()
-        for one in asking:
-            one.join(timeout=TIMEOUT_S)
+        for each in asking:
+            each.join(timeout=TIMEOUT_S)
     assert journal.stat().st_mode & 0o777 == 0o600
     assert [line[:1] for line in journal.read_text().splitlines()] == ["h", "{", "{"]
     with running(settings(tmp_path, journal=journal)) as server:

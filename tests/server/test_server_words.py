@@ -14,7 +14,7 @@ from hoptree.server.streaming import ProgressText
 
 
 def _plan(*ids: int, **more: Any) -> dict[str, Any]:
-    return {"event": "plan", "t": 0.0, "nodes": [{"id": one} for one in ids], **more}
+    return {"event": "plan", "t": 0.0, "nodes": [{"id": number} for number in ids], **more}
 
 
 def _asked(node: int) -> dict[str, Any]:
@@ -27,10 +27,10 @@ def _said(*events: dict[str, Any]) -> list[str]:
 
 
 def test_what_was_rebuilt_below_a_node_is_numbered_from_it() -> None:
-    said = _said(
+    lines = _said(
         _plan(1, 2), _plan(101, 102, under=1, rebuilt=True), _plan(10201, under=102), _asked(101), _asked(10201)
     )
-    assert said == [
+    assert lines == [
         "Planned 2 sub-questions",
         "Rebuilt Sub-question 1: 2 sub-questions",
         "Split Sub-question 1.2: 1 sub-question",

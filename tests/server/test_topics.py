@@ -21,22 +21,22 @@ def first(*passages: Passage) -> Topic:
 
 
 def test_a_heading_that_is_a_question_is_asked_as_it_stands() -> None:
-    told = first(passage("FAQ › 3.2. Which package holds the kernel?", "It is called linux-image."))
-    assert (told["kind"], told["title"]) == ("question", "Which package holds the kernel?")
-    told = first(passage("常见问题 › 1.1. 什么是 Debian？", "它自由。", language="chinese"))
-    assert (told["kind"], told["title"], told["language"]) == ("question", "什么是 Debian？", "zh")
+    topic = first(passage("FAQ › 3.2. Which package holds the kernel?", "It is called linux-image."))
+    assert (topic["kind"], topic["title"]) == ("question", "Which package holds the kernel?")
+    topic = first(passage("常见问题 › 1.1. 什么是 Debian？", "它自由。", language="chinese"))
+    assert (topic["kind"], topic["title"], topic["language"]) == ("question", "什么是 Debian？", "zh")
     assert suggest_topics([passage("FAQ › Why?", "Because it is so.")]) == []
 
 
 def test_what_a_passage_defines_is_asked_for() -> None:
-    told = first(passage("notes.txt", "The Soundex system is a way of matching names.", "notes.txt"))
-    assert (told["kind"], told["title"], told["language"]) == ("what", "Soundex system", "en")
-    told = first(passage("git-gc(1) › NAME", "git-gc - Cleanup unnecessary files"))
-    assert (told["kind"], told["title"]) == ("what", "git-gc")
-    told = first(passage("leute", "Greta Moor (1901–1980) war eine Malerin aus Lund.", "leute.txt", "german"))
-    assert (told["kind"], told["title"], told["language"]) == ("who", "Greta Moor", "de")
-    told = first(passage("a", "命名管道是一个文件。", "a.txt", "chinese"))
-    assert (told["kind"], told["title"]) == ("what", "命名管道")
+    topic = first(passage("notes.txt", "The Soundex system is a way of matching names.", "notes.txt"))
+    assert (topic["kind"], topic["title"], topic["language"]) == ("what", "Soundex system", "en")
+    topic = first(passage("git-gc(1) › NAME", "git-gc - Cleanup unnecessary files"))
+    assert (topic["kind"], topic["title"]) == ("what", "git-gc")
+    topic = first(passage("leute", "Greta Moor (1901–1980) war eine Malerin aus Lund.", "leute.txt", "german"))
+    assert (topic["kind"], topic["title"], topic["language"]) == ("who", "Greta Moor", "de")
+    topic = first(passage("a", "命名管道是一个文件。", "a.txt", "chinese"))
+    assert (topic["kind"], topic["title"]) == ("what", "命名管道")
 
 
 def test_pronouns_and_phrases_are_no_definitions() -> None:
@@ -46,8 +46,8 @@ def test_pronouns_and_phrases_are_no_definitions() -> None:
 
 
 def test_headings_lose_their_numbers_and_name_their_document() -> None:
-    told = first(passage("Debian Policy › 4.2. Package pools", POOLS))
-    assert told == Topic(title="Package pools", mentions=None, document="Debian Policy", kind="heading", language="en")
+    topic = first(passage("Debian Policy › 4.2. Package pools", POOLS))
+    assert topic == Topic(title="Package pools", mentions=None, document="Debian Policy", kind="heading", language="en")
     assert first(passage("Handbuch › A.2. Alte Lager", "Dort liegen sie.", language="german"))["title"] == "Alte Lager"
 
 
@@ -66,14 +66,14 @@ def test_names_of_files_and_headings_of_any_document_are_no_topics() -> None:
 
 
 def test_lists_of_contents_give_no_topics() -> None:
-    told = passage("Kilns › Which glazes are there?", "Copper Tin Zinc", "b.html")
-    assert suggest_topics([replace(told, metadata=(*told.metadata, CONTENTS))]) == []
+    contents = passage("Kilns › Which glazes are there?", "Copper Tin Zinc", "b.html")
+    assert suggest_topics([replace(contents, metadata=(*contents.metadata, CONTENTS))]) == []
 
 
 def test_names_take_the_place_of_file_names() -> None:
     texts = ("He met Ada Moor in Lund.", "Later, Ada Moor wrote again.", "There she saw Bo Ek once.")
-    told = suggest_topics([passage(f"{at}", text, f"{at}.txt") for at, text in enumerate(texts)])
-    assert [(topic["kind"], topic["title"]) for topic in told] == [("name", "Ada Moor"), ("name", "Bo Ek")], told
+    topics = suggest_topics([passage(f"{at}", text, f"{at}.txt") for at, text in enumerate(texts)])
+    assert [(topic["kind"], topic["title"]) for topic in topics] == [("name", "Ada Moor"), ("name", "Bo Ek")], topics
 
 
 def test_follow_ups_are_no_questions_of_their_own() -> None:
@@ -90,13 +90,13 @@ def test_files_share_what_is_offered() -> None:
     rows = [passage(f"people › Arne Holt{n}", f"Name: Arne Holt{n}; Work: none", "people.csv") for n in range(200)]
     manual = [passage(f"Pumps › Oil the {part} well", "So it is.", "pumps.md") for part in ("gears", "valves", "pipes")]
     for passages in ([*rows, *manual], [*manual, *rows]):
-        told = [topic["title"] for topic in suggest_topics(passages)]
-        assert len(told) == 6 and sum(title.startswith("Oil") for title in told) == 3
+        titles = [topic["title"] for topic in suggest_topics(passages)]
+        assert len(titles) == 6 and sum(title.startswith("Oil") for title in titles) == 3
 
 
 def test_kinds_are_offered_in_turn_and_none_twice() -> None:
     passages = [passage(f"Manual › {n}. Shelf number {n}x", "Words of it.") for n in range(1, 9)]
     passages += [passage("Manual › How is a shelf made there?", "So.")] * 3
-    told = suggest_topics(passages)
-    assert [topic["kind"] for topic in told] == ["question"] + ["heading"] * 5, told
-    assert len({topic["title"] for topic in told}) == 6
+    topics = suggest_topics(passages)
+    assert [topic["kind"] for topic in topics] == ["question"] + ["heading"] * 5, topics
+    assert len({topic["title"] for topic in topics}) == 6

@@ -46,10 +46,10 @@ _CHAT: dict[str, Any] = {"model": "taikc", "messages": [{"role": "user", "conten
 )
 def test_what_is_asked_wrongly(server: Running, body: Any, message: str, remedy: str) -> None:
     reply = server.client.post("/v1/ask", json=body)
-    told = reply.json()["error"]
-    assert (reply.status_code, told["class"], told["message"]) == (422, "BadRequest", message)
-    assert told["remedy"].startswith(remedy or "GET /openapi.json")
-    assert told["retryable"] is False
+    error = reply.json()["error"]
+    assert (reply.status_code, error["class"], error["message"]) == (422, "BadRequest", message)
+    assert error["remedy"].startswith(remedy or "GET /openapi.json")
+    assert error["retryable"] is False
 
 
 def test_true_is_no_number(server: Running) -> None:
@@ -80,8 +80,8 @@ def test_a_number_of_thousands_of_digits_is_not_repeated(server: Running) -> Non
 
 
 def test_two_mistakes_are_told_at_once(server: Running) -> None:
-    told = server.client.post("/v1/ask", json={"stream": 7, "question": 3}).json()["error"]
-    assert told["message"] == "question must be text; stream must be true or false."
+    error = server.client.post("/v1/ask", json={"stream": 7, "question": 3}).json()["error"]
+    assert error["message"] == "question must be text; stream must be true or false."
 
 
 @pytest.mark.parametrize("content", [b"{", b'{"question": "Who?",}', b"", b'{"question": "\xff"}'])
@@ -122,19 +122,21 @@ def test_what_openai_s_clients_ask_wrongly(
     server: Running, changes: dict[str, Any], status: int, message: str, param: str
 ) -> None:
     reply = server.client.post("/v1/chat/completions", json=_CHAT | changes)
-    told = reply.json()["error"]
+    error = reply.json()["error"]
     assert reply.status_code == status
-    assert told["message"].startswith(message)
-    assert told["message"].count(". ") >= 1 or told["message"].endswith("?"), "there is no remedy"
-    assert (told["param"], told["retryable"]) == (param, False)
+    assert error["message"].startswith(message)
+    assert error["message"].count(". ") >= 1 or error["message"].endswith("?"), "there is no remedy"
+    assert (error["param"], error["retryable"]) == (param, False)
 
 
 def test_what_had_no_effect_is_told(server: Running) -> None:
     """OpenAI's clients send more and more fields: they are no reason to refuse, and none to be silent."""
     fields = {"hoptre": {}, "tool_choice": "required", "user": "ada", "temperature": 1, "store": None}
-    told = server.client.post("/v1/chat/completions", json=_CHAT | fields).json()["choices"][0]["message"]["hoptree"]
-    assert "Methods decide for themselves about temperature." in told["warnings"]
-    assert "Not read: hoptre (did you mean hoptree?), tool_choice, user." in told["warnings"]
+    extension = server.client.post("/v1/chat/completions", json=_CHAT | fields).json()["choices"][0]["message"][
+        "hoptree"
+    ]
+    assert "Methods decide for themselves about temperature." in extension["warnings"]
+    assert "Not read: hoptre (did you mean hoptree?), tool_choice, user." in extension["warnings"]
 
 
 def test_of_thousands_of_fields_that_are_not_read_few_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:

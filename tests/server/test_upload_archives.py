@@ -27,11 +27,11 @@ def _take(folder: Path, name: str, content: bytes, **bounds: int) -> list[str]:
 
 
 def _zip(how: int = zipfile.ZIP_DEFLATED, **files: bytes) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", how) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", how) as archive:
         for name, content in files.items():
             archive.writestr(f"{name}.txt", content)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 @pytest.mark.parametrize("how", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -65,11 +65,11 @@ def test_pieces_of_a_gz_file_are_counted(tmp_path: Path) -> None:
 
 def test_damaged_archives_are_refused_and_never_a_failure_of_ours(tmp_path: Path) -> None:
     chance = random.Random(7)
-    whole = _zip(a=b"Text " * 50, b=bytes(range(256)))
+    intact = _zip(a=b"Text " * 50, b=bytes(range(256)))
     packed = gzip.compress(b"Text " * 500)
     refused: list[Refusal] = []
     for number in range(600):
-        name, kept = ("a.zip", whole) if number % 3 else ("a.txt.gz", packed)
+        name, kept = ("a.zip", intact) if number % 3 else ("a.txt.gz", packed)
         damaged = bytearray(kept)
         for _ in range(chance.choice((1, 2, 8))):
             damaged[chance.randrange(len(damaged))] = chance.randrange(256)

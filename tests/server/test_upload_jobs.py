@@ -44,7 +44,7 @@ def _documents(own: Path) -> dict[str, bytes]:
 
 def _passages(server: Running) -> dict[str, int | None]:
     listed = server.client.get("/v1/corpora/mine/documents").json()["documents"]
-    return {one["id"]: one["passages"] for one in listed}
+    return {document["id"]: document["passages"] for document in listed}
 
 
 async def _fails(corpus: ManagedCorpus, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
@@ -77,15 +77,15 @@ def test_a_job_that_fails_by_a_mistake_leaves_everything_as_it_was(
 
 def _found(server: Running, query: str) -> list[str]:
     reply = server.client.post("/v1/search", json={"query": query, "corpus": "mine"})
-    return [one["text"] for one in reply.json()["passages"]]
+    return [passage["text"] for passage in reply.json()["passages"]]
 
 
 async def _too_late(corpus: ManagedCorpus, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
     """Indexing that comes to its end, and takes too long for the server to hear of it."""
-    said = await run_indexing(corpus, limits, job, added)
+    outcome = await run_indexing(corpus, limits, job, added)
     if added:
         raise Refusal(504, "TooSlow", "Indexing took longer than allowed.", "Upload less at once.")
-    return said
+    return outcome
 
 
 @pytest.mark.parametrize(("text", "kind"), [(b"", "CorpusError"), (b"Ada keeps wasps.", "TooSlow")])
@@ -109,10 +109,10 @@ def test_where_it_cannot_be_indexed_again_the_next_change_does_so(
     async def once(corpus: ManagedCorpus, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
         if not added:
             raise OSError(24, "Too many open files")
-        said = await run_indexing(corpus, limits, job, added)
+        outcome = await run_indexing(corpus, limits, job, added)
         if "a.txt" in added:
             raise Refusal(504, "TooSlow", "Indexing took longer than allowed.", "Upload less at once.")
-        return said
+        return outcome
 
     own = tmp_path / "own"
     with running(settings(tmp_path, corpora_folder=own)) as server:
@@ -214,20 +214,20 @@ def test_files_that_are_passed_over_are_named(tmp_path: Path) -> None:
         job = _post(server, "/v1/corpora", files, name="mine")
         assert job["state"] == "done"
         assert job["message"] == "3 passages (3 added)", "the files below are counted once"
-        told = {one["file"]: one for one in job["passed_over"]}
-        assert set(told) == set(files) - {"a.txt"}, "none of them is a reason to refuse the rest"
-        assert told["kite.png"]["cause"] == "kite.png is no document of a known kind."
-        assert told["latin.txt"]["remedy"] == "Save it as UTF-8, then upload it again."
-        assert "Line 2 of rows.jsonl" in told["rows.jsonl"]["cause"]
-        assert all(one["cause"] and one["remedy"] for one in told.values())
+        problems = {problem["file"]: problem for problem in job["passed_over"]}
+        assert set(problems) == set(files) - {"a.txt"}, "none of them is a reason to refuse the rest"
+        assert problems["kite.png"]["cause"] == "kite.png is no document of a known kind."
+        assert problems["latin.txt"]["remedy"] == "Save it as UTF-8, then upload it again."
+        assert "Line 2 of rows.jsonl" in problems["rows.jsonl"]["cause"]
+        assert all(problem["cause"] and problem["remedy"] for problem in problems.values())
         unread = dict.fromkeys(("bad.docx", "empty.txt", "half.txt.gz", "junk.txt"), 0)
         assert _passages(server) == {"a.txt": 1, "latin.txt": 1, "rows.jsonl": 1, **unread}
         job = _post(server, "/v1/corpora/mine/documents", {"b.txt": b"Bob keeps ants."})
         assert job["passed_over"] == []
         job = _post(server, "/v1/corpora/mine/documents", {"latin.txt": b"K\xe4se \0\1\2\3"})
         assert job["state"] == "failed" and job["error"]["remedy"].startswith("Upload it as text")
-        one = _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="other")
-        assert (one["message"], one["passed_over"]) == ("1 passage (1 added)", [])
+        clean = _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="other")
+        assert (clean["message"], clean["passed_over"]) == ("1 passage (1 added)", [])
 
 
 def test_an_upload_of_which_nothing_can_be_read_names_every_kind_of_problem(tmp_path: Path) -> None:

@@ -59,11 +59,11 @@ _NAMED = ("method", "model", "corpus", "graph", "retriever", "rerank")
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as found:
-        script_films(found)
-        found.on("", endless(), contains=_SLOW)
-        found.on("", refused(401, "who are you, sk-secret?"), contains="Who may ask?")
-        yield found
+    with Endpoint() as started:
+        script_films(started)
+        started.on("", endless(), contains=_SLOW)
+        started.on("", refused(401, "who are you, sk-secret?"), contains="Who may ask?")
+        yield started
 
 
 def films_settings(folder: Path, endpoint: Endpoint, **changes: Any) -> Settings:
@@ -82,15 +82,15 @@ def films_settings(folder: Path, endpoint: Endpoint, **changes: Any) -> Settings
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, endpoint: Endpoint) -> Iterator[Running]:
-    with running(films_settings(tmp_path_factory.mktemp("workers"), endpoint)) as found:
-        yield found
+    with running(films_settings(tmp_path_factory.mktemp("workers"), endpoint)) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory, endpoint: Endpoint) -> Iterator[Running]:
     """The same server without workers."""
-    with running(films_settings(tmp_path_factory.mktemp("alone"), endpoint, workers=0)) as found:
-        yield found
+    with running(films_settings(tmp_path_factory.mktemp("alone"), endpoint, workers=0)) as started:
+        yield started
 
 
 def workers_of(server: Running) -> Workers:
@@ -107,7 +107,7 @@ def without_times(reply: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_answers_are_the_same_as_without_them(server: Running, alone: Running) -> None:
-    ours, theirs = (one.ask(film_question(3)) for one in (server, alone))
+    ours, theirs = (each.ask(film_question(3)) for each in (server, alone))
     assert (ours.status_code, ours.json()["answer"]) == (200, "1903")
     assert without_times(ours.json()) == without_times(theirs.json())
 
@@ -130,15 +130,15 @@ def test_many_at_once_get_the_answers_of_their_own_from_all_of_them(server: Runn
 
 
 def test_steps_come_while_they_happen_and_are_the_same(server: Running, alone: Running) -> None:
-    told = []
-    for one in (server, alone):
-        reply = one.ask(film_question(4), stream=True, events=True)
+    streams = []
+    for each in (server, alone):
+        reply = each.ask(film_question(4), stream=True, events=True)
         events = events_of(reply)
         steps = [re.sub(r" \(\d.*s\)", "", data["text"]) for kind, data in events if kind == "step"]
         traces = [data["event"] for kind, data in events if kind == "trace"]
-        told.append((steps, traces, events[-1][0], events[-1][1]["answer"]))
-    assert told[0] == told[1]
-    assert told[0][2:] == ("result", "1904")
+        streams.append((steps, traces, events[-1][0], events[-1][1]["answer"]))
+    assert streams[0] == streams[1]
+    assert streams[0][2:] == ("result", "1904")
 
 
 def test_the_tree_grows_before_the_answer_is_there(server: Running, endpoint: Endpoint) -> None:
@@ -164,7 +164,7 @@ def test_openais_clients_are_answered_too(server: Running) -> None:
 
 
 def test_failures_are_told_as_without_them(server: Running, alone: Running) -> None:
-    ours, theirs = (one.ask("Who may ask?", method="direct") for one in (server, alone))
+    ours, theirs = (each.ask("Who may ask?", method="direct") for each in (server, alone))
     assert ours.status_code == theirs.status_code == 502
     assert ours.json()["error"] == theirs.json()["error"]
     assert ours.headers.get("x-should-retry") == theirs.headers.get("x-should-retry")
@@ -180,8 +180,8 @@ def test_budgets_hold_of_the_question_and_of_the_key(tmp_path: Path, endpoint: E
         asking = server.state.questions
 
         async def ask() -> int:
-            found = await asking.ask(await asking.prepare(AskRequest(film_question(2)), key))
-            return found.usage.llm_calls
+            result = await asking.ask(await asking.prepare(AskRequest(film_question(2)), key))
+            return result.usage.llm_calls
 
         first = asyncio.run_coroutine_threadsafe(ask(), server.loop).result(_PATIENCE)
         assert first == 3
@@ -206,14 +206,14 @@ def test_what_a_question_has_cost_until_its_client_left_is_charged(
     server: Running, alone: Running, endpoint: Endpoint
 ) -> None:
     spent = []
-    for one in (server, alone):
+    for each in (server, alone):
         endpoint.on("taikc/final", endless(), contains="N10 ", times=1)
-        asking, key, before = one.state.questions, LEAVING, len(endpoint.texts("taikc/final"))
+        asking, key, before = each.state.questions, LEAVING, len(endpoint.texts("taikc/final"))
 
         async def ask(asking: QuestionService = asking, key: Key = key) -> None:
             await asking.ask(await asking.prepare(AskRequest(film_question(10)), key))
 
-        task = asyncio.run_coroutine_threadsafe(ask(), one.loop)
+        task = asyncio.run_coroutine_threadsafe(ask(), each.loop)
         eventually(lambda before=before: len(endpoint.texts("taikc/final")) > before, seconds=_PATIENCE)  # type: ignore[misc]
         task.cancel()
         eventually(lambda asking=asking: len(asking.running) == 0, seconds=_PATIENCE)  # type: ignore[misc]
@@ -228,8 +228,8 @@ def test_one_that_is_broken_off_before_it_has_begun_is_over_too(tmp_path: Path) 
 
     async def ask() -> None:
         asking = open_question_service(settings(tmp_path))
-        told: dict[str, Any] = {"question": QUESTION, "budget": {}, "options": {}, **dict.fromkeys(_NAMED)}
-        task = start_question(asking, told, EventSender(7, lines.append, live=True))
+        order: dict[str, Any] = {"question": QUESTION, "budget": {}, "options": {}, **dict.fromkeys(_NAMED)}
+        task = start_question(asking, order, EventSender(7, lines.append, live=True))
         task.cancel()
         await asyncio.wait({task})
         await asyncio.sleep(0)
@@ -242,15 +242,15 @@ def test_many_that_leave_at_once_are_not_remembered(server: Running) -> None:
     workers = workers_of(server)
 
     async def ask() -> None:
-        told = {"question": _SLOW, "budget": {"seconds": 60}, "options": {}, **dict.fromkeys(_NAMED)}
-        tasks = [asyncio.create_task(workers.ask(told, (), live=False)) for _ in range(20)]
+        order = {"question": _SLOW, "budget": {"seconds": 60}, "options": {}, **dict.fromkeys(_NAMED)}
+        tasks = [asyncio.create_task(workers.ask(order, (), live=False)) for _ in range(20)]
         await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
 
     asyncio.run_coroutine_threadsafe(ask(), server.loop).result(_PATIENCE)
-    eventually(lambda: not any(one.questions for one in workers._ready), seconds=_PATIENCE)
+    eventually(lambda: not any(worker.questions for worker in workers._ready), seconds=_PATIENCE)
     assert not workers._worker_of and not workers._identical
 
 
@@ -321,7 +321,7 @@ def test_the_same_question_at_once_is_paid_for_once(server: Running, endpoint: E
         second = pool.submit(server.ask, film_question(7))
         eventually(lambda: len(server.state.questions.running) == 2, seconds=_PATIENCE)
         together.wait(_PATIENCE)
-        usages = [one.result(_PATIENCE).json()["usage"] for one in (first, second)]
+        usages = [future.result(_PATIENCE).json()["usage"] for future in (first, second)]
     assert sum(usage["cached_calls"] for usage in usages) >= 1
 
 
@@ -372,8 +372,8 @@ def test_a_corpus_that_was_just_made_can_be_asked_about(server: Running) -> None
     server.ask(film_question(8))
     job = create(server, {"a.txt": b"Film N8 was directed by Director N8, born in 1908."}, "fresh")
     assert job["state"] == "done"
-    found = server.ask(film_question(8), corpus="fresh").json()
-    assert (found["answer"], [one["text"] for one in found["evidence"]]) == (
+    result = server.ask(film_question(8), corpus="fresh").json()
+    assert (result["answer"], [passage["text"] for passage in result["evidence"]]) == (
         "1908",
         ["Film N8 was directed by Director N8, born in 1908."],
     )
@@ -470,15 +470,15 @@ def _is_there(pid: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("models", "said"),
+    ("models", "message"),
     [
         ({"demo": "local/qwen"}, "each worker would load it again"),
         ({"demo": "hf/some"}, "each worker would load it again"),
         ({"demo": ScriptedModel(rules=[Rule("x")])}, "is open"),
     ],
 )
-def test_models_that_processes_cannot_share_are_refused(models: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as refusal:
+def test_models_that_processes_cannot_share_are_refused(models: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refusal:
         Settings(models=models, workers=2).check()
     assert refusal.value.remedy
 

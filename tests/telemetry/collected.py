@@ -52,29 +52,30 @@ class Collected:
     def below(self, span: ReadableSpan) -> list[ReadableSpan]:
         above = span.get_span_context()
         assert above is not None
-        return [one for one in self.spans if one.parent is not None and one.parent.span_id == above.span_id]
+        return [each for each in self.spans if each.parent is not None and each.parent.span_id == above.span_id]
 
     def of(self, kind: str) -> list[ReadableSpan]:
-        return [span for span in self.spans if told(span)["openinference.span.kind"] == kind]
+        return [span for span in self.spans if span_attributes(span)["openinference.span.kind"] == kind]
 
     def shape(self, span: ReadableSpan | None = None, *, standing: bool = True) -> Shape:
         """The nodes of the question tree as spans have them."""
         nodes = [
-            one
-            for one in self.below(span or self.root)
-            if told(one)["openinference.span.kind"] == "CHAIN" and (told(one)["hoptree.node.stands"] or not standing)
+            child
+            for child in self.below(span or self.root)
+            if span_attributes(child)["openinference.span.kind"] == "CHAIN"
+            and (span_attributes(child)["hoptree.node.stands"] or not standing)
         ]
-        found = [(told(one)["hoptree.node.id"], self.shape(one, standing=standing)) for one in nodes]
-        return sorted(found, key=lambda one: int(one[0]))
+        shapes = [(span_attributes(child)["hoptree.node.id"], self.shape(child, standing=standing)) for child in nodes]
+        return sorted(shapes, key=lambda pair: int(pair[0]))
 
 
-def told(span: ReadableSpan) -> dict[str, Any]:
+def span_attributes(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
 def shape_of(tree: Sequence[TreeNode]) -> Shape:
     """The nodes of a result's tree."""
-    return sorted(((node.id, shape_of(node.children)) for node in tree), key=lambda one: one[0])
+    return sorted(((node.id, shape_of(node.children)) for node in tree), key=lambda pair: pair[0])
 
 
 def ask(

@@ -41,8 +41,8 @@ class Collector(ThreadingHTTPServer):
     def resources(self) -> list[Any]:
         """What came, read."""
         service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
-        read = [service.ExportTraceServiceRequest.FromString(one.body) for one in self.received]
-        return [resource for one in read for resource in one.resource_spans]
+        read = [service.ExportTraceServiceRequest.FromString(request.body) for request in self.received]
+        return [resource for request in read for resource in request.resource_spans]
 
     @property
     def spans(self) -> list[Any]:

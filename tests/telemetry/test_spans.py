@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.methods.contract_world import ASKED, FOUND, Library, Voice, World, always, by_chance
 from tests.methods.treeqa_asked import LANDING, Run, refutes, rules
-from tests.telemetry.collected import Collected, ask, shape_of, told
+from tests.telemetry.collected import Collected, ask, shape_of, span_attributes
 from tests.traced import as_dicts, event
 
 from hoptree.core.values import Passage
@@ -44,8 +44,8 @@ NANO = 1_000_000_000
 def test_the_name_of_a_model_tells_no_path(spec: str, provider: str, name: str) -> None:
     asked = QuestionWork(0.0, 1.0, started=Started(question="Who?", method="direct", model=spec))
     assert name_of(CallWork(0.0, 1.0, call=ModelCalled()), asked) == f"chat {name}"
-    told = attributes_of(asked, asked, content=False)
-    assert (told["gen_ai.provider.name"], told["gen_ai.request.model"]) == (provider, name)
+    attributes = attributes_of(asked, asked, content=False)
+    assert (attributes["gen_ai.provider.name"], attributes["gen_ai.request.model"]) == (provider, name)
 
 
 # The tree
@@ -75,14 +75,14 @@ def test_what_a_rebuilt_tree_left_behind_is_told_apart(traversal: str) -> None:
 def test_a_call_hangs_under_the_node_it_was_made_for() -> None:
     collected = Collected()
     _, events = ask(collected, "taikc")
-    for node in (span for span in collected.of("CHAIN") if told(span)["hoptree.node.stands"]):
-        made = [
+    for node in (span for span in collected.of("CHAIN") if span_attributes(span)["hoptree.node.stands"]):
+        calls = [
             event
             for event in as_dicts(events)
-            if event["event"] == "llm" and event.get("node") == told(node)["hoptree.node.id"]
+            if event["event"] == "llm" and event.get("node") == span_attributes(node)["hoptree.node.id"]
         ]
-        under = [one for one in collected.below(node) if told(one)["openinference.span.kind"] == "LLM"]
-        assert [told(one)["hoptree.step"] for one in under] == [event["step"] for event in made] != []
+        under = [child for child in collected.below(node) if span_attributes(child)["openinference.span.kind"] == "LLM"]
+        assert [span_attributes(child)["hoptree.step"] for child in under] == [event["step"] for event in calls] != []
 
 
 def replay(collected: Collected, events: list[Event]) -> None:
@@ -124,7 +124,7 @@ def test_times_are_those_of_the_trace() -> None:
         (zero + round(call["issued"] * NANO), zero + round(call["t"] * NANO)) for call in calls
     )
     for node in read_result(events).tree:
-        (span,) = [one for one in collected.spans if one.name == f"sub-question {node.id}"]
+        (span,) = [each for each in collected.spans if each.name == f"sub-question {node.id}"]
         times = [event["t"] for event in as_dicts(events) if event["event"] == "node" and event["id"] == node.id]
         assert (span.start_time, span.end_time) == (zero + round(times[0] * NANO), zero + round(times[-1] * NANO))
 
@@ -137,21 +137,21 @@ def test_names_are_those_of_the_conventions() -> None:
     known = {value for value in vars(conventions).values() if isinstance(value, str)}
     collected = Collected()
     ask(collected, "treeqa")
-    names = {name for span in collected.spans for name in told(span) if name.startswith("gen_ai.")}
+    names = {name for span in collected.spans for name in span_attributes(span) if name.startswith("gen_ai.")}
     assert names <= known
     assert {"gen_ai.operation.name", "gen_ai.request.model", "gen_ai.usage.input_tokens"} <= names
 
 
 def test_other_names_are_those_of_openinference() -> None:
     conventions = pytest.importorskip("openinference.semconv.trace")
-    classes = [one for one in vars(conventions).values() if isinstance(one, type)]
-    known = {value for one in classes for value in vars(one).values() if isinstance(value, str)}
+    classes = [member for member in vars(conventions).values() if isinstance(member, type)]
+    known = {value for member in classes for value in vars(member).values() if isinstance(value, str)}
     collected = Collected()
     ask(collected, "treeqa")
-    names = {re.sub(r"^[a-z_.]+\.\d+\.", "", name) for span in collected.spans for name in told(span)}
+    names = {re.sub(r"^[a-z_.]+\.\d+\.", "", name) for span in collected.spans for name in span_attributes(span)}
     own = ("gen_ai.", "hoptree.", "error.")
     assert {name for name in names if not name.startswith(own)} <= known
-    assert {told(span)["openinference.span.kind"] for span in collected.spans} <= {
+    assert {span_attributes(span)["openinference.span.kind"] for span in collected.spans} <= {
         kind.value for kind in conventions.OpenInferenceSpanKindValues
     }
 
@@ -167,7 +167,7 @@ def test_a_call_tells_tokens_and_cost() -> None:
 
     asyncio.run(asked())
     calls = world.of("llm")
-    spans = [told(span) for span in collected.of("LLM")]
+    spans = [span_attributes(span) for span in collected.of("LLM")]
     for name, field in (
         ("gen_ai.usage.input_tokens", "prompt_tokens"),
         ("gen_ai.usage.output_tokens", "completion_tokens"),
@@ -177,7 +177,7 @@ def test_a_call_tells_tokens_and_cost() -> None:
         assert sorted(span[name] for span in spans) == sorted(call[field] for call in calls) != []
     replies = sorted(span.get("output.value", "") for span in spans)  # an empty reply is no attribute
     assert replies == sorted(call["reply"] for call in calls)
-    total = told(collected.root)
+    total = span_attributes(collected.root)
     assert total["hoptree.usage.cost"] == pytest.approx(sum(call["cost"] for call in calls)) != 0
     assert not [name for name in total if name.startswith(("llm.token_count", "gen_ai.usage"))], "counted twice"
 
@@ -185,14 +185,14 @@ def test_a_call_tells_tokens_and_cost() -> None:
 def test_without_prices_no_cost_is_claimed() -> None:
     collected = Collected()
     ask(collected)
-    assert not [span for span in collected.of("LLM") if "llm.cost.total" in told(span)]
+    assert not [span for span in collected.of("LLM") if "llm.cost.total" in span_attributes(span)]
 
 
 def test_a_search_tells_its_documents() -> None:
     collected = Collected()
     _, events = ask(collected, "oner")
     (search,) = [event for event in as_dicts(events) if event["event"] == "retrieve"]
-    (span,) = map(told, collected.of("RETRIEVER"))
+    (span,) = map(span_attributes, collected.of("RETRIEVER"))
     assert span["input.value"] == search["query"]
     for place, passage in enumerate(search["passages"]):
         at = f"retrieval.documents.{place}.document"
@@ -210,7 +210,7 @@ def test_many_documents_do_not_drive_out_what_a_span_is() -> None:
 
     asyncio.run(asked())
     (span,) = collected.of("RETRIEVER")
-    assert told(span)["hoptree.found"] == len(world.of("retrieve")[0]["passages"]) > DOCUMENTS
+    assert span_attributes(span)["hoptree.found"] == len(world.of("retrieve")[0]["passages"]) > DOCUMENTS
     assert span.dropped_attributes == 0
 
 
@@ -219,21 +219,23 @@ def test_many_documents_do_not_drive_out_what_a_span_is() -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_without_content_nothing_that_was_said_leaves_the_process(name: str) -> None:
-    said = "QUITE-SECRET"
-    passages = [Passage(f"p{place}", said, f"{one.text} {said}") for place, one in enumerate(FOUND)]
+    secret = "QUITE-SECRET"
+    passages = [Passage(f"p{place}", secret, f"{passage.text} {secret}") for place, passage in enumerate(FOUND)]
     shown = []
     for content in (True, False):
         collected = Collected(content=content)
-        world = World(name, Voice(lambda step, chance: f"{by_chance(step, chance)} {said}"), corpus=Library(*passages))
+        world = World(
+            name, Voice(lambda step, chance: f"{by_chance(step, chance)} {secret}"), corpus=Library(*passages)
+        )
 
         async def asked(world: World = world, collected: Collected = collected) -> None:
             async with world.engine() as engine:
-                await engine.ask(f"{ASKED} {said}", listeners=(collected.listener,))
+                await engine.ask(f"{ASKED} {secret}", listeners=(collected.listener,))
 
         asyncio.run(asked())
         shown.append("".join(span.to_json() for span in collected.spans))
-    assert said in shown[0]
-    assert said not in shown[1] and ASKED not in shown[1] and FOUND[0].text not in shown[1]
+    assert secret in shown[0]
+    assert secret not in shown[1] and ASKED not in shown[1] and FOUND[0].text not in shown[1]
 
 
 # Ends
@@ -244,7 +246,7 @@ def test_a_failure_is_an_error() -> None:
         collected = Collected(content=content)
         ask(collected, voice=Voice(by_chance, fails=2))
         assert (collected.root.status.status_code.name, collected.root.status.description) == ("ERROR", described)
-        assert told(collected.root)["error.type"] == "EndpointError"
+        assert span_attributes(collected.root)["error.type"] == "EndpointError"
 
 
 def test_an_answer_is_no_error() -> None:
@@ -267,7 +269,7 @@ def test_a_question_that_is_broken_off_leaves_spans_and_nothing_in_memory() -> N
             await asyncio.sleep(0)
 
     asyncio.run(broken_off())
-    assert told(collected.root)["error.type"] == "cancelled"
+    assert span_attributes(collected.root)["error.type"] == "cancelled"
     assert len(collected.of("LLM")) == len(world.of("llm")) == 2
     assert not collected.listener._asked
 
@@ -278,14 +280,16 @@ def test_questions_at_once_are_kept_apart() -> None:
     async def asked() -> list[Any]:
         async with world.engine() as engine:
             questions = (f"{ASKED} {number}" for number in range(8))
-            return await asyncio.gather(*(engine.ask(one, listeners=(collected.listener,)) for one in questions))
+            return await asyncio.gather(
+                *(engine.ask(question, listeners=(collected.listener,)) for question in questions)
+            )
 
     results = asyncio.run(asked())
     roots = [span for span in collected.spans if span.parent is None]
-    assert {told(root)["input.value"] for root in roots} == {result.question for result in results}
+    assert {span_attributes(root)["input.value"] for root in roots} == {result.question for result in results}
     by_question = {result.question: shape_of(result.tree) for result in results}
     for root in roots:
-        assert collected.shape(root) == by_question[told(root)["input.value"]]
+        assert collected.shape(root) == by_question[span_attributes(root)["input.value"]]
 
 
 def test_spans_hang_below_the_span_of_whoever_asks() -> None:

@@ -61,7 +61,7 @@ def test_spans_go_where_the_standard_variables_say(collector: Collector) -> None
     assert run.stdout.splitlines() == ["Ada", "True"], run.stderr
     (sent,) = collector.received
     (resource,) = collector.resources
-    names = {one.key: one.value.string_value for one in resource.resource.attributes}
+    names = {attribute.key: attribute.value.string_value for attribute in resource.resource.attributes}
     assert (sent.path, sent.headers["x-key"], names["service.name"]) == ("/v1/traces", "abc", "hoptree")
     assert {span.name for span in collector.spans} == {"invoke_agent direct", "chat scripted"}
     assert b"Who?" in sent.body
@@ -114,9 +114,9 @@ def test_what_is_left_at_the_end_is_sent_then(collector: Collector) -> None:
     assert {span.name for span in collector.spans} == {"invoke_agent direct", "chat scripted"}
 
 
-@pytest.mark.parametrize("said", ["", "0", "off"])
-def test_the_switch_is_off_without_a_word(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOPTREE_OTEL", said)
+@pytest.mark.parametrize("value", ["", "0", "off"])
+def test_the_switch_is_off_without_a_word(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOPTREE_OTEL", value)
     assert spans_wanted() is None
 
 

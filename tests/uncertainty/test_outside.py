@@ -13,7 +13,7 @@ from hoptree.text.names import LexiconTagger
 from hoptree.text.uncertainty import agreement, disagreement, entropy_of_top
 
 
-def told(*shares: float, chosen: float | None = None) -> Token:
+def token_with(*shares: float, chosen: float | None = None) -> Token:
     top = tuple((str(number), math.log(share)) for number, share in enumerate(shares))
     return Token("0" if chosen is None else "x", math.log(shares[0] if chosen is None else chosen), top)
 
@@ -23,13 +23,13 @@ def entropy(*shares: float) -> float:
 
 
 def test_the_missing_mass_is_one_outcome() -> None:
-    assert entropy_of_top(told(0.5, 0.5)) == pytest.approx(math.log(2))
-    assert entropy_of_top(told(0.5, 0.25)) == pytest.approx(entropy(0.5, 0.25, 0.25))
-    assert entropy_of_top(told(1.0)) == 0
+    assert entropy_of_top(token_with(0.5, 0.5)) == pytest.approx(math.log(2))
+    assert entropy_of_top(token_with(0.5, 0.25)) == pytest.approx(entropy(0.5, 0.25, 0.25))
+    assert entropy_of_top(token_with(1.0)) == 0
 
 
 def test_a_token_sampled_from_further_down_is_one_more() -> None:
-    assert entropy_of_top(told(0.5, 0.3, chosen=0.1)) == pytest.approx(entropy(0.5, 0.3, 0.1, 0.1))
+    assert entropy_of_top(token_with(0.5, 0.3, chosen=0.1)) == pytest.approx(entropy(0.5, 0.3, 0.1, 0.1))
 
 
 def test_rounded_and_impossible_shares_are_no_error() -> None:
@@ -39,8 +39,8 @@ def test_rounded_and_impossible_shares_are_no_error() -> None:
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=30), st.integers(1, 30))
 def test_never_above_the_entropy_of_all(shares: list[float], kept: int) -> None:
-    whole = [share / sum(shares) for share in sorted(shares, reverse=True)]
-    assert entropy_of_top(told(*whole[:kept])) <= entropy(*whole) + 1e-9
+    distribution = [share / sum(shares) for share in sorted(shares, reverse=True)]
+    assert entropy_of_top(token_with(*distribution[:kept])) <= entropy(*distribution) + 1e-9
 
 
 def test_agreement_of_words() -> None:
@@ -59,7 +59,7 @@ def test_disagreement_of_samples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "differ"),
+    ("sample", "other", "differ"),
     [
         ("He was born in Oslo.", "She was born in the Oslo.", 0.0),
         ("It is of the Rome.", "It is of the Oslo.", 1.0),
@@ -70,6 +70,6 @@ def test_disagreement_of_samples() -> None:
         ("He was not born in Oslo.", "He was born in Oslo.", 0.2),
     ],
 )
-def test_samples_differ_in_what_they_say(one: str, other: str, differ: float) -> None:
+def test_samples_differ_in_what_they_say(sample: str, other: str, differ: float) -> None:
     """Words such as "the" agree whatever is said; yes, no and not do not."""
-    assert disagreement([one, other], LexiconTagger()) == pytest.approx(differ)
+    assert disagreement([sample, other], LexiconTagger()) == pytest.approx(differ)

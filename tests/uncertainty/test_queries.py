@@ -55,9 +55,9 @@ REGIONS = ((3, 22), (26, 47))
 
 
 def test_dragin_asks_for_what_the_hits_looked_at() -> None:
-    one = (0.5, 0.0, 0.1, 0.1, 0.1, 0.0, 0.0, 0.05, 0.0, 0.0, 0.1)
+    weights = (0.5, 0.0, 0.1, 0.1, 0.1, 0.0, 0.0, 0.05, 0.0, 0.0, 0.1)
     two = (0.5, 0.0, 0.0, 0.1, 0.1, 0.0, 0.0, 0.15, 0.0, 0.1)
-    read = Attended(READ, SPANS, (one, two))
+    read = Attended(READ, SPANS, (weights, two))
     # The means: directed 0.05, Wanda (two tokens) 0.2, the second Wanda 0.1, made 0.05.
     assert attended_query(read, REGIONS, [(44, 47)], TAGGER) == "directed Wanda Wanda made"
     assert attended_query(read, REGIONS, [(44, 47)], TAGGER, limit=2) == "Wanda Wanda"
@@ -76,13 +76,13 @@ def test_dragin_without_attention_asks_for_all_content() -> None:
 
 
 def test_the_words_before_an_answer_are_not_asked_for() -> None:
-    said = "So the answer is: Westwood."
+    lead = "So the answer is: Westwood."
     read = tokens(*((word, 0.99) for word in ("So", " the", " answer", " is", ":", " Westwood", ".")))
-    assert masked_query(said, read, "Where?") == "Where? Westwood."
-    assert masked_query(said, read, "Where?", span=(18, len(said))) == "Where? Westwood."
-    assert masked_query(f"He died. {said}", [], "Where?", span=(0, 8)) == "He died."
-    assert content_query(("Where?", said), [], TAGGER) == "Westwood"
-    assert sure_query(said, read, "", TAGGER) == "Westwood"
+    assert masked_query(lead, read, "Where?") == "Where? Westwood."
+    assert masked_query(lead, read, "Where?", span=(18, len(lead))) == "Where? Westwood."
+    assert masked_query(f"He died. {lead}", [], "Where?", span=(0, 8)) == "He died."
+    assert content_query(("Where?", lead), [], TAGGER) == "Westwood"
+    assert sure_query(lead, read, "", TAGGER) == "Westwood"
 
 
 def test_seakr_asks_for_what_is_sure_or_given() -> None:

@@ -47,9 +47,9 @@ def test_no_samples_are_nearer_to_each_other_than_equal_ones(count: int) -> None
 
 @given(st.lists(st.lists(st.floats(-100, 100), min_size=3, max_size=3), min_size=1, max_size=6))
 def test_nothing_is_below_what_the_shortest_state_allows(states: list[list[float]]) -> None:
-    square, found = smallest_square(states), state_spread(states)
-    assert square is not None and found is not None
-    assert found >= least_spread(len(states), square=square) - 1e-4
+    square, spread = smallest_square(states), state_spread(states)
+    assert square is not None and spread is not None
+    assert spread >= least_spread(len(states), square=square) - 1e-4
 
 
 def test_the_shortest_state_is_centred_and_known() -> None:

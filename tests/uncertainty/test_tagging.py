@@ -30,9 +30,9 @@ def test_the_rules_agree_with_tags_made_by_hand(name: str, cases: tuple[str, ...
         text = case.replace("*", "")
         spans = word_spans(text)
         marked = [word.startswith("*") for word in case.split()]
-        for span, tag, told in zip(spans, marked, LexiconTagger().content(text, spans), strict=True):
-            total, right = total + 1, right + (tag == told)
-            wrong += [text[slice(*span)]] if tag != told else []
+        for span, tag, is_content in zip(spans, marked, LexiconTagger().content(text, spans), strict=True):
+            total, right = total + 1, right + (tag == is_content)
+            wrong += [text[slice(*span)]] if tag != is_content else []
     figure = f"{name}: {right} of {total} words agree ({right / total:.1%}), not {wrong}"
     assert right / total >= floor, figure
     assert len(cases) >= 40, figure
@@ -77,9 +77,9 @@ def test_spacy_is_used_where_a_model_of_it_is_named(monkeypatch: pytest.MonkeyPa
     there = ["de_here", "en_here"]
     util = SimpleNamespace(get_installed_models=lambda: there)
     monkeypatch.setitem(sys.modules, "spacy", SimpleNamespace(load=load, util=util))
-    for said in ("spacy:en_here", "spacy"):
-        assert content("Marie Curie's is old", open_tagger(said)) == ["Marie", "Curie's", "old"]
-        assert open_tagger(said) is open_tagger(said), "a model is loaded once"
+    for spec in ("spacy:en_here", "spacy"):
+        assert content("Marie Curie's is old", open_tagger(spec)) == ["Marie", "Curie's", "old"]
+        assert open_tagger(spec) is open_tagger(spec), "a model is loaded once"
     with pytest.raises(ConfigError, match="no model en_gone"):
         open_tagger("spacy:en_gone")
     there.pop()

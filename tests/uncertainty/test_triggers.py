@@ -36,11 +36,11 @@ ROME = [token(" So", 0.1, 0.2), token(" Rome", 0.5, 0.2), token(" lost", 0.1, 0.
 
 
 def text_of(tokens: list[Token]) -> str:
-    return "".join(one.text for one in tokens).strip()
+    return "".join(token.text for token in tokens).strip()
 
 
 def test_scores_of_words() -> None:
-    words = find_words("The capital is Paris.", [one.text for one in PARIS])
+    words = find_words("The capital is Paris.", [token.text for token in PARIS])
     scored = score_words(words, PARIS, [False, True, False, True])
     assert [word.entropy for word in scored] == pytest.approx([0.5, 1.0, 0.2, 2.0])
     assert [word.attention for word in scored] == pytest.approx([0.5, 1.0, 0.5, 2.0])
@@ -49,7 +49,7 @@ def test_scores_of_words() -> None:
 
 def test_what_is_unknown_weighs_as_much_as_the_mean() -> None:
     tokens = [token("old", 1.0, NAN), token(" red", 2.0, 0.4), token(" big", NAN, 0.2), token(" hat", None, 1e308)]
-    words = find_words("old red big hat", [one.text for one in tokens])
+    words = find_words("old red big hat", [each.text for each in tokens])
     scored = score_words(words, tokens, [True] * 4)
     assert [word.attention for word in scored] == pytest.approx([1.0, 4 / 3, 2 / 3, 1.0])
     assert [word.entropy for word in scored] == [1.0, 2.0, None, None]
@@ -104,13 +104,13 @@ def test_a_dynamic_threshold_over_the_history() -> None:
 def test_the_first_sentence_that_triggers_is_the_last_that_is_judged() -> None:
     text = f"{text_of(ROME)} {text_of(PARIS)} {text_of(ROME)}"
     judged = judge_sentences(text, [*ROME, *PARIS, *ROME], LexiconTagger(), FixedThreshold(1.0))
-    assert [(text[one.start : one.end], one.triggers) for one in judged] == [
+    assert [(text[judgement.start : judgement.end], judgement.triggers) for judgement in judged] == [
         ("So Rome lost.", False),
         ("The capital is Paris.", True),
     ]
     assert judged[1].hits == (3,)  # "capital" has exactly 1
     judged = judge_sentences(text, [*ROME, *PARIS, *ROME], LexiconTagger(), FixedThreshold(4.0))
-    assert [one.triggers for one in judged] == [False, False, False]
+    assert [judgement.triggers for judgement in judged] == [False, False, False]
 
 
 def test_only_content_words_hit() -> None:

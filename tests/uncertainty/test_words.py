@@ -115,8 +115,8 @@ def test_every_token_belongs_to_one_word_at_most(pieces: list[str], other: str |
 def test_pieces_that_are_the_text_are_found_where_they_stand(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
     places = list(zip([0, *cuts], [*cuts, len(text)], strict=True))
-    found = token_spans(text, [text[start:end] for start, end in places])
-    for (start, end), place in zip(places, found, strict=True):
+    spans = token_spans(text, [text[start:end] for start, end in places])
+    for (start, end), place in zip(places, spans, strict=True):
         seen = text[start:end]
         if seen and seen.strip() and "\ufffd" not in text and "<0x" not in text and "bytes:" not in text:
             assert place == (start + len(seen) - len(seen.lstrip()), start + len(seen.rstrip()))

@@ -79,7 +79,9 @@ class Watched:
         self.errors: list[str] = []
         page.set_default_timeout(1000 * TIMEOUT_S)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("console", lambda told: self.errors.append(told.text) if _is_bad(told.type, told.text) else None)
+        page.on(
+            "console", lambda logged: self.errors.append(logged.text) if _is_bad(logged.type, logged.text) else None
+        )
 
     def open(self, address: str = "") -> Page:
         self.page.goto(f"{self.url}/{address}")

@@ -30,13 +30,13 @@ class _Chromium:
         self._running: Browser | None = None
 
     def open(self) -> Browser:
-        found = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
+        playwright = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
         from tests.server.page.browsing import CHROMIUM
 
         if CHROMIUM is None:
             pytest.skip("needs Chromium")
         if self._running is None:
-            play = self._closing.enter_context(found.sync_playwright())
+            play = self._closing.enter_context(playwright.sync_playwright())
             self._running = play.chromium.launch(executable_path=CHROMIUM, args=_ARGUMENTS)
             self._closing.callback(self._running.close)
         return self._running
@@ -75,16 +75,16 @@ def server(browser: Browser, models: dict[str, Gated], tmp_path_factory: pytest.
     from tests.server.page.browsing import settings
     from tests.server.running import running
 
-    with running(settings(tmp_path_factory.mktemp("served"), models)) as found:
-        yield found
+    with running(settings(tmp_path_factory.mktemp("served"), models)) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
 def context(browser: Browser) -> Iterator[BrowserContext]:
     """Without motion, which would be drawn all the while that a test waits."""
-    made = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-    yield made
-    made.close()
+    opened = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -98,11 +98,11 @@ def watched(tab: Page, server: Running) -> Iterator[Watched]:
     """A page as it is when it is opened for the first time."""
     from tests.server.page.browsing import Watched
 
-    found = Watched(tab, server.url)
-    yield found
+    page = Watched(tab, server.url)
+    yield page
     if tab.url.startswith(server.url):
         tab.evaluate("sessionStorage.clear(), localStorage.clear()")
     tab.unroute_all(behavior="ignoreErrors")
     tab.goto("about:blank")
     tab.set_viewport_size({"width": 1280, "height": 900})
-    assert found.errors == []
+    assert page.errors == []

@@ -48,7 +48,7 @@ class Killable:
                 rule["latency"] = _LONG
         model = self._folder / "films.json"
         model.write_text(json.dumps(script), encoding="utf-8")
-        told = [
+        options = [
             "serve",
             "--method",
             "taikc",
@@ -60,7 +60,7 @@ class Killable:
         ]
         environment = {**os.environ, "HOPTREE_CACHE": str(self._folder / "replies.sqlite")}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "hoptree", *told], env=environment, stderr=subprocess.DEVNULL, cwd=self._folder
+            [sys.executable, "-m", "hoptree", *options], env=environment, stderr=subprocess.DEVNULL, cwd=self._folder
         )
         until = time.monotonic() + TIMEOUT_S
         while not self._is_there():

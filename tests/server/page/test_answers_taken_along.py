@@ -37,8 +37,8 @@ def server(browser: Browser, models: dict[str, Gated], tmp_path_factory: pytest.
     index_passages(passages, folder / "village")
     usual = settings(folder, models)
     corpora = {**usual.corpora, "village": str(folder / "village")}
-    with running(replace(usual, corpora=corpora, cache=folder / "replies.sqlite")) as found:
-        yield found
+    with running(replace(usual, corpora=corpora, cache=folder / "replies.sqlite")) as started:
+        yield started
 
 
 def saved(page: Page, name: str, folder: Path) -> tuple[str, str]:

@@ -57,7 +57,7 @@ def test_it_is_reached_from_the_page_under_the_same_policy(watched: Watched, ser
 
 
 @pytest.mark.parametrize(
-    ("locale", "said", "summary", "note", "option"),
+    ("locale", "text", "summary", "note", "option"),
     [
         (
             "de-DE",
@@ -70,7 +70,7 @@ def test_it_is_reached_from_the_page_under_the_same_policy(watched: Watched, ser
     ],
 )
 def test_it_and_the_options_are_told_in_the_language_of_the_browser(
-    browser: Browser, server: Running, locale: str, said: str, summary: str, note: str, option: str
+    browser: Browser, server: Running, locale: str, text: str, summary: str, note: str, option: str
 ) -> None:
     from tests.server.page.browsing import Watched
 
@@ -80,7 +80,7 @@ def test_it_and_the_options_are_told_in_the_language_of_the_browser(
     page.wait_for_selector(".operation")
     assert page.get_attribute("html", "lang") == locale[:2]
     about = page.locator("#post-v1-ask").inner_text()
-    assert summary in about and said in about and "needed" not in about
+    assert summary in about and text in about and "needed" not in about
     assert note in page.locator("#schema-CorpusList").inner_text()
     page = watched.open("#/ask?method=cot_sc")
     page.wait_for_selector(".options", state="attached")

@@ -253,8 +253,8 @@ def test_two_answers_side_by_side(watched: Watched) -> None:
     )
     first, second = page.locator(".pane").all()
     assert first.locator(".pane-head").inner_text() == "taikc · films"
-    one, other = first.bounding_box(), second.bounding_box()
-    assert one and other and one["y"] == other["y"] and one["x"] + one["width"] <= other["x"]
+    left, other = first.bounding_box(), second.bounding_box()
+    assert left and other and left["y"] == other["y"] and left["x"] + left["width"] <= other["x"]
     first.locator('.row[data-node="3"]').click()  # there is no margin here: it opens below its row
     assert first.locator('li:has(> .row[data-node="3"]) > .detail mark').count() == 1
 
@@ -293,10 +293,10 @@ def test_an_address_asks_nothing_by_itself_and_back_brings_answers_back(
 
 def test_a_question_that_cannot_be_asked_tells_why_and_what_to_do(watched: Watched, models: dict[str, Gated]) -> None:
     page = watched.ask(FILMS, **{"o.k": "0"})
-    told = page.locator(".problem")
-    told.wait_for()
-    assert "k" in told.locator("strong").inner_text() and told.locator("p").count() >= 2
-    assert told.get_by_role("button", name="Ask again").count() == 0  # it would be refused again
+    problem = page.locator(".problem")
+    problem.wait_for()
+    assert "k" in problem.locator("strong").inner_text() and problem.locator("p").count() >= 2
+    assert problem.get_by_role("button", name="Ask again").count() == 0  # it would be refused again
 
 
 def test_a_budget_that_ends_it_leaves_the_best_so_far(watched: Watched) -> None:

@@ -89,15 +89,15 @@ def test_a_page_that_is_come_back_to_holds_nothing_old_to_click_on(watched: Watc
 def test_bad_uploads_tell_cause_and_remedy(watched: Watched) -> None:
     page = watched.open("#/corpora")
     page.wait_for_selector("form.files")
-    told = page.locator("form.files .problem")
+    problem = page.locator("form.files .problem")
     for name, bad in (
         ("fine", file("a.exe", "MZ")),
         ("fine", file("a.jsonl", "{not json")),
         ("fine", file("a.zip", "no archive")),
     ):
         send(page, name, bad)
-        told.wait_for()
-        cause, remedy = told.locator("p").all_inner_texts()[:2]
+        problem.wait_for()
+        cause, remedy = problem.locator("p").all_inner_texts()[:2]
         assert cause and remedy, (name, bad["name"])
         page.evaluate("document.querySelector('form.files .job').replaceChildren()")
     page.reload()
@@ -131,9 +131,9 @@ def test_any_name_will_do_and_sizes_have_units(watched: Watched) -> None:
 
 def test_where_files_are_not_taken_the_page_says_why(watched: Watched) -> None:
     def answer(route: Route) -> None:
-        told = route.fetch().json()
-        told |= {"uploads": False, "uploads_off": "It was started with --corpora none."}
-        route.fulfill(status=200, content_type="application/json", body=json.dumps(told))
+        listed = route.fetch().json()
+        listed |= {"uploads": False, "uploads_off": "It was started with --corpora none."}
+        route.fulfill(status=200, content_type="application/json", body=json.dumps(listed))
 
     watched.page.route("**/v1/corpora", answer)
     page = watched.open("#/corpora")

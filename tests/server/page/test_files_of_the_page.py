@@ -47,8 +47,8 @@ def test_no_text_is_ever_parsed() -> None:
 
 def test_nothing_comes_from_elsewhere() -> None:
     for name, text in TEXTS.items():
-        found = re.findall(r"(?:https?:)?//[a-z][\w.-]+\.[a-z]{2,}|@import|url\(|data:image", text)
-        assert found in ([], ["http://www.w3.org"]), name  # the name of SVG
+        addresses = re.findall(r"(?:https?:)?//[a-z][\w.-]+\.[a-z]{2,}|@import|url\(|data:image", text)
+        assert addresses in ([], ["http://www.w3.org"]), name  # the name of SVG
     assert "http" not in TEXTS["index.html"] + TEXTS["docs.html"]
 
 
@@ -196,8 +196,8 @@ def test_reasons_have_words_in_all_languages() -> None:
     ):
         for answer in ("Lund", "yes"):
             measured = None if chance is None else (chance, "x")
-            told = explain._weigh_support(answer, holding, stated, min(backed, steps), steps, against, measured)
-            reasons.add(told.reason)
+            weighed = explain._weigh_support(answer, holding, stated, min(backed, steps), steps, against, measured)
+            reasons.add(weighed.reason)
     for read in (0, 1, 7):
         nothing: dict[str, Any] = {
             "computed": False,
@@ -213,7 +213,7 @@ def test_reasons_have_words_in_all_languages() -> None:
 
 
 def test_steps_have_words_in_all_languages() -> None:
-    found = [{"id": "p", "title": "Lund", "text": "t", "score": 1.0}]
+    passages = [{"id": "p", "title": "Lund", "text": "t", "score": 1.0}]
     plan: list[dict[str, Any]] = [{"id": number, "question": "?", "parent": None, "refs": []} for number in (1, 2)]
     events = [
         event("start", question="q", method="hop", model="m", fidelity="exact", options={}),
@@ -222,7 +222,7 @@ def test_steps_have_words_in_all_languages() -> None:
         event("plan", nodes=plan, issues=[]),
         event("plan", nodes=plan, issues=[], under=1),
         event("plan", nodes=plan, issues=[], under=1, rebuilt=True),
-        event("retrieve", query="x", passages=found, issued=0.0, seconds=0.1),
+        event("retrieve", query="x", passages=passages, issued=0.0, seconds=0.1),
         event("retrieve", query="y", passages=[], issued=0.0, seconds=0.1),
         event("warning", kind="unsupported", message=UNSUPPORTED),
     ]
@@ -248,8 +248,8 @@ def used_texts() -> set[str]:
     """All English texts that the scripts and the page ask for."""
     scripts = "".join(SCRIPTS.values())
     used = {json.loads(text) for text in re.findall(r'\bt\(("(?:[^"\\]|\\.)*")', scripts)}
-    for one, many in re.findall(r'\bcount\([^"`]*?, "(\w+)"(?:, "(\w+)")?\)', scripts):
-        used |= {f"{{n}} {one}", f"{{n}} {many or one + 's'}"}
+    for singular, many in re.findall(r'\bcount\([^"`]*?, "(\w+)"(?:, "(\w+)")?\)', scripts):
+        used |= {f"{{n}} {singular}", f"{{n}} {many or singular + 's'}"}
     used |= set(re.findall(r"<\w+[^>]* data-text[^>]*>([^<]+)<", TEXTS["index.html"]))
     for table in ("SOURCES", "LOOKED_IN", "VERDICTS"):
         listed = re.search(rf"{table} = {{(.*?)}};", SCRIPTS["words.js"], re.DOTALL)
@@ -259,8 +259,8 @@ def used_texts() -> set[str]:
 
 
 def test_shades_begin_where_the_terminal_has_them() -> None:
-    found = re.search(r"LEVELS = (\[[^\]]*\])", SCRIPTS["writing.js"])
-    assert found and tuple(json.loads(found[1])) == LEVELS
+    levels = re.search(r"LEVELS = (\[[^\]]*\])", SCRIPTS["writing.js"])
+    assert levels and tuple(json.loads(levels[1])) == LEVELS
 
 
 def test_the_questions_it_offers_are_the_samples() -> None:
@@ -273,9 +273,9 @@ def test_the_questions_it_offers_are_the_samples() -> None:
 
 
 def test_sources_and_verdicts_are_told_as_in_the_terminal() -> None:
-    told = SCRIPTS["words.js"].replace("’", "'")
+    script = SCRIPTS["words.js"].replace("’", "'")
     for words in (*SOURCE_WORDS.values(), *render._LOOKED_IN.values(), *render._VERDICT_WORDS.values()):
-        assert f'"{words}"' in told
+        assert f'"{words}"' in script
 
 
 def told_by_the_page(function: str, *values: Any, of: str = "en", script: str = "words.js") -> list[Any]:
@@ -287,8 +287,8 @@ def told_by_the_page(function: str, *values: Any, of: str = "en", script: str = 
         f"import({module}).then((words) => console.log(JSON.stringify({given}.map((one) => words.{function}(one)))))"
     )
     done = subprocess.run(["node", "-e", program], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
-    told: list[Any] = json.loads(done.stdout)
-    return told
+    results: list[Any] = json.loads(done.stdout)
+    return results
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
@@ -325,25 +325,25 @@ def test_a_verdict_is_told_in_the_same_words_as_in_the_terminal() -> None:
     answered = TreeNode(1, "q?", answer="a", hypothesis="a", state="answered")
     cases = product(("supported", "refuted", "unknown"), ((), ("wrong",)), ("internal", "external", "synthesis"))
     nodes = [replace(answered, verdict=verdict, struck=struck, source=source) for verdict, struck, source in cases]
-    told = told_by_the_page("verdict", *(node.as_dict() for node in nodes))
-    for node, words in zip(nodes, told, strict=True):
+    verdicts = told_by_the_page("verdict", *(node.as_dict() for node in nodes))
+    for node, words in zip(nodes, verdicts, strict=True):
         assert words and render._validated(node).plain.endswith(f"[{words}]"), node
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 def test_only_marks_of_its_own_are_citations_in_a_sentence() -> None:
     sentence = "sys.argv[1] is read [2][1]: “As Foo[3] says, argv[0][1] is the name.” [3]"
-    (told,) = told_by_the_page("pieces", sentence)
-    assert [part for part in told if isinstance(part, int)] == [2, 1, 3]
-    assert "".join(f"[{part}]" if isinstance(part, int) else part for part in told) == sentence
+    (pieces,) = told_by_the_page("pieces", sentence)
+    assert [part for part in pieces if isinstance(part, int)] == [2, 1, 3]
+    assert "".join(f"[{part}]" if isinstance(part, int) else part for part in pieces) == sentence
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 def test_an_answer_is_saved_in_the_language_of_its_page() -> None:
     confidence = {"level": "partly supported", "reason": "a passage that was read says so"}
     asked = {"question": "Wer?", "answer": "Ada", "sentence": "Ada.", "confidence": confidence}
-    (told,) = told_by_the_page("markdown", asked, of="de", script="export.js")
-    assert "*Teilweise belegt: eine gelesene Stelle sagt es" in told
+    (markdown,) = told_by_the_page("markdown", asked, of="de", script="export.js")
+    assert "*Teilweise belegt: eine gelesene Stelle sagt es" in markdown
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
@@ -369,7 +369,7 @@ def test_a_passage_of_the_graph_is_joined_to_an_answer_it_holds(answer: str, tex
 def test_without_an_answer_it_is_told_how_much_was_read() -> None:
     stopped = {"sentence": "No answer was found.", "stopped_by": "calls"}
     read = {"sentence": "No answer was found in the 2 passages that were read."}
-    told = told_by_the_page("noAnswer", read, stopped, {})
-    assert told[0].endswith("in the 2 passages that were read.")
-    assert told[1].endswith("None yet: the run was stopped (calls).")
-    assert told[2].endswith("None: no answer was found.")
+    sentences = told_by_the_page("noAnswer", read, stopped, {})
+    assert sentences[0].endswith("in the 2 passages that were read.")
+    assert sentences[1].endswith("None yet: the run was stopped (calls).")
+    assert sentences[2].endswith("None: no answer was found.")

@@ -63,8 +63,8 @@ def in_scheme(browser: Browser, server: Running, scheme: Literal["light", "dark"
 
 
 def legible(page: Page, least: int) -> None:
-    found = page.evaluate(CONTRASTS)
-    assert found["low"] == [] and found["seen"] >= least
+    contrasts = page.evaluate(CONTRASTS)
+    assert contrasts["low"] == [] and contrasts["seen"] >= least
 
 
 def test_contrast_and_motion_of_every_view(in_scheme: Watched, scheme: str) -> None:
@@ -122,8 +122,8 @@ def test_narrow_screens_scroll_only_downwards(watched: Watched) -> None:
     assert page.locator('li:has(> .row[data-node="4"]) > .detail mark').is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     first, second = page.locator(".pane").all()
-    one, other = first.bounding_box(), second.bounding_box()
-    assert one and other and other["y"] >= one["y"] + one["height"]
+    upper, other = first.bounding_box(), second.bounding_box()
+    assert upper and other and other["y"] >= upper["y"] + upper["height"]
     for address in ("#/corpora", "#/corpora/sample", "#/runs", "#/ask"):
         watched.open(address)
         page.wait_for_selector("h1, .examples a")

@@ -28,13 +28,13 @@ def questions() -> list[dict[str, Any]]:
 def script(knows: int) -> dict[str, Any]:
     """Answers the first so many questions as they should be."""
     rules = []
-    for place, one in enumerate(questions()):
-        answer = one["answers"][0] if place < knows and one["answers"] else "nobody knows"
-        plan = {"query1": {"question": one["question"]}}
+    for place, question in enumerate(questions()):
+        answer = question["answers"][0] if place < knows and question["answers"] else "nobody knows"
+        plan = {"query1": {"question": question["question"]}}
         rules += [
-            {"step": "decompose", "contains": one["question"], "reply": json.dumps(plan)},
-            {"step": "confident", "contains": one["question"], "reply": "RAG_REQUIRED"},
-            {"contains": one["question"], "reply": answer},
+            {"step": "decompose", "contains": question["question"], "reply": json.dumps(plan)},
+            {"step": "confident", "contains": question["question"], "reply": "RAG_REQUIRED"},
+            {"contains": question["question"], "reply": answer},
         ]
     return {"replies": [*rules, {"reply": "nothing"}]}
 
@@ -52,11 +52,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, method, knows in (("few", "direct", 6), ("many", "taikc", 16)):
         model = folder / f"{name}.json"
         model.write_text(json.dumps(script(knows)), encoding="utf-8")
-        told = ["--method", method, "--model", f"scripted/{model}", "--data", str(SAMPLE)]
-        told += ["--corpus", "sample", "--retriever", "bm25"]
-        told += ["--no-cache", "--out", str(folder / "runs" / name)]
+        options = ["--method", method, "--model", f"scripted/{model}", "--data", str(SAMPLE)]
+        options += ["--corpus", "sample", "--retriever", "bm25"]
+        options += ["--no-cache", "--out", str(folder / "runs" / name)]
         with ThreadPoolExecutor(1) as thread:
-            done = thread.submit(CliRunner().invoke, app, ["run", *told]).result()
+            done = thread.submit(CliRunner().invoke, app, ["run", *options]).result()
         assert done.exit_code == 0 and re.search(r" calls, [\d,]+ tokens read, [\d,]+ written, ", done.output), (
             done.output
         )
@@ -70,8 +70,8 @@ def server(
     from tests.server.page.browsing import settings
     from tests.server.running import running
 
-    with running(settings(tmp_path_factory.mktemp("served"), models, runs=runs)) as found:
-        yield found
+    with running(settings(tmp_path_factory.mktemp("served"), models, runs=runs)) as started:
+        yield started
 
 
 def test_from_the_list_to_a_tree(runs: Path, watched: Watched) -> None:
@@ -118,8 +118,8 @@ def test_a_narrow_screen_keeps_the_words_of_the_table_whole(runs: Path, watched:
 def test_a_run_that_is_not_there_is_told_in_words_for_people(runs: Path, watched: Watched) -> None:
     page = watched.open("#/runs/nosuch")
     page.wait_for_selector(".problem")
-    told = page.locator(".problem").inner_text()
-    assert "There is no run 'nosuch'." in told and "“Runs” lists all runs" in told and "/v1/" not in told
+    problem = page.locator(".problem").inner_text()
+    assert "There is no run 'nosuch'." in problem and "“Runs” lists all runs" in problem and "/v1/" not in problem
 
 
 def test_two_runs_against_each_other(runs: Path, watched: Watched) -> None:
@@ -138,8 +138,8 @@ def test_two_runs_against_each_other(runs: Path, watched: Watched) -> None:
     held[0].continue_()
     page.wait_for_selector(".verdict-line")
     page.unroute_all()
-    told = page.locator(".verdict-line").inner_text()
-    assert "points of F1 better" in told and "95 %" in told and "p " in told
+    verdict = page.locator(".verdict-line").inner_text()
+    assert "points of F1 better" in verdict and "95 %" in verdict and "p " in verdict
     assert page.locator(".entries > li").count() >= 5
     page.click(".entries a >> nth=0")
     page.wait_for_selector(".panes.two .answer-text >> nth=1")
@@ -182,9 +182,9 @@ def test_a_file_of_show_has_the_view_of_the_page(
     from hoptree.cli.main import app
 
     for name, more in (("one.html", ["--id", "q01"]), ("all.html", [])):
-        told = ["show", str(runs / "many"), *more, "--html", str(tmp_path / name)]
+        command = ["show", str(runs / "many"), *more, "--html", str(tmp_path / name)]
         with ThreadPoolExecutor(1) as thread:
-            done = thread.submit(CliRunner().invoke, app, told).result()
+            done = thread.submit(CliRunner().invoke, app, command).result()
         assert done.exit_code == 0, done.output
     context = browser.new_context(locale="de-DE")
     german = context.new_page()

@@ -23,10 +23,10 @@ def lonely(context: BrowserContext, browser: Browser) -> Iterator[Watched]:
     """A page without a server of its own."""
     from tests.server.page.browsing import Watched
 
-    found = Watched(context.new_page(), "")
-    yield found
-    found.page.close()
-    assert found.errors == []
+    watched = Watched(context.new_page(), "")
+    yield watched
+    watched.page.close()
+    assert watched.errors == []
 
 
 def test_a_server_that_is_killed_half_way_and_back(lonely: Watched, models: dict[str, Gated], tmp_path: Path) -> None:
@@ -38,13 +38,13 @@ def test_a_server_that_is_killed_half_way_and_back(lonely: Watched, models: dict
         page = watched.ask(FILMS)
         page.wait_for_selector('.row[data-node="1"] .source')
         process.kill()
-        told = page.locator(".pane .problem")
-        told.wait_for()
-        assert "broke off before the answer was there" in told.inner_text()
-        assert "remembered" not in told.inner_text()  # it was started with --no-cache
+        problem = page.locator(".pane .problem")
+        problem.wait_for()
+        assert "broke off before the answer was there" in problem.inner_text()
+        assert "remembered" not in problem.inner_text()  # it was started with --no-cache
         assert page.locator("#connection.lost").is_visible()
         assert "Ousmane Sembène" in watched.row(1)  # what had come is still there
-        told.get_by_role("button", name="Ask again").click()
+        problem.get_by_role("button", name="Ask again").click()
         watched.until("document.querySelector('.pane .problem')?.textContent.includes('does not answer')")
         assert "Ousmane Sembène" in watched.row(1)  # nor is it lost by trying in vain
 

@@ -29,10 +29,10 @@ def unhurt(page: Page) -> None:
 
 def test_everything_that_comes_from_outside(watched: Watched, server: Running, tmp_path: Path) -> None:
     row = {"id": f"p1 {EVIL}", "title": f"Title {EVIL}", "text": f"The lighthouse says: {EVIL} and no more."}
-    made = server.client.post(
+    created = server.client.post(
         "/v1/corpora", data={"name": "bad"}, files={"files": ("evil.jsonl", json.dumps(row).encode())}
     )
-    assert server.job(made)["state"] == "done"
+    assert server.job(created)["state"] == "done"
     page = watched.ask(HURT, model="hostile", corpus="bad")
     assert watched.answered() == EVIL
     assert EVIL in watched.row(0) and EVIL in watched.row(1)
@@ -64,12 +64,12 @@ def test_addresses_are_texts_too(watched: Watched) -> None:
 
 def test_links_made_of_values_stay_on_the_page(watched: Watched) -> None:
     page = watched.open()
-    made = "import('/page/dom.js').then(({ make, link }) => MADE).then(() => 'made', (error) => error.message)"
+    script = "import('/page/dom.js').then(({ make, link }) => MADE).then(() => 'made', (error) => error.message)"
     for wrong in ("javascript:alert(1)", "https://elsewhere.example/", "//elsewhere.example"):
-        assert page.evaluate(made.replace("MADE", f"link({wrong!r}, 'x')")) == "links stay on this page"
+        assert page.evaluate(script.replace("MADE", f"link({wrong!r}, 'x')")) == "links stay on this page"
     for name in ("onclick", "style", "src"):
-        assert page.evaluate(made.replace("MADE", f"make('p', {{ {name}: 'x' }})")) == f"no {name} from values"
-    assert page.evaluate(made.replace("MADE", "link('#/ask', 'x')")) == "made"
+        assert page.evaluate(script.replace("MADE", f"make('p', {{ {name}: 'x' }})")) == f"no {name} from values"
+    assert page.evaluate(script.replace("MADE", "link('#/ask', 'x')")) == "made"
 
 
 def test_a_page_of_a_corpus_is_drawn_and_runs_nothing(context: BrowserContext, server: Running) -> None:

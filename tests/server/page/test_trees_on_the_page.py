@@ -31,11 +31,11 @@ UPDATED = """(snapshot) => {
 }"""
 
 
-def node(number: int, children: list[dict[str, Any]] | None = None, **told: Any) -> dict[str, Any]:
+def node(number: int, children: list[dict[str, Any]] | None = None, **fields: Any) -> dict[str, Any]:
     question = f"Question {number}?"
     return {
         "id": number, "question": question, "resolved": question, "answer": "", "source": "", "evidence": [],
-        "state": "waiting", "children": children or [], **told,
+        "state": "waiting", "children": children or [], **fields,
     }  # fmt: skip
 
 
@@ -43,17 +43,17 @@ def large(answered: int = 0) -> list[dict[str, Any]]:
     """220 nodes: four branches, each with six, each of these with eight; the first ones have answers."""
     numbers = iter(range(1, 1000))
 
-    def made(children: list[dict[str, Any]]) -> dict[str, Any]:
+    def root(children: list[dict[str, Any]]) -> dict[str, Any]:
         number = next(numbers)
-        told = {"answer": f"Answer {number}", "source": "external", "state": "answered"} if number <= answered else {}
-        return node(number, children, **told)
+        fields = {"answer": f"Answer {number}", "source": "external", "state": "answered"} if number <= answered else {}
+        return node(number, children, **fields)
 
-    return [made([made([made([]) for _ in range(8)]) for _ in range(6)]) for _ in range(4)]
+    return [root([root([root([]) for _ in range(8)]) for _ in range(6)]) for _ in range(4)]
 
 
 def focused(page: Page) -> str:
-    found: str = page.evaluate("document.activeElement.dataset.node ?? document.activeElement.id")
-    return found
+    focus: str = page.evaluate("document.activeElement.dataset.node ?? document.activeElement.id")
+    return focus
 
 
 def test_large_trees_are_folded_and_only_changed_rows_are_drawn(watched: Watched) -> None:
@@ -65,10 +65,10 @@ def test_large_trees_are_folded_and_only_changed_rows_are_drawn(watched: Watched
     assert page.locator(".tools .size").inner_text() == f"{count} sub-questions"
 
     assert page.evaluate(UPDATED, large()) == []
-    one = large()
-    one[0]["children"][0]["children"][0] |= {"answer": "An answer", "source": "external", "state": "answered"}
-    number = one[0]["children"][0]["children"][0]["id"]
-    assert page.evaluate(UPDATED, one) == [str(number)]
+    tree = large()
+    tree[0]["children"][0]["children"][0] |= {"answer": "An answer", "source": "external", "state": "answered"}
+    number = tree[0]["children"][0]["children"][0]["id"]
+    assert page.evaluate(UPDATED, tree) == [str(number)]
 
     page.get_by_role("button", name="Unfold all").click()
     assert page.locator(".row:visible").count() == count + 1
@@ -179,7 +179,7 @@ def test_the_sentence_that_was_used(watched: Watched) -> None:
         ("No, it was not.", "no", None),
         ("", "x", None),
     ]
-    found = watched.open().evaluate(
+    sentence = watched.open().evaluate(
         """(cases) => import('/page/evidence.js').then(({ sentences, usedSentence }) => cases.map(([text, answer]) => {
           const parts = sentences(text);
           const place = usedSentence(parts, { answers: [answer], question: 'Where did Has die?' });
@@ -187,7 +187,7 @@ def test_the_sentence_that_was_used(watched: Watched) -> None:
         }))""",
         cases,
     )
-    assert found == [list(case) for case in cases]
+    assert sentence == [list(case) for case in cases]
 
 
 def test_wrapped_lines_are_joined_as_in_python(watched: Watched) -> None:
@@ -199,7 +199,7 @@ def test_wrapped_lines_are_joined_as_in_python(watched: Watched) -> None:
 
 
 def test_words_of_a_search_are_marked_in_scripts_without_spaces(watched: Watched) -> None:
-    found = watched.open().evaluate(
+    marked = watched.open().evaluate(
         """(cases) => import('/page/evidence.js').then(({ passages }) => cases.map(([text, words]) => {
           const [box] = passages([[{ id: 'p', text }, { words }]]);
           return [...box.querySelectorAll('mark')].map((mark) => mark.textContent);
@@ -211,14 +211,14 @@ def test_words_of_a_search_are_marked_in_scripts_without_spaces(watched: Watched
             ("的确", "目的"),
         ],
     )
-    assert found == [["首都", "首都"], ["bees"], ["猫"], []]
+    assert marked == [["首都", "首都"], ["bees"], ["猫"], []]
 
 
 def test_answers_of_the_graph_alone_are_told_as_such(watched: Watched) -> None:
     fact = ["Apollo 14", "landing date", "5 February 1971"]
-    told: dict[str, Any] = {"answer": "1971", "source": "external", "state": "answered"}
+    fields: dict[str, Any] = {"answer": "1971", "source": "external", "state": "answered"}
     page = watched.open()
-    page.evaluate(DRAWN, [node(1, facts=[fact], **told), node(2, facts=[fact], evidence=["p1"], **told)])
+    page.evaluate(DRAWN, [node(1, facts=[fact], **fields), node(2, facts=[fact], evidence=["p1"], **fields)])
     assert page.locator('.row[data-node="1"] .source.graph').inner_text() == "from the graph"
     assert page.locator('.row[data-node="2"] .source.external').inner_text() == "from documents and the graph"
 
@@ -259,8 +259,8 @@ def test_facts_and_links_around_an_answer_are_drawn(watched: Watched) -> None:
     page.click(".graph-view > summary")
     assert page.locator("svg.graph .answer text").text_content() == "Touki Bouki"
     boxes = "[...document.querySelectorAll('svg.graph, svg.graph .node')].map((one) => one.getBoundingClientRect())"
-    whole, *nodes = page.evaluate(f"{boxes}.map(({{ left, right }}) => [left, right])")
-    assert len(nodes) >= 4 and all(whole[0] - 1 <= left and right <= whole[1] + 1 for left, right in nodes)
+    drawing, *nodes = page.evaluate(f"{boxes}.map(({{ left, right }}) => [left, right])")
+    assert len(nodes) >= 4 and all(drawing[0] - 1 <= left and right <= drawing[1] + 1 for left, right in nodes)
 
 
 OVERLAPS = """() => {

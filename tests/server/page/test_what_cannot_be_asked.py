@@ -21,18 +21,18 @@ def server(browser: Browser, models: dict[str, Gated], tmp_path_factory: pytest.
     from tests.server.page.browsing import settings
     from tests.server.running import limits, running
 
-    told = settings(tmp_path_factory.mktemp("served"), models, options={"taikc": {"k": 3}}, limits=limits(calls=40))
-    with running(told) as found:
-        yield found
+    served = settings(tmp_path_factory.mktemp("served"), models, options={"taikc": {"k": 3}}, limits=limits(calls=40))
+    with running(served) as started:
+        yield started
 
 
 def told_otherwise(page: Page, address: str, change: Callable[[dict[str, Any]], object]) -> None:
     """Let the server tell something else at an address."""
 
     def answer(route: Route) -> None:
-        told = route.fetch().json()
-        change(told)
-        route.fulfill(status=200, content_type="application/json", body=json.dumps(told))
+        content = route.fetch().json()
+        change(content)
+        route.fulfill(status=200, content_type="application/json", body=json.dumps(content))
 
     page.route(f"**/{address}", answer)
 
@@ -86,13 +86,13 @@ def test_limits_and_fixed_options_are_the_servers(watched: Watched) -> None:
 
 
 def test_what_cannot_work_here_is_not_to_be_chosen(watched: Watched) -> None:
-    def change(told: dict[str, Any]) -> None:
-        methods = {one["name"]: one for one in told["methods"]}
+    def change(content: dict[str, Any]) -> None:
+        methods = {row["name"]: row for row in content["methods"]}
         methods["oner"] |= {"available": False, "why": "It needs luck."}
 
     told_otherwise(watched.page, "v1/methods", change)
     told_otherwise(
-        watched.page, "v1/corpora", lambda told: [one.update(retrievers=["bm25"]) for one in told["corpora"]]
+        watched.page, "v1/corpora", lambda content: [row.update(retrievers=["bm25"]) for row in content["corpora"]]
     )
     page = watched.open("#/ask?q=Which%3F&method=treeqa")
     watched.open_advanced()
