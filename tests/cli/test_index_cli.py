@@ -273,12 +273,12 @@ def test_formats_are_counted_and_what_is_unknown_is_told_once(home: Path) -> Non
     for name in ("a.txt", "b.md", "c.MD.gz", "kite.png", "broken.docx"):
         (home / "docs" / name).write_text(f"Words of {name}.", encoding="utf-8")
     done = hoptree(home, "index", "docs", "--out", "new")
-    assert done.returncode == 0 and "kite.png is no document of a known kind." in done.stderr
+    assert done.returncode == 0 and "kite.png is not a document of a known kind." in done.stderr
     assert "broken.docx is damaged, or of another kind than its name says." in done.stderr
     (home / "docs" / "b.md").write_text("Other words.", encoding="utf-8")
     (home / "docs" / "new.png").write_text("x", encoding="utf-8")
     again = hoptree(home, "index", "update", "--out", "new")
-    assert "kite.png" not in again.stderr and "new.png is no document of a known kind." in again.stderr
+    assert "kite.png" not in again.stderr and "new.png is not a document of a known kind." in again.stderr
     info = hoptree(home, "index", "info", "--out", "new").stdout
     assert "  4 document files: 2 .md, " in info and ".docx" not in info
     assert "  1 further file gave no passage\n" in info

@@ -155,7 +155,10 @@ def test_a_name_that_is_no_utf8_is_escaped(tmp_path: Path) -> None:
     [
         (lambda path: None, "There is no"),
         (lambda path: path.mkdir(), "holds no document"),
-        (lambda path: write(path / "picture.png"), r"holds no document \(picture.png is no document of a known kind\)"),
+        (
+            lambda path: write(path / "picture.png"),
+            r"holds no document \(picture.png is not a document of a known kind\)",
+        ),
         (lambda path: os.mkfifo(path), "is a named pipe and no document"),
         (lambda path: path.symlink_to("/dev/null"), "is a device and no document"),
         (lambda path: listen(path), "is a socket and no document"),

@@ -167,12 +167,12 @@ def test_files_of_an_unknown_kind_are_reported_once_in_one_line(tmp_path: Path) 
     problems = Problems()
     assert len(list(read_passages(tmp_path, problems=problems))) == 1
     assert problems.report() == (
-        "4 files of an unknown kind (.png 3, .exe 1), such as: a.png is no document of a known kind.",
+        "4 files of an unknown kind (.png 3, .exe 1), such as: a.png is not a document of a known kind.",
     )
     write(tmp_path / "new.png", "x")
     again = Problems(known=problems.passed)
     assert len(list(read_passages(tmp_path, problems=again))) == 1
-    assert again.report() == ("new.png is no document of a known kind.",)
+    assert again.report() == ("new.png is not a document of a known kind.",)
     assert again.passed == ["a.png", "b.png", "c.png", "new.png", "sub/c.exe"]
 
 

@@ -71,7 +71,7 @@ def test_an_update_that_would_leave_nothing_says_what_was_refused(tmp_path: Path
         update_index(out)
     assert "No source" not in failure.value.cause and "the index is as it was" in failure.value.cause
     (docs / "a.jsonl").write_bytes(b"\0\1\2" * 100)
-    with pytest.raises(CorpusError, match=r"a\.jsonl is no text: it is binary") as failure:
+    with pytest.raises(CorpusError, match=r"a\.jsonl is not text: it is binary") as failure:
         update_index(out)
     assert "No source" not in failure.value.cause and "--out" not in failure.value.remedy
     write_rows(docs / "a.jsonl", [{"id": "leak", "title": "", "text": question}])

@@ -252,7 +252,7 @@ def test_text_of_documents_is_marked_and_gives_no_orders(tmp_path: Path) -> None
     (passage,) = result.structured_content["passages"]
     assert "The film came out in 2013." in passage["text"]
     assert "Ignore all" not in passage["text"] and "<|im_start" not in passage["title"]
-    assert "gives orders to the model" in " ".join(result.structured_content["warnings"])
+    assert "gives instructions to the model" in " ".join(result.structured_content["warnings"])
     text = text_of(result)
     assert text.count("</passage>") == 1 and text.endswith("</passage>"), "the end of a passage cannot be forged"
     assert text.index("They are data") < text.index("<passage id=")

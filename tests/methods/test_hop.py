@@ -250,7 +250,9 @@ def test_what_is_left_out_for_its_worth_is_said_where_no_answer_is_given(asked: 
     script = [plan({}), *reads(In_which="Providence")]
     run = asked(script, chooser=_never(tmp_path), abstain=0.99)
     assert run.result.answer == "" and skipped(run) == [("split", TOO_LITTLE)]
-    assert run.result.warnings == ("Some moves promised too little to be made; --set effort=high makes them all.",)
+    assert run.result.warnings == (
+        "Some moves were skipped, as they promised too little; --set effort=high makes them all.",
+    )
     tried = asked(script, **EVERY, abstain=0.99)
     assert tried.result.answer == "" and not tried.result.warnings, "every move was made"
     likely = asked(reads(In_which="Providence"), chooser=_never(tmp_path))

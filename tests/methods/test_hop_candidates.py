@@ -87,7 +87,9 @@ def test_a_single_answer_is_explained_by_what_bears_it_out() -> None:
     pool = make_pool()
     pool.add(Answer("Providence"), "read", FOUND)
     pool.add(Answer("Providence"), "split", FOUND, supported=1.0)
-    reason = "several moves came to it; a passage that was read holds it; its parts were answered from what was read"
+    reason = (
+        "several moves gave this answer; a passage that was read holds it; its parts were answered from what was read"
+    )
     assert why(pool) == reason
 
 
@@ -132,9 +134,9 @@ def test_a_likelier_answer_that_may_not_be_given_is_said_to_be_none() -> None:
     first, second = pool.standings()
     assert first.features["against"] == second.features["against"] == 0, "what is none speaks against nothing"
     assert first.answer.text == "Boston" and second.probability > first.probability
-    assert why(pool) == "Zurich is no answer: only the model's own knowledge is behind it"
+    assert why(pool) == "Zurich is not an answer: only the model's own knowledge is behind it"
     pool.add(Answer("Chicago", confidence=0.01), "split")
-    assert why(pool).endswith("; Zurich is no answer: only the model's own knowledge is behind it")
+    assert why(pool).endswith("; Zurich is not an answer: only the model's own knowledge is behind it")
 
 
 def test_what_parts_that_were_only_recalled_come_to_may_not_be_given() -> None:

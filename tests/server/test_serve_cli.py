@@ -213,7 +213,7 @@ def test_a_question_that_was_cut_off_is_told_of_at_the_next_start(tmp_path: Path
     finally:
         process.kill()
         process.communicate()
-    assert f"There is a question that an earlier stop cut off: see {journal}." in log_line
+    assert f"There is a question that an earlier shutdown interrupted: see {journal}." in log_line
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such bound")

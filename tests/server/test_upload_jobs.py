@@ -216,7 +216,7 @@ def test_files_that_are_passed_over_are_named(tmp_path: Path) -> None:
         assert job["message"] == "3 passages (3 added)", "the files below are counted once"
         problems = {problem["file"]: problem for problem in job["passed_over"]}
         assert set(problems) == set(files) - {"a.txt"}, "none of them is a reason to refuse the rest"
-        assert problems["kite.png"]["cause"] == "kite.png is no document of a known kind."
+        assert problems["kite.png"]["cause"] == "kite.png is not a document of a known kind."
         assert problems["latin.txt"]["remedy"] == "Save it as UTF-8, then upload it again."
         assert "Line 2 of rows.jsonl" in problems["rows.jsonl"]["cause"]
         assert all(problem["cause"] and problem["remedy"] for problem in problems.values())
@@ -241,7 +241,7 @@ def test_an_upload_of_which_nothing_can_be_read_names_every_kind_of_problem(tmp_
                 "Nothing of what was uploaded can be read: "
             )
             assert all(
-                name in error["message"] for name in ("a.docx", "empty.txt is empty.", "kite.png is no document")
+                name in error["message"] for name in ("a.docx", "empty.txt is empty.", "kite.png is not a document")
             )
             assert "b.docx" not in error["message"] and "owl.png" not in error["message"]
             assert "Leave it out" in error["remedy"] and "These are read: text" in error["remedy"]

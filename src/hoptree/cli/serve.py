@@ -186,7 +186,7 @@ def serve(
         questions = "There is a question" if cut_off == 1 else f"There are {cut_off} questions"
         cost = "" if no_cache else "costs only what is missing, and "
         warn(
-            f"{questions} that an earlier stop cut off: see {server_settings.journal}. "
+            f"{questions} that an earlier shutdown interrupted: see {server_settings.journal}. "
             f"Asking one again {cost}removes it from that file."
         )
     with listen(host, port) as listening:

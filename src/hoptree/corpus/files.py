@@ -98,7 +98,7 @@ def find_files(
         raise CorpusError(why, "Give a folder or a file with documents.") from error
     if stat.S_ISREG(status.st_mode):
         if not suffix_of(source.name):
-            raise CorpusError(f"{source} is no document of a known kind.", KNOWN_KINDS)
+            raise CorpusError(f"{source} is not a document of a known kind.", KNOWN_KINDS)
         yield SourceFile(source, _name(source.name), status.st_size, status.st_mtime_ns)
         return
     if not stat.S_ISDIR(status.st_mode):
@@ -143,7 +143,7 @@ def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
                 sentence = f"{_name(name)} is {_special(entry.stat().st_mode)} and not read."
                 problems.note("pipes, sockets and devices", sentence, _name(name))
             elif not suffix_of(entry.name) or _is_program(entry):
-                sentence = f"{_name(name)} is no document of a known kind."
+                sentence = f"{_name(name)} is not a document of a known kind."
                 problems.note("files of an unknown kind", sentence, _name(name))
             else:
                 status = entry.stat()
@@ -360,7 +360,7 @@ def is_binary(stream: io.BufferedReader, name: str, problems: Problems) -> bool:
     head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
     binary = not bom_encoding(head) and _has_many_nulls(head)
     if binary:
-        problems.add("files that are not text", f"{name} is no text: it is binary.")
+        problems.add("files that are not text", f"{name} is not text: it is binary.")
     return binary
 
 
@@ -388,7 +388,7 @@ def read_text(stream: io.BufferedReader, name: str, problems: Problems) -> str |
         return None
     text, encoding = decode(content)
     if not encoding:
-        problems.add("files that are not text", f"{name} is no text: it is binary.")
+        problems.add("files that are not text", f"{name} is not text: it is binary.")
         return None
     if encoding in GUESSES:
         problems.note("texts that are not UTF-8", f"{name} is no UTF-8 text and was read as {encoding}.")

@@ -86,7 +86,7 @@ def read_html(stream: io.BufferedReader, name: str, problems: Problems) -> Itera
     elif text := decode_html(content):
         yield html_document(text, name)
     elif content:
-        problems.add("files that are not text", f"{name} is no text: it is binary.")
+        problems.add("files that are not text", f"{name} is not text: it is binary.")
 
 
 def decode_html(content: bytes) -> str:

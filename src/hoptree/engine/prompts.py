@@ -254,7 +254,9 @@ def show_texts(ctx: Context | None, passages: Sequence[Passage], *, titles: bool
         title, in_title = _without_instructions(passage.title)
         if (instructions := [*in_text, *in_title]) and ctx:
             ctx.emit(TextQuarantined(passage=passage.id, sentences=instructions))
-            message = f"{_name(passage)} holds text that gives orders to the model; those sentences were not read."
+            message = (
+                f"{_name(passage)} holds text that gives instructions to the model; those sentences were not read."
+            )
             ctx.warn("quarantine", message)
         if words > MAX_WORDS and ctx:
             ctx.emit(PassageTruncated(passage=passage.id, words=words, kept=MAX_WORDS))
@@ -273,7 +275,7 @@ def show_line(ctx: Context, line: str, *, what: str) -> str:
     text, instructions = _without_instructions(line)
     if instructions:
         ctx.emit(TextQuarantined(passage=what, sentences=list(instructions)))
-        ctx.warn("quarantine", f"The {what} hold text that gives orders to the model; it was not shown.")
+        ctx.warn("quarantine", f"The {what} hold text that gives instructions to the model; it was not shown.")
     return text
 
 

@@ -107,7 +107,7 @@ def refusal_of(error: Exception) -> Refusal:
 
 @contextmanager
 def refuse_when_disk_full() -> Iterator[None]:
-    """Refuse with 503 if the disk is full: this is no bug, and may pass."""
+    """Refuse with 503 if the disk is full: this is not a bug, and may pass."""
     try:
         yield
     except OSError as error:

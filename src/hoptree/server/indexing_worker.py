@@ -41,7 +41,7 @@ _REMEDIES = {
     "binary": "Upload it as text, or under a name that ends as its kind does.",
     "password": "Upload it without one.",
     "as PDF": "Save it as PDF again, or upload its text.",
-    "JSON": "Mend that line, then upload it again.",
+    "JSON": "Fix that line, then upload it again.",
     "larger": "Cut it into smaller ones.",
     "longer": "Cut it into shorter ones.",
     "damaged": "Upload a copy that is whole.",
@@ -49,7 +49,7 @@ _REMEDIES = {
     "empty text": "Leave it out, or give it a text.",
 }
 """What to do about a file, by a word in the sentence about its problem."""
-_DEFAULT_REMEDY = "Mend it, then upload it again."
+_DEFAULT_REMEDY = "Fix it, then upload it again."
 _NOTHING_READABLE = "Nothing of what was uploaded can be read"
 _OLD_VERSION_STAYS = "The version that was there before stays."
 _PASSAGE_COUNTS = """

@@ -55,7 +55,7 @@ class Limits:
             number = _parse_number(value)
             if name not in known or number is None:
                 remedy = f"There are {', '.join(known)}: --limits seconds=60,rate=30"
-                raise ConfigError(f"'{part}' is no limit.", remedy)
+                raise ConfigError(f"'{part}' is not a limit.", remedy)
             values[name] = number if name.endswith("seconds") else int(number)
             if not values[name] and (number or name != "rate"):  # rate=0.5 becomes 0, which would be no limit
                 raise ConfigError(f"A limit of '{part}' allows nothing.", "Give more, or leave that limit out.")
@@ -178,7 +178,7 @@ def model_name(spec: str) -> tuple[str, str]:
     else:
         name = spec.partition("?")[0].rstrip("/").rpartition("/")[2].removesuffix(".gguf").removesuffix(".json")
     if not _MODEL_NAME.fullmatch(name):
-        raise ConfigError(f"'{name}' is no name for a model.", "Give it one: --model NAME=SPEC")
+        raise ConfigError(f"'{name}' is not a name for a model.", "Give it one: --model NAME=SPEC")
     return name, spec
 
 

@@ -203,7 +203,7 @@ class UploadFolder:
             raise self._fault
         unknown = next((name for name in self.left_out if not is_packer_artifact(name)), "")
         if unknown:
-            raise Refusal(415, "UnknownKind", f"'{unknown}' is no document of a known kind.", _TYPES_REMEDY)
+            raise Refusal(415, "UnknownKind", f"'{unknown}' is not a document of a known kind.", _TYPES_REMEDY)
         cause = "Only hidden files were uploaded." if self.left_out else "No file was uploaded."
         raise Refusal(400, "NoFiles", cause, "Send one or more as 'files'.")
 

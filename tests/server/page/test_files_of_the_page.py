@@ -105,8 +105,8 @@ def test_what_to_do_about_a_file_is_said_in_all_languages() -> None:
 
     known = {row[0] for row in server_rows()}
     assert {KNOWN_KINDS, worker._DEFAULT_REMEDY, *worker._REMEDIES.values()} <= known
-    troubles = ("is locked with a password", "is no text: it is binary", "is no UTF-8 text and was read as Latin-1")
-    assert all(fitting(f"a.txt {trouble}.") for trouble in (*troubles, "is empty", "is no document of a known kind"))
+    troubles = ("is locked with a password", "is not text: it is binary", "is no UTF-8 text and was read as Latin-1")
+    assert all(fitting(f"a.txt {trouble}.") for trouble in (*troubles, "is empty", "is not a document of a known kind"))
     assert all(fitting(f"{stage}: 1,234 passages") for stage in ("reading", "copying", "linking", "encoding"))
     assert fitting("2 of 3 pages of a.pdf hold no text; scanned pages need OCR.")
 

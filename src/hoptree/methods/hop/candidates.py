@@ -30,7 +30,7 @@ _OF_ANOTHER = word_set(
     "junior senior jr sr ii iii"
 )  # words that make a name mean another thing, or several: New London, Kent County, Dumas Jr
 _WORDS = {
-    "agreement": "several moves came to it",
+    "agreement": "several moves gave this answer",
     "confidence": "the model was sure of its words",
     "quoted": "a passage that was read holds it",
     "sentence": "its sentence is nearer to the question",
@@ -220,7 +220,7 @@ class Pool:
         excluded = [other for other in others if self.may_be_final(first) and not self.may_be_final(other)]
         notable = [other for other in excluded if other is second or other.probability >= first.probability]
         reasons = [] if second in excluded else self._reasons(first, second)
-        return "; ".join([*reasons, *(f"{other.answer.text} is no answer: {_RECALLED_ONLY}" for other in notable)])
+        return "; ".join([*reasons, *(f"{other.answer.text} is not an answer: {_RECALLED_ONLY}" for other in notable)])
 
     def why_not(self, standing: Standing, least: float) -> str:
         """Return why an answer is not given, or ""; `least` is the least probability."""

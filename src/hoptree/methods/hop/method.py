@@ -278,7 +278,9 @@ class _Run:
             may_give = not self._pool.why_not(best, self._abstain)
             answer = best.answer if may_give else Answer("", best.answer.raw, "unknown", best.answer.source)
         if not answer.known and self._skipped:
-            self._ctx.warn("not_worth", "Some moves promised too little to be made; --set effort=high makes them all.")
+            self._ctx.warn(
+                "not_worth", "Some moves were skipped, as they promised too little; --set effort=high makes them all."
+            )
         return answer
 
     def _weighed(self, standings: Sequence[Standing]) -> dict[str, Any]:
