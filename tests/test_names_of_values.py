@@ -50,7 +50,7 @@ _MAYBE_VAGUE = re.compile(rf"(?<![.\w\"'])({'|'.join(sorted(VAGUE))})\s*([,:=)\]
 # Folders of tests whose values are all named by what they are; the others follow.
 NAMED_TESTS = (
     *("choosing", "cli", "corpus", "e2e", "engine", "extraction", "fuzz", "graph", "indexing", "integrations"),
-    *("mcp", "methods", "server", "telemetry", "uncertainty"),
+    *("mcp", "methods", "server", "steps", "telemetry", "uncertainty"),
 )
 
 

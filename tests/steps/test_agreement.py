@@ -8,7 +8,7 @@ from hoptree.text.comparison import agree, same
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("answer", "other"),
     [
         ("Kraków", "Krakow"),
         ("Łódź", "Lodz"),
@@ -22,13 +22,13 @@ from hoptree.text.comparison import agree, same
         ("the 5 February 1971", "February 5, 1971"),
     ],
 )
-def test_spelling_is_no_difference(one: str, other: str) -> None:
-    assert same(one, other) and same(other, one)
-    assert agree(one, other) and agree(other, one)
+def test_spelling_is_no_difference(answer: str, other: str) -> None:
+    assert same(answer, other) and same(other, answer)
+    assert agree(answer, other) and agree(other, answer)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("answer", "other"),
     [
         ("Lodz, Poland", "Łódź"),
         ("Wojciech Has, the director", "Wojciech Has"),
@@ -37,13 +37,13 @@ def test_spelling_is_no_difference(one: str, other: str) -> None:
         ("14", "Apollo 14"),
     ],
 )
-def test_one_may_say_more_than_the_other(one: str, other: str) -> None:
-    assert agree(one, other) and agree(other, one)
-    assert not same(one, other)
+def test_one_may_say_more_than_the_other(answer: str, other: str) -> None:
+    assert agree(answer, other) and agree(other, answer)
+    assert not same(answer, other)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("answer", "other"),
     [
         ("Paris", "not Paris"),
         ("Paris", "It isn't Paris"),
@@ -59,6 +59,6 @@ def test_one_may_say_more_than_the_other(one: str, other: str) -> None:
         ("", ""),
     ],
 )
-def test_what_says_something_else_does_not_agree(one: str, other: str) -> None:
-    assert not agree(one, other) and not agree(other, one)
-    assert not same(one, other)
+def test_what_says_something_else_does_not_agree(answer: str, other: str) -> None:
+    assert not agree(answer, other) and not agree(other, answer)
+    assert not same(answer, other)

@@ -74,8 +74,10 @@ def test_any_text_has_names_or_none(text: str) -> None:
 
 def test_the_least_sure_are_dropped() -> None:
     given = [Candidate("a", confidence=0.2), Candidate("b", confidence=0.9), Candidate("c", confidence=0.5)]
-    assert [one.name for one in dropped_by_confidence(given, top_k=2)] == ["a"]
-    assert [one.name for one in dropped_by_confidence(given, top_k=2, least=0.95)] == ["c", "a"], "the surest one stays"
+    assert [each.name for each in dropped_by_confidence(given, top_k=2)] == ["a"]
+    assert [each.name for each in dropped_by_confidence(given, top_k=2, least=0.95)] == ["c", "a"], (
+        "the surest one stays"
+    )
     assert dropped_by_confidence([], top_k=2) == dropped_by_confidence([], top_k=2, least=0.1) == []
 
 

@@ -70,6 +70,6 @@ def test_what_says_nothing_keeps_what_was_thought() -> None:
 @given(
     st.text(max_size=80) | st.lists(st.sampled_from(["So the ", "answer is", ": ", "{", "X.", "\n", "no"])).map("".join)
 )
-def test_any_text_is_read(said: str) -> None:
-    (answer,), _ = thought(Rule(said))
+def test_any_text_is_read(text: str) -> None:
+    (answer,), _ = thought(Rule(text))
     assert answer.known is bool(answer.text)

@@ -77,7 +77,7 @@ def test_the_vote_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("answer", "other", "same"),
     [
         ("The Who", "who", True),
         ("A", "a.", True),
@@ -90,11 +90,11 @@ def test_the_vote_is_told() -> None:
         ("  New   York ", "new york", True),
     ],
 )
-def test_answers_are_compared_without_case_articles_and_punctuation(one: str, other: str, same: bool) -> None:
-    assert (answer_key(one) == answer_key(other)) is same
+def test_answers_are_compared_without_case_articles_and_punctuation(answer: str, other: str, same: bool) -> None:
+    assert (answer_key(answer) == answer_key(other)) is same
 
 
-said = st.builds(
+any_answer = st.builds(
     Answer,
     st.sampled_from(["Rome", "rome!", "the Rome", "Oslo", "", "!!!"]) | st.text(max_size=5),
     status=st.sampled_from(["answered", "unknown", "refused"]),
@@ -102,13 +102,13 @@ said = st.builds(
 )
 
 
-@given(st.lists(said, max_size=12))
+@given(st.lists(any_answer, max_size=12))
 def test_no_other_answer_has_more_votes(answers: list[Answer]) -> None:
     taken, share = majority(Heard(), answers, when="chains")  # type: ignore[arg-type]
     counts = [
-        sum(other.known and answer_key(other.text) == answer_key(one.text) for other in answers)
-        for one in answers
-        if one.known
+        sum(other.known and answer_key(other.text) == answer_key(each.text) for other in answers)
+        for each in answers
+        if each.known
     ]
     assert taken.known is bool(counts)
     assert share == (max(counts) / len(answers) if counts else 0.0)

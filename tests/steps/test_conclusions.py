@@ -36,7 +36,7 @@ def test_a_yes_or_no_is_all_of_an_answer_to_a_question_that_asks_for_it(
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     [
         "not clear",
         "not clear from this",
@@ -49,8 +49,8 @@ def test_a_yes_or_no_is_all_of_an_answer_to_a_question_that_asks_for_it(
         "Unclear, as nothing is said",
     ],
 )
-def test_to_say_that_there_is_no_answer_gives_none(said: str) -> None:
-    text = f"The father is Jean. The answer is {said}."
+def test_to_say_that_there_is_no_answer_gives_none(reply: str) -> None:
+    text = f"The father is Jean. The answer is {reply}."
     assert not gives_answer(text) and not read_conclusion(text).known
     assert led_to_answer(text) == f"{text} So the answer is"
     both = f"{text} So the answer is: Jean."
@@ -59,9 +59,9 @@ def test_to_say_that_there_is_no_answer_gives_none(said: str) -> None:
     assert read_conclusion(f"So the answer is: Jean. {text}").text == "Jean"
 
 
-@pytest.mark.parametrize("said", ["Not Fade Away", "Unknown Pleasures", "no", "none", "Nottingham", "Unclear Skies"])
-def test_what_only_looks_like_no_answer_is_one(said: str) -> None:
-    assert read_conclusion(f"So the answer is: {said}.").text == said
+@pytest.mark.parametrize("reply", ["Not Fade Away", "Unknown Pleasures", "no", "none", "Nottingham", "Unclear Skies"])
+def test_what_only_looks_like_no_answer_is_one(reply: str) -> None:
+    assert read_conclusion(f"So the answer is: {reply}.").text == reply
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_marks_are_no_part_of_an_answer(text: str) -> None:
     assert read_conclusion(text).text == "Paris"
 
 
-@pytest.mark.parametrize("said", ["Q*bert", "$5 million", "J. R. R. Tolkien"])
-def test_marks_inside_stay(said: str) -> None:
-    assert read_conclusion(f"So the answer is: {said}.").text == said
+@pytest.mark.parametrize("reply", ["Q*bert", "$5 million", "J. R. R. Tolkien"])
+def test_marks_inside_stay(reply: str) -> None:
+    assert read_conclusion(f"So the answer is: {reply}.").text == reply
 
 
 @pytest.mark.parametrize("filling", [":", "*", "answer is ", " so", "the answer is: "])
@@ -95,8 +95,8 @@ def test_long_texts_are_read_in_time(filling: str) -> None:
 
 @given(st.text(max_size=40), st.text(max_size=40), st.sampled_from(["", READS]))
 def test_any_text_is_read(before: str, behind: str, question: str) -> None:
-    found = read_conclusion(f"{before} the answer is {behind}", question)
-    assert found.known == bool(found.text)
+    conclusion = read_conclusion(f"{before} the answer is {behind}", question)
+    assert conclusion.known == bool(conclusion.text)
 
 
 @pytest.mark.parametrize("text", [r"\boxed{Paris}", r"$\boxed{\text{Paris}}$.", "{Paris}"])

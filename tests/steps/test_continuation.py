@@ -43,13 +43,13 @@ def test_a_part_has_its_own_tokens() -> None:
 
 
 def test_parts_are_put_together_with_a_space() -> None:
-    whole = draft("One.").followed_by(draft("Two."))
-    assert (whole.text, len(whole.tokens), whole.size) == ("One. Two.", 2, 2)
+    joined = draft("One.").followed_by(draft("Two."))
+    assert (joined.text, len(joined.tokens), joined.size) == ("One. Two.", 2, 2)
     assert Draft().followed_by(draft("Two.")).text == "Two." and draft("One.").followed_by(Draft()).text == "One."
 
 
 @pytest.mark.parametrize(
-    ("said", "kept", "cut"),
+    ("text", "kept", "cut"),
     [
         ("Jean was a duke. He di", "Jean was a duke.", False),
         ("Jean was a duke. He died.", "Jean was a duke. He died.", False),
@@ -58,9 +58,9 @@ def test_parts_are_put_together_with_a_space() -> None:
         ("", "", True),
     ],
 )
-def test_what_was_cut_off_goes_back_to_a_whole_sentence_or_word(said: str, kept: str, cut: bool) -> None:
-    found = read_draft(Choice(said, finish="length", tokens=tokens(said)), "", 9)
-    assert (found.text, found.cut, found.ended) == (kept, cut, False)
+def test_what_was_cut_off_goes_back_to_a_whole_sentence_or_word(text: str, kept: str, cut: bool) -> None:
+    read = read_draft(Choice(text, finish="length", tokens=tokens(text)), "", 9)
+    assert (read.text, read.cut, read.ended) == (kept, cut, False)
 
 
 def test_what_a_model_says_again_is_left_out() -> None:
@@ -72,9 +72,9 @@ def test_white_space_and_marks_of_turns_are_no_part_of_a_text() -> None:
 
 
 @given(st.text(max_size=120), st.sampled_from(["stop", "length"]))
-def test_any_reply_is_read(said: str, finish: str) -> None:
-    found = read_draft(Choice(said, finish=finish, tokens=tokens(said)), "", 9)  # type: ignore[arg-type]
-    assert found.first_sentence().text in found.text and len(found.until(5).text) <= 5
+def test_any_reply_is_read(text: str, finish: str) -> None:
+    read = read_draft(Choice(text, finish=finish, tokens=tokens(text)), "", 9)  # type: ignore[arg-type]
+    assert read.first_sentence().text in read.text and len(read.until(5).text) <= 5
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_any_reply_is_read(said: str, finish: str) -> None:
     ],
 )
 def test_the_answer_is_what_the_text_ends_in(text: str, answer: str) -> None:
-    found = read_conclusion(text)
-    assert (found.text, found.known) == (answer, bool(answer))
+    conclusion = read_conclusion(text)
+    assert (conclusion.text, conclusion.known) == (answer, bool(answer))
 
 
 def test_a_text_is_led_to_its_answer() -> None:
@@ -105,12 +105,12 @@ def test_what_was_said_before_adds_nothing() -> None:
 
 def test_worked_examples() -> None:
     bank = load_worked_examples()
-    assert len(bank) >= 8 and len({one.question for one in bank}) == len(bank)
-    assert all(read_conclusion(one.answer).known and one.question.endswith("?") for one in bank)
+    assert len(bank) >= 8 and len({example.question for example in bank}) == len(bank)
+    assert all(read_conclusion(example.answer).known and example.question.endswith("?") for example in bank)
     assert draw_examples(6) == bank[:6] and draw_examples(0) == ()
     for count in (6, 8):
         first = [draw_examples(count, draw) for draw in range(3)]
-        assert len({one.question for drawn in first for one in drawn}) == 3 * count, "three draws share none"
+        assert len({example.question for drawn in first for example in drawn}) == 3 * count, "three draws share none"
     assert draw_examples(6, 4) == draw_examples(6, 4) != draw_examples(6, 5) and set(draw_examples(6, 4)) != set(
         bank[:6]
     )
@@ -121,7 +121,7 @@ def test_worked_examples() -> None:
 
 @pytest.mark.parametrize("example", load_worked_examples(), ids=lambda example: example.question)
 def test_a_worked_example_says_nothing_that_its_documents_do_not(example: WorkedExample) -> None:
-    texts = " ".join(f"{one.title} {one.text}" for one in example.documents)
+    texts = " ".join(f"{document.title} {document.text}" for document in example.documents)
     named = re.findall(r"[A-ZÀ-Þ]\w+|\d{4}", example.answer.replace("So the answer is", ""))
     unsaid = {word for word in named if word not in texts} - {"Someone", "Men", "The"}
     assert len(example.documents) > 1 and not unsaid

@@ -17,8 +17,8 @@ def counted(question: str, answer: str) -> str:
     ctx = Context(method="hop", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("test"))
     if not asks_for_several(question) and not MAY_BE_SEVERAL.match(question):
         return ""
-    found = combine(ctx, "count", {question: tuple(map(Answer, split_list(answer)))})
-    return found.text if found else ""
+    count = combine(ctx, "count", {question: tuple(map(Answer, split_list(answer)))})
+    return count.text if count else ""
 
 
 @pytest.mark.parametrize(

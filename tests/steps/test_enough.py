@@ -39,9 +39,9 @@ from hoptree.methods.steps.graph_exploration import Enough, read_enough
     ],
 )
 def test_judgements_are_read(reply: str, read: Enough) -> None:
-    said = read_enough(reply)
-    assert (said.enough, said.clue, said.understood) == (read.enough, read.clue, read.understood)
-    assert said.answer == read.answer or reply.startswith('{"')
+    judgement = read_enough(reply)
+    assert (judgement.enough, judgement.clue, judgement.understood) == (read.enough, read.clue, read.understood)
+    assert judgement.answer == read.answer or reply.startswith('{"')
 
 
 PIECES = st.sampled_from(["Enough:", "{Yes}", "{No}", "Answer:", "Clue:", "\n", " ", "Paris", "{", "}", "Question:"])
@@ -49,7 +49,7 @@ PIECES = st.sampled_from(["Enough:", "{Yes}", "{No}", "Answer:", "Clue:", "\n", 
 
 @given(st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=30).map("".join)))
 def test_anything_is_read_and_only_a_yes_is_enough(reply: str) -> None:
-    said = read_enough(reply)
-    assert not said.enough or "yes" in reply.casefold() or "true" in reply.casefold()
-    assert said.understood or not (said.enough or said.answer or said.clue)
-    assert "\n" not in said.answer and "\n" not in said.clue
+    judgement = read_enough(reply)
+    assert not judgement.enough or "yes" in reply.casefold() or "true" in reply.casefold()
+    assert judgement.understood or not (judgement.enough or judgement.answer or judgement.clue)
+    assert "\n" not in judgement.answer and "\n" not in judgement.clue

@@ -12,8 +12,8 @@ from hoptree.text.retrieval_triggers import sought_words
 from hoptree.text.tokens import Span
 
 
-def held(said: str, sure: float = 0.9, *, relation: str = "father", by: str = "p1", step: int = 1) -> Held:
-    return Held(Fact("Jean", relation, said, sure, by), title=f"Title {by}", step=step)
+def held(value: str, sure: float = 0.9, *, relation: str = "father", by: str = "p1", step: int = 1) -> Held:
+    return Held(Fact("Jean", relation, value, sure, by), title=f"Title {by}", step=step)
 
 
 def sought(sentence: str, hit: str) -> tuple[frozenset[str], tuple[Span, ...]]:
@@ -66,7 +66,7 @@ def test_sources_that_differ_are_named_and_a_list_is_no_contradiction() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "sought", "found"),
+    ("sentence", "sought", "answers"),
     [
         ("Jean has a father.", "father", True),
         ("JEAN's father", "father's", True),
@@ -76,10 +76,10 @@ def test_sources_that_differ_are_named_and_a_list_is_no_contradiction() -> None:
         ("Louis has a father.", "father", False),
     ],
 )
-def test_only_the_relation_sought_of_a_subject_that_is_named_answers(sentence: str, sought: str, found: bool) -> None:
+def test_only_the_relation_sought_of_a_subject_that_is_named_answers(sentence: str, sought: str, answers: bool) -> None:
     memory = FactMemory()
     memory.add(held("Louis"))
-    assert (memory.answers(sentence, relation_key(sought)) is not None) is found
+    assert (memory.answers(sentence, relation_key(sought)) is not None) is answers
 
 
 def test_a_relation_is_known_by_its_words() -> None:
@@ -162,10 +162,10 @@ def test_what_one_is_to_another_is_not_what_that_is_to_the_one(relation: str, se
 )
 def test_a_sentence_may_say_a_relation_in_other_words(relation: str, sentences: list[str]) -> None:
     for sentence in sentences:
-        said = next(word for word in ("6 May 1859", "1859", "1999", "X") if word in sentence)
+        value = next(word for word in ("6 May 1859", "1859", "1999", "X") if word in sentence)
         memory = FactMemory()
-        memory.add(held(said, relation=relation))
-        assert answered(memory, sentence, *sought(sentence, said)) is not None, sentence
+        memory.add(held(value, relation=relation))
+        assert answered(memory, sentence, *sought(sentence, value)) is not None, sentence
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_what_tells_another_relation_too_is_not_answered(relation: str, sentence
 
 
 @pytest.mark.parametrize(
-    ("sentence", "hit", "found"),
+    ("sentence", "hit", "expected"),
     [
         ("Jean was born in Lyon.", "Lyon", "Paris"),
         ("Jean was born on 7 May 1860.", "7", "6 May 1859"),
@@ -197,14 +197,14 @@ def test_what_tells_another_relation_too_is_not_answered(relation: str, sentence
         ("Jean was born in the village of Lyon.", "village", "Paris"),
     ],
 )
-def test_a_date_settles_no_doubt_of_a_name_and_a_name_none_of_a_date(sentence: str, hit: str, found: str) -> None:
+def test_a_date_settles_no_doubt_of_a_name_and_a_name_none_of_a_date(sentence: str, hit: str, expected: str) -> None:
     memory = FactMemory()
     memory.add(held("Paris", 0.8, relation="place of birth"))
     memory.add(held("6 May 1859", 0.8, relation="date of birth"))
     for surer in ("Paris", "6 May 1859"):
         memory.add(held(surer, 0.9, relation="place of birth" if surer == "Paris" else "date of birth"))
         answer = answered(memory, sentence, *sought(sentence, hit))
-        assert answer is not None and answer.fact.object == found
+        assert answer is not None and answer.fact.object == expected
 
 
 def test_facts_about_names_that_are_spoken_of_are_shown_before_surer_ones() -> None:

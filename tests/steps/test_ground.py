@@ -96,7 +96,7 @@ def test_what_tells_an_answer_apart_is_never_left_off(answer: str, text: str) ->
 
 
 @pytest.mark.parametrize(
-    ("answer", "text", "found"),
+    ("answer", "text", "expected"),
     [
         ("the city of Łódź", "He died in Lodz.", "Lodz"),
         ("Père Lachaise Cemetery", "He lies in Pere Lachaise.", "Pere Lachaise"),
@@ -108,8 +108,8 @@ def test_what_tells_an_answer_apart_is_never_left_off(answer: str, text: str) ->
         ("12 million people", "It has 12 million inhabitants.", "12 million"),
     ],
 )
-def test_what_only_says_what_kind_of_thing_it_is_may_be_left_off(answer: str, text: str, found: str) -> None:
-    assert grounded(Answer(answer), "what is it?", [Passage("p", "", text)]).text == found
+def test_what_only_says_what_kind_of_thing_it_is_may_be_left_off(answer: str, text: str, expected: str) -> None:
+    assert grounded(Answer(answer), "what is it?", [Passage("p", "", text)]).text == expected
 
 
 TELLING = ("Paris", "Warsaw", "1822", "1922", "Lachaise", "Lynch", "12")
@@ -121,7 +121,7 @@ OTHERS = ("the", "city", "of", "in", "born", "film", "director", "Cemetery", "pe
     text=st.lists(st.sampled_from(TELLING + OTHERS), max_size=9),
 )
 def test_names_and_numbers_of_a_grounded_answer_are_all_in_the_passage(answer: list[str], text: list[str]) -> None:
-    found = grounded(Answer(" ".join(answer)), "what is it?", [Passage("p", "", " ".join(text))])
-    if found.known:
+    checked = grounded(Answer(" ".join(answer)), "what is it?", [Passage("p", "", " ".join(text))])
+    if checked.known:
         assert set(answer).intersection(TELLING) <= set(text)
-        assert found.text in " ".join(text)
+        assert checked.text in " ".join(text)

@@ -117,7 +117,7 @@ def test_a_first_node_that_repeats_the_question_is_the_question() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "read"),
+    ("value", "read"),
     [
         (1971, "1971"),
         (["Germany", "Austria"], "Germany, Austria"),
@@ -132,9 +132,9 @@ def test_a_first_node_that_repeats_the_question_is_the_question() -> None:
         ("It was not found in any country but Norway", "It was not found in any country but Norway"),
     ],
 )
-def test_hypotheses_of_all_kinds(said: Any, read: str) -> None:
-    (claim,) = read_tree([{"sub_question": "a?", "hypothesis_answer": said}], QUESTION).children
-    assert claim.hypothesis == read == text_of(said)
+def test_hypotheses_of_all_kinds(value: Any, read: str) -> None:
+    (claim,) = read_tree([{"sub_question": "a?", "hypothesis_answer": value}], QUESTION).children
+    assert claim.hypothesis == read == text_of(value)
 
 
 def test_both_of_two_lists_of_children_count() -> None:
@@ -151,8 +151,8 @@ def chain(levels: int) -> Claim:
 
 
 def test_the_question_beside_its_tree_is_no_level_of_it() -> None:
-    whole = {"question": "Who?", "logic_tree": {"children": [chain(MAX_DEPTH).as_dict()]}}
-    assert read_tree(whole, QUESTION) == LogicTree((chain(MAX_DEPTH),))
+    reply = {"question": "Who?", "logic_tree": {"children": [chain(MAX_DEPTH).as_dict()]}}
+    assert read_tree(reply, QUESTION) == LogicTree((chain(MAX_DEPTH),))
 
 
 def test_what_is_too_deep_or_too_much_is_dropped() -> None:
@@ -184,8 +184,8 @@ def test_what_is_too_deep_or_too_much_is_dropped() -> None:
     ],
 )
 def test_a_rebuilt_tree_is_unwrapped(value: Any) -> None:
-    found, _ = read_subtree(value, Claim("what is the capital of Indonesia", "Bandung"), levels=3)
-    assert found == CAPITAL
+    subtree, _ = read_subtree(value, Claim("what is the capital of Indonesia", "Bandung"), levels=3)
+    assert subtree == CAPITAL
 
 
 @pytest.mark.parametrize(
@@ -206,8 +206,8 @@ def test_a_rebuilt_node_needs_both_of_its_texts(value: Any) -> None:
 
 
 def test_a_rebuilt_tree_is_cut_and_stale_children_do_not_come_back() -> None:
-    found, issues = read_subtree(chain(4).as_dict(), CAPITAL, levels=3)
-    assert found == cut(chain(4), 3) and kinds(issues) == ["rebuild_deeper"]
+    subtree, issues = read_subtree(chain(4).as_dict(), CAPITAL, levels=3)
+    assert subtree == cut(chain(4), 3) and kinds(issues) == ["rebuild_deeper"]
     wide, issues = read_subtree(Claim("a?", "b", (Claim("c?", "d"),) * 20).as_dict(), CAPITAL, levels=3)
     assert wide and wide.size == MAX_NODES and kinds(issues) == ["cap_nodes"]
     bare, _ = read_subtree({"sub_question": "a?", "hypothesis_answer": "b"}, CAPITAL, levels=3)
@@ -219,9 +219,11 @@ def test_nothing_makes_the_readers_fail_and_the_caps_hold(value: Any) -> None:
     tree = read_tree(value, QUESTION)
     assert sum(claim.size for claim in tree.children) <= MAX_NODES
     assert all(claim.levels <= MAX_DEPTH for claim in tree.children)
-    assert all(one.question and len(one.question) <= 1000 for claim in tree.children for one in claim.all())
-    found, _ = read_subtree(value, CAPITAL, levels=2)
-    assert found is None or (found.question and found.hypothesis and found.levels <= 2 and found.size <= MAX_NODES)
+    assert all(node.question and len(node.question) <= 1000 for claim in tree.children for node in claim.all())
+    subtree, _ = read_subtree(value, CAPITAL, levels=2)
+    assert subtree is None or (
+        subtree.question and subtree.hypothesis and subtree.levels <= 2 and subtree.size <= MAX_NODES
+    )
 
 
 @given(start=st.integers(0, 400), end=st.integers(0, 400), put=st.text(max_size=6))
@@ -248,14 +250,14 @@ claims = st.recursive(
 
 
 @settings(deadline=None)
-@given(some=st.lists(claims, max_size=4), most=st.integers(0, 20))
-def test_as_many_nodes_are_kept_as_there_is_room_for(some: list[Claim], most: int) -> None:
-    whole = sum(claim.size for claim in some)
-    assert sum(claim.size for claim in first_claims(some, most)) == min(most, whole)
+@given(drawn_claims=st.lists(claims, max_size=4), most=st.integers(0, 20))
+def test_as_many_nodes_are_kept_as_there_is_room_for(drawn_claims: list[Claim], most: int) -> None:
+    total = sum(claim.size for claim in drawn_claims)
+    assert sum(claim.size for claim in first_claims(drawn_claims, most)) == min(most, total)
 
 
 @pytest.mark.parametrize(
-    ("question", "said", "hypothesis"),
+    ("question", "reply", "hypothesis"),
     [
         ("Who directed it?", "I don't know", ""),
         ("Who directed it?", "not available in the provided information", ""),
@@ -264,7 +266,7 @@ def test_as_many_nodes_are_kept_as_there_is_room_for(some: list[Claim], most: in
         ("Which album came first?", "Unknown Pleasures", "Unknown Pleasures"),
     ],
 )
-def test_what_says_that_nothing_is_known_is_no_hypothesis(question: str, said: str, hypothesis: str) -> None:
-    value = {"logic_tree": {"children": [{"sub_question": question, "hypothesis_answer": said}]}, "answer": "Not sure"}
+def test_what_says_that_nothing_is_known_is_no_hypothesis(question: str, reply: str, hypothesis: str) -> None:
+    value = {"logic_tree": {"children": [{"sub_question": question, "hypothesis_answer": reply}]}, "answer": "Not sure"}
     tree = read_tree(value, "Whose film was it?")
     assert (tree.children, tree.draft) == ((Claim(question, hypothesis),), "")

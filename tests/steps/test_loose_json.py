@@ -143,7 +143,7 @@ def test_brackets_in_the_prose_before_an_object_are_passed_over(text: str) -> No
 def test_what_models_write_wrong_is_mended_in_the_whole_object(text: str, value: dict[str, Any]) -> None:
     reading = read_json(text)
     assert reading.ok
-    assert {name: said for name, said in reading.value.items() if name != "isTrue"} == value
+    assert {name: field for name, field in reading.value.items() if name != "isTrue"} == value
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ class Listed:
         return tuple(Candidate(ENTITIES[number - 1], 1.0) for number in self._text)[:limit]
 
     async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
-        found = self._mentions.get(mention, ())
-        return tuple(Candidate(ENTITIES[number - 1], self._score) for number in found)[:limit]
+        entities = self._mentions.get(mention, ())
+        return tuple(Candidate(ENTITIES[number - 1], self._score) for number in entities)[:limit]
 
 
 def context(**replies: str) -> Context:
@@ -44,7 +44,7 @@ def context(**replies: str) -> Context:
 
 
 def ids(entities: Sequence[Entity]) -> list[str]:
-    return [one.id for one in entities]
+    return [entity.id for entity in entities]
 
 
 @pytest.mark.parametrize(
@@ -77,17 +77,17 @@ def test_any_reply_can_be_read(reply: str) -> None:
 
 def test_candidates_of_the_text_and_of_the_names_are_united() -> None:
     ctx = context(mentions='["one", "two", "nobody"]')
-    found = asyncio.run(find_entities(ctx, Listed([1, 2, 3], one=[4, 2], two=[5]), "who?"))
-    assert found.mentions == ("one", "two", "nobody")
-    assert (ids(found.linker), ids(found.model)) == (["Q1", "Q2", "Q3"], ["Q4", "Q5", "Q2"])
-    assert ids(found.union) == ["Q1", "Q2", "Q3", "Q4", "Q5"]
+    linked_entities = asyncio.run(find_entities(ctx, Listed([1, 2, 3], one=[4, 2], two=[5]), "who?"))
+    assert linked_entities.mentions == ("one", "two", "nobody")
+    assert (ids(linked_entities.linker), ids(linked_entities.model)) == (["Q1", "Q2", "Q3"], ["Q4", "Q5", "Q2"])
+    assert ids(linked_entities.union) == ["Q1", "Q2", "Q3", "Q4", "Q5"]
     assert interleave() == interleave([], []) == ()
 
 
 def test_what_shares_only_some_words_with_a_name_adds_nothing() -> None:
     ctx = context(mentions='["one"]')
-    found = asyncio.run(find_entities(ctx, Listed([1], score=0.4, one=[4, 2]), "who?"))
-    assert ids(found.model) == ["Q4", "Q2"] and ids(found.union) == ["Q1"]
+    linked_entities = asyncio.run(find_entities(ctx, Listed([1], score=0.4, one=[4, 2]), "who?"))
+    assert ids(linked_entities.model) == ["Q4", "Q2"] and ids(linked_entities.union) == ["Q1"]
 
 
 def test_the_model_keeps_the_most_relevant_in_its_order() -> None:
@@ -119,16 +119,16 @@ def linked(candidates: Listed, *, ahead: bool, keep: int = 1) -> tuple[list[str]
     model = ScriptedModel(rules=[Rule('["one"]', step="mentions"), Rule("[2]", step="entities")])
     ctx = Context(method="treeqa", model=model, calls=Calls(None), trace=Trace("t"))
     kept = asyncio.run(MentionLinker(lambda ctx, node: candidates, ahead=ahead).link(ctx, "who?", keep=keep))
-    told = [event["candidates"] for event in as_dicts(ctx.trace.events) if event.get("kind") == "linked"]
-    return ids(kept), sorted(step for step, _ in model.requests), told
+    candidate_rows = [event["candidates"] for event in as_dicts(ctx.trace.events) if event.get("kind") == "linked"]
+    return ids(kept), sorted(step for step, _ in model.requests), candidate_rows
 
 
 @pytest.mark.parametrize(
-    ("one", "calls"), [([2, 1], ["entities", "mentions"]), ([3], ["entities", "entities", "mentions"])]
+    ("of_first_name", "calls"), [([2, 1], ["entities", "mentions"]), ([3], ["entities", "entities", "mentions"])]
 )
-def test_ahead_of_the_names_the_same_entities_are_kept(one: list[int], calls: list[str]) -> None:
+def test_ahead_of_the_names_the_same_entities_are_kept(of_first_name: list[int], calls: list[str]) -> None:
     """Where the names add something, the choice that was begun without them is made again."""
-    ahead, after = (linked(Listed([1, 2], one=one), ahead=ahead) for ahead in (True, False))
+    ahead, after = (linked(Listed([1, 2], one=of_first_name), ahead=ahead) for ahead in (True, False))
     assert ahead[0] == after[0] == ["Q2"] and ahead[2] == after[2] and len(ahead[2]) == 1
     assert [f"treeqa/{step}" for step in calls] == ahead[1] and len(after[1]) == 2
 
@@ -155,7 +155,7 @@ def test_without_a_graph_titles_are_the_entities() -> None:
     model = ScriptedModel(rules=[Rule('["Radium", "Nowhere"]', step="mentions")])
     ctx = Context(method="treeqa", model=model, calls=Calls(None), trace=Trace("t"), retriever=Library())
     kept = asyncio.run(MentionLinker(Titles).link(ctx, "Was Marie Curie born in Warsaw?", keep=3))
-    assert [one.page for one in kept] == ["Marie Curie", "Warsaw", "Radium"]
+    assert [entity.page for entity in kept] == ["Marie Curie", "Warsaw", "Radium"]
 
 
 def test_a_graph_without_an_index_is_asked_for_names_as_they_are() -> None:
@@ -164,7 +164,7 @@ def test_a_graph_without_an_index_is_asked_for_names_as_they_are() -> None:
     ctx = Context(method="treeqa", model=model, calls=Calls(None), trace=Trace("t"), graph=graph)
     assert not ctx.names_indexed
     kept = asyncio.run(MentionLinker(GraphNames).link(ctx, "Was Marie Curie born in Warsaw?", keep=3))
-    assert [one.label for one in kept] == ["Marie Curie", "Warsaw", "Radium"]
+    assert [entity.label for entity in kept] == ["Marie Curie", "Warsaw", "Radium"]
     assert {"Radium", "Nowhere"} < {
         event["name"] for event in as_dicts(ctx.trace.events) if event["event"] == "entities"
     }

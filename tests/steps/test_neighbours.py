@@ -19,7 +19,7 @@ from hoptree.methods.steps.route import read_labels
 
 
 @pytest.mark.parametrize(
-    ("better", "worse", "whole", "helps"),
+    ("better", "worse", "totals", "helps"),
     [
         # As in the released code: 47 better, 62 worse, 740 alike; int(15 * 5 / 849) is 0, and the majority decides.
         (2, 3, (47, 62, 849), False),
@@ -39,8 +39,8 @@ from hoptree.methods.steps.route import read_labels
         (2, 2, (50, 50, 100), False),
     ],
 )
-def test_the_bound(better: int, worse: int, whole: tuple[int, int, int], helps: bool) -> None:
-    all_better, all_worse, total = whole
+def test_the_bound(better: int, worse: int, totals: tuple[int, int, int], helps: bool) -> None:
+    all_better, all_worse, total = totals
     assert documents_help(better, worse, all_better=all_better, all_worse=all_worse, total=total) is helps
 
 
@@ -48,9 +48,9 @@ def test_the_bound(better: int, worse: int, whole: tuple[int, int, int], helps: 
 def test_a_neighbour_more_for_documents_never_speaks_against_them(
     better: int, worse: int, ties: int, all_better: int, all_worse: int, more: int
 ) -> None:
-    whole = {"all_better": all_better, "all_worse": all_worse, "total": all_better + all_worse + ties + more}
-    if worse and documents_help(better, worse, **whole):
-        assert documents_help(better + 1, worse - 1, **whole)
+    counts = {"all_better": all_better, "all_worse": all_worse, "total": all_better + all_worse + ties + more}
+    if worse and documents_help(better, worse, **counts):
+        assert documents_help(better + 1, worse - 1, **counts)
 
 
 def write(path: Path, *rows: Any) -> str:
@@ -63,12 +63,12 @@ def labelled(path: Path, **labels: str) -> str:
 
 
 def test_ties_are_counted_and_nobodys_neighbours(tmp_path: Path) -> None:
-    found = read_labels(labelled(tmp_path / "l.jsonl", a="better", b="tie", c="worse", d="tie"))
-    assert (found.questions, found.better, found.ties) == (("a", "c"), (True, False), 2)
+    labels = read_labels(labelled(tmp_path / "l.jsonl", a="better", b="tie", c="worse", d="tie"))
+    assert (labels.questions, labels.better, labels.ties) == (("a", "c"), (True, False), 2)
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ("{", "Line 2 of"),
         ({"question": "b"}, "Line 2 of"),
@@ -78,14 +78,14 @@ def test_ties_are_counted_and_nobodys_neighbours(tmp_path: Path) -> None:
         ("\udcff", "Line 2 of"),
     ],
 )
-def test_a_row_that_is_no_label_is_refused(tmp_path: Path, row: Any, said: str) -> None:
+def test_a_row_that_is_no_label_is_refused(tmp_path: Path, row: Any, message: str) -> None:
     path = tmp_path / "l.jsonl"
     line = row if isinstance(row, str) else json.dumps(row)
     good = '{"question": "a", "label": "better"}\n'
     path.write_bytes(f"{good}{line}\n".encode("utf-8", "surrogateescape"))
     with pytest.raises(InputError, match="hoptree align skr") as refused:
         read_labels(str(path))
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_no_file_or_none_that_tells_is_refused(tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_vectors_are_made_once_however_many_ask(tmp_path: Path, monkeypatch: pyt
     path = labelled(tmp_path / "l.jsonl", aab="better", bbc="worse")
 
     async def several() -> None:
-        found = await asyncio.gather(*(open_labels(path, "letters") for _ in range(9)))
-        assert len({id(one) for one in found}) == 1
+        opened = await asyncio.gather(*(open_labels(path, "letters") for _ in range(9)))
+        assert len({id(labels) for labels in opened}) == 1
 
     asyncio.run(several())
     assert letters.asked == [["aab", "bbc"]]

@@ -55,17 +55,17 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "found"), CASES)
-def test_a_page_is_found_by_nearly_its_title(shelf: BM25, name: str, found: str) -> None:
+@pytest.mark.parametrize(("name", "title"), CASES)
+def test_a_page_is_found_by_nearly_its_title(shelf: BM25, name: str, title: str) -> None:
     page = asyncio.run(own_page(context(shelf), Entity("", name), "who made it?", k=3))
-    assert [passage.id for passage in page] == ([found] if found else [])
+    assert [passage.id for passage in page] == ([title] if title else [])
 
 
-@pytest.mark.parametrize(("name", "found"), CASES)
-def test_so_is_a_name_that_the_model_read(shelf: BM25, name: str, found: str) -> None:
+@pytest.mark.parametrize(("name", "title"), CASES)
+def test_so_is_a_name_that_the_model_read(shelf: BM25, name: str, title: str) -> None:
     titles = {passage.id: passage.title for passage in PAGES}
     candidates = asyncio.run(Titles(context(shelf)).of_mention(name))
-    assert [one.entity.page for one in candidates] == ([titles[found]] if found else [])
+    assert [candidate.entity.page for candidate in candidates] == ([titles[title]] if title else [])
 
 
 def test_a_title_that_is_known_is_not_exchanged_for_another_with_the_same_name(shelf: BM25) -> None:

@@ -37,6 +37,6 @@ def test_the_best_sentences_come_first_and_know_where_they_stand() -> None:
         Passage("2", "Oslo", "A harbour lies there. Snow falls."),
         Passage("1", "Rome", "It is old. The city of Rome has a river."),
     ]
-    found = best_sentences("Which river flows through Rome?", passages, keep=3)
-    assert (found[0].id, found[0].text, len(found)) == ("1", "The city of Rome has a river.", 3)
+    sentences = best_sentences("Which river flows through Rome?", passages, keep=3)
+    assert (sentences[0].id, sentences[0].text, len(sentences)) == ("1", "The city of Rome has a river.", 3)
     assert best_sentences("Rome", [], keep=3) == () and best_sentences("Rome", passages, keep=0) == ()

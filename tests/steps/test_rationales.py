@@ -34,10 +34,10 @@ def test_rationales_are_told_apart(text: str, rationales: tuple[str, ...]) -> No
 
 @given(st.text(max_size=400))
 def test_rationales_are_words_of_the_text_and_no_answers(text: str) -> None:
-    found = read_rationales(text)
+    rationales = read_rationales(text)
     squeezed = "".join(text.split())
-    assert all(one.strip() and not gives_answer(one) for one in found)
-    assert all("".join(sentence.split()) in squeezed for one in found for sentence in one.split(" "))
+    assert all(rationale.strip() and not gives_answer(rationale) for rationale in rationales)
+    assert all("".join(sentence.split()) in squeezed for rationale in rationales for sentence in rationale.split(" "))
 
 
 @pytest.mark.parametrize(

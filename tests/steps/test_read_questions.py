@@ -63,8 +63,8 @@ def test_a_question_without_its_mark_is_one_by_its_first_word() -> None:
 
 
 def test_a_numbered_list_on_one_line_is_a_list() -> None:
-    said = "1. Who directed Whiplash? 2. Where was he born? 3) In 1985?"
-    assert read_questions(said) == ("Who directed Whiplash?", "Where was he born?", "In 1985?")
+    reply = "1. Who directed Whiplash? 2. Where was he born? 3) In 1985?"
+    assert read_questions(reply) == ("Who directed Whiplash?", "Where was he born?", "In 1985?")
 
 
 @pytest.mark.parametrize("asked", ["C. S. Lewis wrote which book?", "I. M. Pei was born where?", "Is a) an answer?"])
@@ -74,10 +74,10 @@ def test_initials_are_no_marks(asked: str) -> None:
 
 @given(TEXT)
 def test_any_list_of_questions_can_be_read(text: str) -> None:
-    found = read_questions(text)
-    keys = [question_key(question) for question in found]
+    questions = read_questions(text)
+    keys = [question_key(question) for question in questions]
     assert len(set(keys)) == len(keys) and all(keys)
-    assert all("\n" not in question for question in found)
+    assert all("\n" not in question for question in questions)
 
 
 WORDS = st.lists(st.text(alphabet="abcdefghijk", min_size=1, max_size=6), min_size=1, max_size=6).map(" ".join)

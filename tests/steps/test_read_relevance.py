@@ -193,8 +193,8 @@ def test_numbers_after_the_heading_of_the_others_do_not_count(
 
 @given(TEXT, st.integers(0, 9))
 def test_any_list_can_be_read(text: str, count: int) -> None:
-    found = read_numbers(text, count)
-    assert len(set(found)) == len(found) and all(1 <= n <= count for n in found)
+    read = read_numbers(text, count)
+    assert len(set(read)) == len(read) and all(1 <= n <= count for n in read)
     assert read_numbers(f"No. {text}", count) == ()
 
 
@@ -285,8 +285,8 @@ PIECES = NUMBERED | BETWEEN | VERDICTS
 
 @given(st.lists(PIECES, max_size=30).map("".join), st.integers(0, 9))
 def test_any_pieces_of_lists_and_ranges_can_be_read(text: str, count: int) -> None:
-    found = read_numbers(text, count)
-    assert len(set(found)) == len(found) and all(1 <= n <= count for n in found)
+    read = read_numbers(text, count)
+    assert len(set(read)) == len(read) and all(1 <= n <= count for n in read)
     assert read_relevance(text) in (True, False)
 
 

@@ -33,7 +33,7 @@ def ranked(
 ) -> list[str]:
     ctx = Context(method="treeqa", model=model, calls=Calls(None), trace=Trace("t"))
     entity = Entity("Q1", "Alan Bean")
-    return [one.id for one in asyncio.run(ranking.rank(ctx, question, relations, keep=2, entity=entity))]
+    return [relation.id for relation in asyncio.run(ranking.rank(ctx, question, relations, keep=2, entity=entity))]
 
 
 def scripted(reply: str = "") -> ScriptedModel:
@@ -99,15 +99,18 @@ def test_by_an_encoder_the_nearest_name_counts_and_names_are_encoded_once() -> N
 def around(label: str, relations: Sequence[str], value: str = "x") -> Neighbourhood:
     """An entity with a fact of each relation, in the order of their names as graphs give them."""
     here = Term(f"_{label}", label)
-    facts = [Fact(here, Term(f"-{one}", one), Term("", f"{value} {place}")) for place, one in enumerate(relations)]
+    facts = [
+        Fact(here, Term(f"-{relation}", relation), Term("", f"{value} {place}"))
+        for place, relation in enumerate(relations)
+    ]
     return Neighbourhood(Entity(here.id, label), tuple(facts))
 
 
 ARCHIVE = [f"archive no {number:02}" for number in range(90)]
 
 
-def shown(query: str, *found: Neighbourhood) -> list[tuple[str, str]]:
-    return [(edge.entity.label, edge.relation) for edge in foremost(edges_in(found), query, most=60)]
+def shown(query: str, *neighbourhoods: Neighbourhood) -> list[tuple[str, str]]:
+    return [(edge.entity.label, edge.relation) for edge in foremost(edges_in(neighbourhoods), query, most=60)]
 
 
 def test_of_many_relations_those_are_shown_that_share_words_with_the_query() -> None:
@@ -117,15 +120,15 @@ def test_of_many_relations_those_are_shown_that_share_words_with_the_query() -> 
 
 def test_a_relation_whose_value_is_the_hypothesis_is_shown_too() -> None:
     film = around("Kanal", ARCHIVE)
-    made = Fact(Term("_Kanal", "Kanal"), Term("-r", "zealous realisation"), Term("_w", "Andrzej Wajda"))
-    lines = shown("Whose film is Kanal? Andrzej Wajda", replace(film, facts=(*film.facts, made)))
+    realised = Fact(Term("_Kanal", "Kanal"), Term("-r", "zealous realisation"), Term("_w", "Andrzej Wajda"))
+    lines = shown("Whose film is Kanal? Andrzej Wajda", replace(film, facts=(*film.facts, realised)))
     assert lines[0] == ("Kanal", "zealous realisation")
 
 
 def test_entities_take_turns_so_that_the_last_has_relations_too() -> None:
-    found = [around(label, ARCHIVE) for label in ("Ashes", "Kanal", "Samson")]
-    lines = shown("Who?", *found)
-    assert [sum(label == one for label, _ in lines) for one in ("Ashes", "Kanal", "Samson")] == [20, 20, 20]
+    neighbourhoods = [around(label, ARCHIVE) for label in ("Ashes", "Kanal", "Samson")]
+    lines = shown("Who?", *neighbourhoods)
+    assert [sum(label == name for label, _ in lines) for name in ("Ashes", "Kanal", "Samson")] == [20, 20, 20]
     assert [label for label, _ in lines[:3]] == ["Ashes", "Kanal", "Samson"]
 
 

@@ -29,7 +29,7 @@ PAGE = Passage("a", "Jane Austen", "Jane Austen was born in Steventon.")
 Asks = Callable[[Context], Awaitable[Any]]
 
 
-def told(method: str, reply: str, ask: Asks) -> list[tuple[str, bool, list[str]]]:
+def notes_of(method: str, reply: str, ask: Asks) -> list[tuple[str, bool, list[str]]]:
     """Step, whether it could be read, and what was mended, of each reply."""
     model = ScriptedModel(rules=[Rule(reply)])
     ctx = Context(method=method, model=model, calls=open_calls(None), trace=Trace("run", ()))
@@ -65,7 +65,7 @@ ANSWERING: dict[str, tuple[str, Asks]] = {
 )
 def test_a_reply_that_is_to_be_an_answer(step: str, reply: str, ok: bool, mended: bool) -> None:
     method, ask = ANSWERING[step]
-    ((named, read, repairs),) = told(method, reply, ask)
+    ((named, read, repairs),) = notes_of(method, reply, ask)
     assert (named, read, bool(repairs)) == (step, ok, mended)
 
 
@@ -73,31 +73,31 @@ def test_a_reply_that_is_to_be_an_answer(step: str, reply: str, ok: bool, mended
     ("reply", "ok"), [("Yes", True), ("No.", True), ("I don't know.", True), ("Steventon", False), ("", False)]
 )
 def test_whether_a_model_knows(reply: str, ok: bool) -> None:
-    assert told("ra_isf", reply, lambda ctx: judge_knowledge(ctx, ASKED)) == [("know", ok, [])]
+    assert notes_of("ra_isf", reply, lambda ctx: judge_knowledge(ctx, ASKED)) == [("know", ok, [])]
 
 
 @pytest.mark.parametrize(
     ("reply", "ok"), [("relevant", True), ("Irrelevant.", True), ("no", True), ("Steventon", False), ("", False)]
 )
 def test_whether_a_passage_is_relevant(reply: str, ok: bool) -> None:
-    found = told("ra_isf", reply, lambda ctx: judge_passages(ctx, ASKED, [PAGE, PAGE]))
-    assert found == [("relevance", ok, [])] * 2
+    notes = notes_of("ra_isf", reply, lambda ctx: judge_passages(ctx, ASKED, [PAGE, PAGE]))
+    assert notes == [("relevance", ok, [])] * 2
 
 
 @pytest.mark.parametrize(
     ("reply", "ok"), [("[1]", True), ("None", True), ("Irrelevant: [1]", True), ("Steventon", False), ("", False)]
 )
 def test_which_of_several_passages_are_relevant(reply: str, ok: bool) -> None:
-    found = told("ra_isf", reply, lambda ctx: judge_passages(ctx, ASKED, [PAGE], listwise=True))
-    assert found == [("relevance", ok, [])]
+    notes = notes_of("ra_isf", reply, lambda ctx: judge_passages(ctx, ASKED, [PAGE], listwise=True))
+    assert notes == [("relevance", ok, [])]
 
 
 @pytest.mark.parametrize(
-    ("said", "before", "ok", "repairs"),
+    ("reply", "before", "ok", "repairs"),
     [("More.", "Some.", True, []), ("Some.", "", True, []), ("", "Some.", True, ["ended"]), ("", "", False, [])],
 )
-def test_a_text_that_is_gone_on_with(said: str, before: str, ok: bool, repairs: list[str]) -> None:
+def test_a_text_that_is_gone_on_with(reply: str, before: str, ok: bool, repairs: list[str]) -> None:
     async def ask(ctx: Context) -> None:
-        note_written(ctx, "draft", said, before)
+        note_written(ctx, "draft", reply, before)
 
-    assert told("cot", "", ask) == [("draft", ok, repairs)]
+    assert notes_of("cot", "", ask) == [("draft", ok, repairs)]

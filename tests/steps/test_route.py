@@ -16,7 +16,7 @@ YES_NO = ("Yes", "No")
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("reply", "meant"),
     [
         ("Direct", "Direct"),
         ("retrieval.", "Retrieval"),
@@ -37,12 +37,12 @@ YES_NO = ("Yes", "No")
         ("???", ""),
     ],
 )
-def test_a_strategy_by_its_name(said: str, meant: str) -> None:
-    assert read_choice(said, STRATEGIES) == meant
+def test_a_strategy_by_its_name(reply: str, meant: str) -> None:
+    assert read_choice(reply, STRATEGIES) == meant
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("reply", "meant"),
     [
         ("A", "A"),
         ("b", "B"),
@@ -61,12 +61,12 @@ def test_a_strategy_by_its_name(said: str, meant: str) -> None:
         ("D", ""),
     ],
 )
-def test_a_letter_that_is_no_article(said: str, meant: str) -> None:
-    assert read_choice(said, LETTERS) == meant
+def test_a_letter_that_is_no_article(reply: str, meant: str) -> None:
+    assert read_choice(reply, LETTERS) == meant
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("reply", "meant"),
     [
         ("Yes", "Yes"),
         ("no.", "No"),
@@ -77,13 +77,13 @@ def test_a_letter_that_is_no_article(said: str, meant: str) -> None:
         ("I would say yes", "Yes"),
     ],
 )
-def test_yes_or_no(said: str, meant: str) -> None:
-    assert read_choice(said, YES_NO) == meant
+def test_yes_or_no(reply: str, meant: str) -> None:
+    assert read_choice(reply, YES_NO) == meant
 
 
 @given(st.text(), st.sampled_from([STRATEGIES, LETTERS, YES_NO]))
-def test_anything_is_read_as_a_name_or_as_none(said: str, names: tuple[str, ...]) -> None:
-    assert read_choice(said, names) in (*names, "")
+def test_anything_is_read_as_a_name_or_as_none(reply: str, names: tuple[str, ...]) -> None:
+    assert read_choice(reply, names) in (*names, "")
 
 
 @given(
@@ -92,7 +92,7 @@ def test_anything_is_read_as_a_name_or_as_none(said: str, names: tuple[str, ...]
     st.sampled_from(["", ".", "**", '"', ")", "\n", "!"]),
 )
 def test_a_name_alone_is_read_whatever_marks_are_around_it(name: str, before: str, after: str) -> None:
-    names = next(some for some in (STRATEGIES, LETTERS, YES_NO) if name in some)
+    names = next(choices for choices in (STRATEGIES, LETTERS, YES_NO) if name in choices)
     assert read_choice(f"{before}{name}{after}", names) == name
 
 

@@ -89,7 +89,7 @@ def test_nothing_raises(text: str, wrong: str, right: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("answer", "other", "same"),
     [
         ("Apollo 14", "apollo 14.", True),
         ("5 February 1971", "Apollo 14, on February 5, 1971", True),
@@ -104,12 +104,12 @@ def test_nothing_raises(text: str, wrong: str, right: str) -> None:
         ("", "Paris", False),
     ],
 )
-def test_answers_that_say_the_same(one: str, other: str, same: bool) -> None:
-    assert agree(one, other) is same and agree(other, one) is same
+def test_answers_that_say_the_same(answer: str, other: str, same: bool) -> None:
+    assert agree(answer, other) is same and agree(other, answer) is same
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("Ireland", "Northern Ireland"), ("Rocky", "Rocky II"), ("14", "Apollo 14")]
+    ("answer", "other"), [("Ireland", "Northern Ireland"), ("Rocky", "Rocky II"), ("14", "Apollo 14")]
 )
-def test_what_says_more_may_be_another_thing(one: str, other: str) -> None:
-    assert agree(one, other) and not same(one, other)
+def test_what_says_more_may_be_another_thing(answer: str, other: str) -> None:
+    assert agree(answer, other) and not same(answer, other)

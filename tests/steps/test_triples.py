@@ -14,10 +14,10 @@ from tests.cpu_limit import cpu_limit
 from hoptree.methods.steps.fact_extraction import MAX_NAME_CHARS, MAX_TRIPLES, Triple, read_triples
 
 TWO: list[Triple] = [("Elia Kazan", "spouse", "Molly Kazan"), ("Wanda", "director", "Barbara Loden")]
-LINES = "\n".join(" | ".join(one) for one in TWO)
-TABLE = "| Subject | Relation | Object |\n|:---|---|---:|\n" + "\n".join(f"| {' | '.join(one)} |" for one in TWO)
-OBJECTS = [dict(zip(("subject", "relation", "object"), one, strict=True)) for one in TWO]
-OTHER_NAMES = [dict(zip(("head", "Predicate", "tail"), one, strict=True)) for one in TWO]
+LINES = "\n".join(" | ".join(row) for row in TWO)
+TABLE = "| Subject | Relation | Object |\n|:---|---|---:|\n" + "\n".join(f"| {' | '.join(row)} |" for row in TWO)
+OBJECTS = [dict(zip(("subject", "relation", "object"), row, strict=True)) for row in TWO]
+OTHER_NAMES = [dict(zip(("head", "Predicate", "tail"), row, strict=True)) for row in TWO]
 
 FORMS = {
     "lines": LINES,
@@ -38,8 +38,8 @@ FORMS = {
     "JSON objects": json.dumps(OBJECTS),
     "indented JSON objects": json.dumps({"facts": OBJECTS}, indent=2),
     "other names": json.dumps({"triples": OTHER_NAMES}),
-    "JSON Lines": "\n".join(json.dumps(one) for one in TWO),
-    "objects a line": "\n".join(json.dumps(one) + "," for one in OBJECTS),
+    "JSON Lines": "\n".join(json.dumps(row) for row in TWO),
+    "objects a line": "\n".join(json.dumps(row) + "," for row in OBJECTS),
     "fenced": f"Sure!\n```json\n{json.dumps(OBJECTS, indent=1)}\n```\nThose are all facts.",
     "fenced lines": f"```\n{LINES}\n```",
     "by subject": json.dumps({"Elia Kazan": {"spouse": ["Molly Kazan"]}, "Wanda": {"director": "Barbara Loden"}}),
@@ -146,15 +146,15 @@ JSON = st.recursive(
     max_leaves=20,
 )
 WRITERS: Sequence[Callable[[Any], str]] = (
-    lambda triples: "\n".join(" | ".join(one) for one in triples),
-    lambda triples: "\n".join(f"- {' | '.join(one)}" for one in triples),
+    lambda triples: "\n".join(" | ".join(row) for row in triples),
+    lambda triples: "\n".join(f"- {' | '.join(row)}" for row in triples),
     lambda triples: json.dumps(triples),
     lambda triples: json.dumps(triples, ensure_ascii=False, indent=1),
-    lambda triples: json.dumps({"facts": [dict(zip("spo", one, strict=True)) for one in triples]}),
-    lambda triples: "\n".join(json.dumps(one) for one in triples),
+    lambda triples: json.dumps({"facts": [dict(zip("spo", row, strict=True)) for row in triples]}),
+    lambda triples: "\n".join(json.dumps(row) for row in triples),
     lambda triples: (
         "```json\n"
-        + json.dumps([dict(zip(("head", "relation", "tail"), one, strict=True)) for one in triples])
+        + json.dumps([dict(zip(("head", "relation", "tail"), row, strict=True)) for row in triples])
         + "\n```"
     ),
 )
@@ -163,7 +163,7 @@ WRITERS: Sequence[Callable[[Any], str]] = (
 @given(TRIPLES, st.sampled_from(WRITERS))
 def test_what_is_written_in_a_form_is_read_back(triples: list[Triple], write: Callable[[Any], str]) -> None:
     headed = {("subject", "relation", "object"), ("s", "p", "o"), ("head", "relation", "tail")}
-    if any(tuple(part.casefold() for part in one) in headed for one in triples):
+    if any(tuple(part.casefold() for part in row) in headed for row in triples):
         return
     assert list(read_triples(write(triples)).triples) == triples
 
@@ -184,10 +184,10 @@ def test_no_json_is_an_exception(value: Any) -> None:
 @given(TRIPLES, st.sampled_from(WRITERS), st.data())
 def test_a_broken_reply_gives_only_whole_triples(triples: list[Triple], write: Callable[[Any], str], data: Any) -> None:
     """Cut anywhere, and with a character put anywhere, it is read without an exception."""
-    whole = write(triples)
-    place = data.draw(st.integers(0, len(whole)))
-    _well_formed(whole[:place], True)
-    _well_formed(whole[:place] + data.draw(st.characters()) + whole[place:], False)
+    complete = write(triples)
+    place = data.draw(st.integers(0, len(complete)))
+    _well_formed(complete[:place], True)
+    _well_formed(complete[:place] + data.draw(st.characters()) + complete[place:], False)
 
 
 def _well_formed(reply: str, cut: bool) -> None:

@@ -79,10 +79,10 @@ def test_the_rules_of_the_verdict(reply: str, label: str) -> None:
 
 
 def test_a_refuted_verdict_tells_why_and_what_is_right() -> None:
-    said = read('{"isTrue": false, "reason": "It is Nusantara now.", "correct_answer": "Nusantara", "ref": ["T1"]}')
-    assert (said.reason, said.correction, said.references) == ("It is Nusantara now.", "Nusantara", ("T1",))
-    said = read('{"isTrue": true, "reason": "<None>", "correct_answer": "Jakarta"}')
-    assert said == Verdict("supported"), "what is right is no correction then"
+    verdict = read('{"isTrue": false, "reason": "It is Nusantara now.", "correct_answer": "Nusantara", "ref": ["T1"]}')
+    assert (verdict.reason, verdict.correction, verdict.references) == ("It is Nusantara now.", "Nusantara", ("T1",))
+    verdict = read('{"isTrue": true, "reason": "<None>", "correct_answer": "Jakarta"}')
+    assert verdict == Verdict("supported"), "what is right is no correction then"
 
 
 @pytest.mark.parametrize(("question", "correction"), [("How many of them survived?", "None"), ("Who was it?", "")])
@@ -105,8 +105,8 @@ def test_none_corrects_only_what_was_counted(question: str, correction: str) -> 
 def test_what_says_that_it_is_not_known_is_never_supported(hypothesis: str, label: str) -> None:
     reply = '{"isTrue": true, "fact_sufficient": true, "ref": ["T1"]}'
     ctx = Context(method="treeqa", model=ScriptedModel(rules=[Rule(reply)]), calls=Calls(None), trace=Trace("test"))
-    said = asyncio.run(validate(ctx, "On which island is Jakarta?", hypothesis, BOX, attempt=1))
-    assert (said.label, said.cited.passages) == (label, (JAVA,) if label == "supported" else ())
+    verdict = asyncio.run(validate(ctx, "On which island is Jakarta?", hypothesis, BOX, attempt=1))
+    assert (verdict.label, verdict.cited.passages) == (label, (JAVA,) if label == "supported" else ())
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ NOT_TRUE = st.none() | st.text() | st.integers() | st.floats() | st.lists(st.boo
 )
 def test_nothing_but_a_boolean_true_is_supported(is_true: Any, sufficient: Any, ref: Any) -> None:
     text = json.dumps({"isTrue": is_true, "fact_sufficient": sufficient, "ref": ref})
-    said = read(text)
-    assert said.label != "supported"
-    assert (said.label == "refuted") == (is_true is False and str(sufficient).strip().casefold() != "false")
+    verdict = read(text)
+    assert verdict.label != "supported"
+    assert (verdict.label == "refuted") == (is_true is False and str(sufficient).strip().casefold() != "false")
 
 
 @given(text=st.text(max_size=60) | st.text(alphabet='{}[]":,truefalsknwi T1', max_size=60))
@@ -218,7 +218,7 @@ def test_a_fact_may_be_quoted_as_it_is_shown(quoted: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "references"),
     [
         ("T1", ["T1"]),
         (["T1", "F1"], ["T1", "F1"]),
@@ -232,8 +232,8 @@ def test_a_fact_may_be_quoted_as_it_is_shown(quoted: str) -> None:
         (7, ["7"]),
     ],
 )
-def test_references_come_in_all_shapes(value: Any, found: list[str]) -> None:
-    assert read_references(value) == found
+def test_references_come_in_all_shapes(value: Any, references: list[str]) -> None:
+    assert read_references(value) == references
 
 
 def test_evidence_adds_up_with_the_newest_first_and_each_once() -> None:
