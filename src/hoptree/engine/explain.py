@@ -12,6 +12,7 @@ from hoptree.core.lazy import lazy_re
 if TYPE_CHECKING:
     from hoptree.core.values import Passage
     from hoptree.engine.result import TreeNode
+    from hoptree.text.grounding import Quote
 
 _NOT_DESCRIBED = frozenset(
     ("event", "run", "t", "node", "depth", "kind", "value", "raw", "step", "labels", "encoder", "answer")
@@ -371,14 +372,9 @@ def cite_answer(
     `places`, from 0, are those of the passages to cite, in ascending order. Of the sentences that state the answer, the
     one nearest to `asked`, the last sub-question, is quoted; the number of its passage follows it.
     """
-    from hoptree.text.grounding import find_quote
-    from hoptree.text.line_breaks import drop_mail_head, unwrap_lines
-
     stated, cited = state_answer(question, answer), sorted(places[:_MAX_CITATIONS])
     frame = _frame_of(question)
-    unwrapped = [replace(passages[place], text=unwrap_lines(passages[place].text)) for place in places]
-    bodies = [replace(passage, text=drop_mail_head(passage.text)) for passage in unwrapped]
-    quote = find_quote(answer, asked or question, bodies) or find_quote(answer, asked or question, unwrapped)
+    quote = _quote_from([passages[place] for place in places], answer, asked or question)
     if quote is None:
         return f"{stated}{_marks(cited)}{frame.stop}"
     place = next(place for place in places if passages[place].id == quote.passage)
@@ -388,15 +384,30 @@ def cite_answer(
     return f"{frame.quote.format(f'{stated}{_marks(before)}', quoted)}{_marks([place, *after])}"
 
 
+def _quote_from(passages: Sequence[Passage], answer: str, asked: str) -> Quote | None:
+    """Find the sentence to quote, across wrapped lines, and in an e-mail's head last."""
+    from hoptree.text.grounding import find_quote
+
+    if not any("\n" in passage.text for passage in passages):
+        return find_quote(answer, asked, passages)
+    from hoptree.text.line_breaks import drop_mail_head, unwrap_lines
+
+    unwrapped = [replace(passage, text=unwrap_lines(passage.text)) for passage in passages]
+    bodies = [replace(passage, text=drop_mail_head(passage.text)) for passage in unwrapped]
+    return find_quote(answer, asked, bodies) or find_quote(answer, asked, unwrapped)
+
+
 def _marks(places: Sequence[int]) -> str:
     return f" {''.join(f'[{place + 1}]' for place in places)}" if places else ""
 
 
 def cut_around(text: str, answer: str, max_chars: int) -> str:
     """Return a text on one line, cut to the words around an answer if it is long."""
-    from hoptree.text.line_breaks import drop_mail_head
+    if "\n" in text:
+        from hoptree.text.line_breaks import drop_mail_head
 
-    text = " ".join(drop_mail_head(text, answer).split())
+        text = drop_mail_head(text, answer)
+    text = " ".join(text.split())
     if len(text) <= max_chars:
         return text
     place = max(text.casefold().find(answer.casefold()), 0)
