@@ -91,8 +91,14 @@ def test_a_limit_of_the_whole_schema_is_refused(schema: dict[str, Any], limit: s
 
 
 def test_a_number_is_no_title() -> None:
-    with pytest.raises(Refusal, match="of another type"):
+    with pytest.raises(Refusal, match="'citations' has another type in an answer"):
         read_answer_format("response_format", _form(_cited(title=_NUMBER)))
+
+
+def test_a_property_that_no_answer_has_is_refused() -> None:
+    with pytest.raises(Refusal, match="'sources' is not in an answer") as refused:
+        read_answer_format("response_format", _form({"sources": {"type": "array"}}))
+    assert refused.value.remedy.startswith("An answer has: answer (string)")
 
 
 def test_items_have_the_fields_that_are_asked_for() -> None:

@@ -118,6 +118,19 @@ def warn(sentence: str) -> None:
     print(f"hoptree: {one_line(sentence)}", file=sys.stderr, flush=True)  # noqa: T201
 
 
+@contextmanager
+def transient_line(text: str) -> Iterator[None]:
+    """Show a line on a terminal while something slow begins, then erase it."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    print(text, end="", file=sys.stderr, flush=True)  # noqa: T201
+    try:
+        yield
+    finally:
+        print(f"\r{' ' * len(text)}\r", end="", file=sys.stderr, flush=True)  # noqa: T201
+
+
 def print_error(error: HoptreeError) -> None:
     """Print a failure on standard error, without the parser's help."""
     print(f"hoptree: {one_line(str(error))}", file=sys.stderr)  # noqa: T201

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
-from hoptree.cli.console import counted, warn
+from hoptree.cli.console import counted, transient_line, warn
 from hoptree.core.errors import InputError
 from hoptree.core.files import config_dir
 
@@ -268,21 +268,22 @@ def open_engine(
         raise InputError(f"There is no folder {trace.parent} for the trace.", f"Make it: mkdir -p {trace.parent}")
     writer = TraceFile(trace) if trace else None
     try:
-        engine = Engine(
-            method=method,
-            model=model or DEFAULT_MODEL,
-            corpus=corpus,
-            graph=graph,
-            retriever=retriever,
-            options={**options_of_files().get(method, {}), **read_settings(settings)},
-            roles=read_roles(roles),
-            budget=limits,
-            prices=read_prices(prices),
-            cache=None if no_cache else "default",
-            listeners=(writer,) if writer else (),
-            prompts=prompts_folder,
-            **more,
-        )
+        with transient_line("Opening the model …"):
+            engine = Engine(
+                method=method,
+                model=model or DEFAULT_MODEL,
+                corpus=corpus,
+                graph=graph,
+                retriever=retriever,
+                options={**options_of_files().get(method, {}), **read_settings(settings)},
+                roles=read_roles(roles),
+                budget=limits,
+                prices=read_prices(prices),
+                cache=None if no_cache else "default",
+                listeners=(writer,) if writer else (),
+                prompts=prompts_folder,
+                **more,
+            )
         warn_without_links(corpus, retriever)
         warn_without_graph(method, graph)
         warn_unused_prompts(prompts_folder, engine.prompts.of(engine.method), method)
@@ -318,7 +319,8 @@ def located(corpus: str | None) -> str | None:
             warn(sentence)
         changed = outcome.added + outcome.replaced + outcome.removed
         passages = counted(outcome.manifest.passages, "passage")
-        warn(f"{corpus} was indexed: {passages}, {changed:,} new, changed or gone; kept in {place}.")
+        update = f", {changed:,} new, changed or gone" if outcome.added < max(changed, outcome.manifest.passages) else ""
+        warn(f"{corpus} was indexed: {passages}{update}; kept in {place}.")
     return str(place)
 
 

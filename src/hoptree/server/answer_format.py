@@ -58,8 +58,9 @@ def _read_property(field: str, name: str, about: Any, schema: Mapping[str, Any])
     item_fields = given if isinstance(given, dict) else {}
     if name not in _FIELD_TYPES or not (_can_hold(name, about, schema) and _can_hold_items(name, items, schema)):
         known = ", ".join(f"{each} ({_type_text(each)})" for each in _FIELD_TYPES)
-        cause = f"{field}: the property '{name[:_MAX_NAME_CHARS]}' is none that an answer has, or of another type."
-        raise Refusal(400, "Unsupported", cause, f"There are: {known}.", param=field)
+        what = "has another type in an answer" if name in _FIELD_TYPES else "is not in an answer"
+        cause = f"{field}: the property '{name[:_MAX_NAME_CHARS]}' {what}."
+        raise Refusal(400, "Unsupported", cause, f"An answer has: {known}.", param=field)
     limits = [*_limits(name, about, schema), *_object_limits(items, item_fields or _ITEM_FIELDS.get(name, ()))]
     limits += [limit for each in item_fields.values() for limit in _limits("", each, schema)]
     if limits:

@@ -36,6 +36,7 @@ from hoptree.retrieval.retriever import KINDS, Retriever, is_remote, open_retrie
 from hoptree.server.error_responses import Refusal, log_failure
 from hoptree.server.settings import Settings, check_name, unknown
 from hoptree.server.topics import Topic, suggest_topics
+from hoptree.text.line_breaks import unwrap_lines
 
 _DAMAGED_REMEDY = (
     "Tell the server's administrator; for a corpus made over HTTP, adding or removing a document repairs it."
@@ -412,13 +413,13 @@ class Corpora:
 
 
 def _joined(passages: Sequence[Passage], until: int | None, after: int = 0) -> str:
-    """Join passages of a document without what overlaps."""
+    """Join passages of a document without what overlaps, and without wrapped lines."""
     parts: list[str] = []
     at = after
     for passage in passages:
         text = passage.text[max(0, at - passage.start) : None if until is None else until - passage.start]
         gap = passage.start - at if parts else 0
-        parts.append((" " if gap == 1 else "\n\n" if gap > 1 else "") + text)
+        parts.append((" " if gap == 1 else "\n\n" if gap > 1 else "") + unwrap_lines(text))
         at = max(at, passage.end)
     return "".join(parts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -210,3 +211,31 @@ def test_a_passage_opens_in_its_source_and_a_pdf_at_its_page(watched: Watched) -
     opened.value.close()
     page.keyboard.press("Escape")
     page.evaluate("fetch('v1/corpora/sources', { method: 'DELETE' }).then((told) => told.status)")
+
+
+def test_text_around_a_citation_has_no_wrapped_lines(watched: Watched) -> None:
+    page = watched.open("#/corpora")
+    page.wait_for_selector("form.files")
+    sentences = " ".join(f"The keeper of house {n} wrote a letter about thing {n} to the mayor." for n in range(200))
+    send(page, "wrapped", file("long.txt", textwrap.fill(sentences, 72)))
+    page.wait_for_selector(".good")
+    watched.open("#/corpora/wrapped")
+    page.get_by_label("Search it").fill("thing 120")
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.get_by_role("button", name="In its source").first.click()
+    page.wait_for_selector("dialog .around")
+    assert page.locator("dialog .around").count() == 2
+    lines = "\n".join(page.locator("dialog .quoted").all_text_contents()).split("\n")
+    broken = [line for line in lines if line.strip() and not line.rstrip().endswith(".")]
+    assert len(broken) <= 7  # the first line of a passage may be the end of a wrapped one
+    page.keyboard.press("Escape")
+    page.evaluate("fetch('v1/corpora/wrapped', { method: 'DELETE' }).then((told) => told.status)")
+
+
+def test_a_corpus_without_a_name_is_not_named_after_a_picture_or_an_empty_file(watched: Watched) -> None:
+    page = watched.open("#/corpora")
+    page.wait_for_selector("form.files")
+    picture: FilePayload = {"name": "photo.png", "mimeType": "image/png", "buffer": b"\x89PNG"}
+    send(page, "", picture, file("nothing.txt", ""), file("harbour.txt", "Boats land here."))
+    page.locator(".job").get_by_text("harbour is ready.").wait_for()
+    page.evaluate("fetch('v1/corpora/harbour', { method: 'DELETE' }).then((told) => told.status)")

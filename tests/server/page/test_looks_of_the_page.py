@@ -194,3 +194,14 @@ def test_the_margin_takes_the_evidence_when_there_is_room(watched: Watched) -> N
     page.set_viewport_size({"width": 1280, "height": 800})
     page.wait_for_selector(".margin .detail")
     assert page.locator(".detail").count() == 1
+
+
+def test_a_phone_shows_the_evidence_below_the_tree(watched: Watched) -> None:
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    page = watched.ask(FILMS)
+    watched.answered()
+    page.wait_for_selector(".detail mark")
+    tree, detail = page.locator(".tree").bounding_box(), page.locator(".detail").bounding_box()
+    assert tree and detail and detail["y"] >= tree["y"] + tree["height"]
+    page.click('.row[data-node="2"]')
+    page.wait_for_selector('li:has(> .row[data-node="2"]) > .detail')

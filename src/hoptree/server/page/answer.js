@@ -230,7 +230,7 @@ export class AnswerView extends EventTarget {
     if (this.running) announce(result.answer ? t("Answer: {answer}", { answer: result.answer }) : noAnswer(result));
     this.#openWanted();
     if (!this.detail.hidden) this.#drawDetail(this.tree.node(this.tree.opened));
-    else if (!this.#failed && !this.#closed && this.tree.opened === null && (this.#roomy?.matches || this.tree.nodes.length === 1)) this.tree.open(0);
+    else if (!this.#failed && !this.#closed && this.tree.opened === null && (this.#roomy || this.tree.nodes.length === 1)) this.tree.open(0);
   }
 
   #showAnswer(result, state) {
@@ -344,7 +344,8 @@ export class AnswerView extends EventTarget {
 
   #place() {
     const bare = this.tree.element.hidden;
-    const above = this.#roomy?.matches ? this.margin : bare ? this.aside : this.li;
+    const below = bare || (this.#roomy && this.tree.opened === 0); // above the sub-questions it would hide them
+    const above = this.#roomy?.matches ? this.margin : below ? this.aside : this.li;
     if (!above || this.detail.parentElement === above) return;
     if (above === this.li) above.insertBefore(this.detail, above.children[1] ?? null);
     else above.append(this.detail);

@@ -52,7 +52,7 @@ function unreachable() {
   return new Problem({
     kind: "Unreachable",
     message: t("The server does not answer."),
-    remedy: t("It may have been stopped: start it again with hoptree serve. This page goes on when it is back."),
+    remedy: t("It may have been stopped: start it again with hoptree serve. This page reconnects when it is back."),
   });
 }
 

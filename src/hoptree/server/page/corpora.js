@@ -67,7 +67,7 @@ export class CorporaPage {
     const taken = corpora.map((corpus) => corpus.name);
     const hint = make("small", { class: "note", role: "status" });
     const form = this.#filesForm(t("Make a corpus"), t("Make it"), async (data, box) => {
-      const chosen = corpusName(name.value || stem(data.get("files")?.name ?? ""), taken);
+      const chosen = corpusName(name.value || stem(naming(data.getAll("files"))?.name ?? ""), taken);
       data.append("name", chosen);
       await this.#send("v1/corpora", data, box, () => {
         taken.push(chosen);
@@ -303,6 +303,9 @@ export function units(bytes) {
 }
 
 const howFar = ({ done, total, unit }) => (unit === "bytes" ? t("{done} of {total}", { done: units(done), total: units(total) }) : t("{done} of {total} passages", { done: digits(done), total: digits(total) }));
+
+/** The first file that looks like a document, to name a corpus after; else the first. */
+const naming = (files) => files.find((file) => file.size && !/^(?:image|audio|video)\//.test(file.type)) ?? files[0];
 
 const stem = (name) => name.replace(/\.[^.]*$/, "");
 

@@ -3,6 +3,7 @@
 import { button, make, spaced } from "./dom.js";
 import { openSource } from "./source.js";
 import { t } from "./texts.js";
+import { unwrapped } from "./words.js";
 
 const splitter = Intl.Segmenter ? new Intl.Segmenter("en", { granularity: "sentence" }) : null;
 const SHORT = /(?:^|[\s(])(?:\p{Lu}|St|Dr|Mr|Mrs|Ms|Prof|Jr|Sr|vs|No|Mt|Lt|Gen|Col|Capt|c|ca|approx|(?:[Aa]m|[Ii]m|[Dd](?:er|ie|as|en|em|es)|[Vv]om|[Zz]u[mr]|[Bb]is)\s\d{1,3})\.\s*$/u;
@@ -13,27 +14,8 @@ const LETTERS = new RegExp(`${UNSPACED}|${SPACED}+`, "gu");
 const isUnspaced = (word) => Boolean(word) && new RegExp(`^${UNSPACED}`, "u").test(word);
 const UNTOLD = new Set(["yes", "no", "true", "false"]);
 
-const [MIN_WIDTH, FULL, MIN_SPACES] = [50, 0.85, 5];
-const GOES_ON = /^[\p{L}\p{N}"'“„‘(]/u;
-const BEGINS_ITEM = /^(?:[\p{L}\p{N}_]{1,3}[.)]\s|[\p{L}\p{N}_-]{1,20}:\s)/u;
-
 /** A line of the head of an e-mail, which states an answer only if nothing else does. */
 const MAIL_HEAD = /^(?:From|To|Cc|Date): /;
-
-/** Replaces the line breaks inside sentences with spaces; hoptree.text.line_breaks has the same. */
-function unwrapped(text) {
-  return text.split("\n\n").map((paragraph) => {
-    const lines = paragraph.split("\n");
-    const width = Math.max(...lines.map((line) => line.length));
-    if (lines.length < 2 || width < MIN_WIDTH) return paragraph;
-    return lines.slice(1).reduce((joined, following, at) => {
-      const line = lines[at];
-      const isFull = line.length + 1 + following.split(" ")[0].length > FULL * width && line.split(" ").length > MIN_SPACES;
-      const ends = !line.trim() || /[.!?:;…"”]$/.test(line);
-      return joined + (isFull && !ends && GOES_ON.test(following) && !BEGINS_ITEM.test(following) ? " " : "\n") + following;
-    }, lines[0]);
-  }).join("\n\n");
-}
 
 /** Splits a text into sentences with their trailing spaces. */
 export function sentences(wrapped) {

@@ -3,6 +3,7 @@
 import { call, openFile } from "./api.js";
 import { button, make, openDialog, problemBox } from "./dom.js";
 import { t } from "./texts.js";
+import { unwrapped } from "./words.js";
 
 /** Shows a passage in its document, or alone if the server does not store it; `draw` marks a sentence in it. */
 export async function openSource(corpus, passage, draw = () => "") {
@@ -11,9 +12,9 @@ export async function openSource(corpus, passage, draw = () => "") {
   const page = /#page=(\d+)$/.exec(source.file ?? "")?.[1];
   const trouble = make("div");
   const open = () => openFile(source.file).catch((problem) => trouble.replaceChildren(problemBox(problem)));
-  const paragraph = (text, kind) => (text ? make("p", { class: `quoted ${kind}`, dir: "auto", text }) : null);
+  const paragraph = (text, kind) => (text ? make("p", { class: `quoted ${kind}`, dir: "auto", text: unwrapped(text) }) : null);
   const own = make("p", { class: "quoted", dir: "auto" }, draw(source.text ?? ""));
-  if (!own.querySelector("mark")) own.replaceChildren(make("mark", { text: source.text ?? "" }));
+  if (!own.querySelector("mark")) own.replaceChildren(make("mark", { text: unwrapped(source.text ?? "") }));
   const dialog = make("dialog", { class: "in-source", "aria-label": source.title || source.id },
     make("h2", { text: source.title || source.id, dir: "auto" }), make("p", { class: "note", text: source.document || source.id, dir: "auto" }),
     make("div", { class: "source-text", tabindex: "0" }, paragraph(source.before, "around"), own, paragraph(source.after, "around")),

@@ -84,7 +84,7 @@ export const ROWS = [
   ["It is a guess: nothing that was read holds it.", "Es ist geraten: nichts Gelesenes stützt es.", "这是猜测：读过的内容都不支持它。"],
   ["It is taken out of {name} and can no longer be found. Your own copy of it is not touched.", "Es wird aus {name} entfernt und nicht mehr gefunden. Ihre eigene Datei bleibt unberührt.", "它将从 {name} 中移除，不再能被找到。您自己的副本不受影响。"],
   ["It may have been removed. The list shows all there are.", "Sie wurde vielleicht entfernt. Die Liste zeigt, was es gibt.", "它可能已被删除。列表中是现有的文档库。"],
-  ["It may have been stopped: start it again with hoptree serve. This page goes on when it is back.", "Vielleicht wurde er angehalten: starten Sie ihn mit hoptree serve. Diese Seite macht weiter, wenn er wieder da ist.", "它可能已停止：请用 hoptree serve 重新启动。恢复后本页会继续。"],
+  ["It may have been stopped: start it again with hoptree serve. This page reconnects when it is back.", "Vielleicht wurde er angehalten: starten Sie ihn mit hoptree serve. Diese Seite verbindet sich wieder, sobald er da ist.", "它可能已停止：请用 hoptree serve 重新启动。恢复后本页会重新连接。"],
   ["It refused the key it was given.", "Er hat den Schlüssel abgelehnt.", "服务器拒绝了该密钥。"],
   ["It was given to the server when it was started, so it is not changed from here.", "Sie wurde dem Server beim Start gegeben und wird von hier aus nicht geändert.", "它是服务器启动时指定的，不能在这里更改。"],
   ["It was stopped before it was done.", "Es wurde angehalten, bevor es fertig war.", "在完成之前被停止了。"],

@@ -88,3 +88,22 @@ export const capital = (words) => words[0].toUpperCase() + words.slice(1);
 /** An answer for comparison: without case, articles and punctuation. */
 export const folded = (answer) =>
   String(answer ?? "").normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/\b(the|a|an)\b/g, " ").replace(/[^\p{L}\p{N}]+/gu, " ").trim();
+
+const [MIN_WIDTH, FULL, MIN_SPACES] = [50, 0.85, 5];
+const GOES_ON = /^[\p{L}\p{N}"'“„‘(]/u;
+const BEGINS_ITEM = /^(?:[\p{L}\p{N}_]{1,3}[.)]\s|[\p{L}\p{N}_-]{1,20}:\s)/u;
+
+/** Replaces the line breaks inside sentences with spaces; hoptree.text.line_breaks has the same. */
+export function unwrapped(text) {
+  return text.split("\n\n").map((paragraph) => {
+    const lines = paragraph.split("\n");
+    const width = Math.max(...lines.map((line) => line.length));
+    if (lines.length < 2 || width < MIN_WIDTH) return paragraph;
+    return lines.slice(1).reduce((joined, following, at) => {
+      const line = lines[at];
+      const isFull = line.length + 1 + following.split(" ")[0].length > FULL * width && line.split(" ").length > MIN_SPACES;
+      const ends = !line.trim() || /[.!?:;…"”]$/.test(line);
+      return joined + (isFull && !ends && GOES_ON.test(following) && !BEGINS_ITEM.test(following) ? " " : "\n") + following;
+    }, lines[0]);
+  }).join("\n\n");
+}
