@@ -319,7 +319,9 @@ def located(corpus: str | None) -> str | None:
             warn(sentence)
         changed = outcome.added + outcome.replaced + outcome.removed
         passages = counted(outcome.manifest.passages, "passage")
-        update = f", {changed:,} new, changed or gone" if outcome.added < max(changed, outcome.manifest.passages) else ""
+        update = (
+            f", {changed:,} new, changed or gone" if outcome.added < max(changed, outcome.manifest.passages) else ""
+        )
         warn(f"{corpus} was indexed: {passages}{update}; kept in {place}.")
     return str(place)
 
