@@ -93,7 +93,7 @@ def test_orders_in_a_passage_do_not_steer_the_run(order: str, endpoint: Endpoint
     assert [node.answer for node in (result.tree[0], result.tree[0].children[0])] == ["Bille August", "1948"]
     assert [node.source for node in (result.tree[0], result.tree[0].children[0])] == ["external", "external"]
     assert result.answer == "1948"
-    assert any("p1" in warning and "orders" in warning for warning in result.warnings)
+    assert any("p1" in warning and "instructions" in warning for warning in result.warnings)
     assert any("It was directed by Bille August." in text for text in endpoint.texts("taikc/read")), "the rest is read"
 
 

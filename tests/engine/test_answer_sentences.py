@@ -113,8 +113,8 @@ def test_what_is_no_supported_answer_is_told_in_the_language_of_the_question(
     question: str, answer: str, read: int, sentence: str
 ) -> None:
     parts: dict[str, Any] = {"computed": False, "nodes": (), "evidence": (), "cited": (), "measured": None}
-    told, confidence = tell_answer(question, answer, "external", read=read, **parts)
-    assert told == sentence and (confidence is None or confidence.reason == "nothing that was read says so")
+    stated, confidence = tell_answer(question, answer, "external", read=read, **parts)
+    assert stated == sentence and (confidence is None or confidence.reason == "nothing that was read says so")
 
 
 def test_quotations_have_the_marks_of_the_language_of_the_question() -> None:
@@ -125,12 +125,12 @@ def test_quotations_have_the_marks_of_the_language_of_the_question() -> None:
 
 
 def test_an_answer_is_a_sentence_with_citations_and_a_quotation() -> None:
-    told = result("Łódź")
-    assert told.answer == "Łódź" and told.sentence == (
+    answered = result("Łódź")
+    assert answered.answer == "Łódź" and answered.sentence == (
         "The director of the film The Hourglass Sanatorium died in Łódź: "
         "“He died in Łódź in October 2000, at the age of seventy-five.” [2]"
     )
-    assert told.as_dict()["sentence"] == told.sentence and told.as_dict()["answer"] == "Łódź"
+    assert answered.as_dict()["sentence"] == answered.sentence and answered.as_dict()["answer"] == "Łódź"
 
 
 def test_the_passages_of_the_steps_are_cited_too() -> None:
@@ -138,34 +138,34 @@ def test_the_passages_of_the_steps_are_cited_too() -> None:
         {"id": 1, "question": "Who directed it?", "parent": None, "refs": []},
         {"id": 2, "question": "Where did #query1 die?", "parent": 1, "refs": [1]},
     ]
-    told = result(
+    answered = result(
         "Łódź",
         event("plan", t=0.2, nodes=nodes, issues=[]),
         event("node", t=0.3, id=1, state="answered", answer="Wojciech Jerzy Has", source="external", evidence=["film"]),
         event("node", t=0.4, id=2, state="answered", answer="Łódź", source="external", evidence=["has"]),
     )
-    assert "died in Łódź [1]: “He died in Łódź" in told.sentence and told.sentence.endswith("” [2]")
-    assert told.confidence is not None and told.confidence.level == "well supported"
-    assert told.confidence.reason == "each of its 2 steps rests on what was read"
+    assert "died in Łódź [1]: “He died in Łódź" in answered.sentence and answered.sentence.endswith("” [2]")
+    assert answered.confidence is not None and answered.confidence.level == "well supported"
+    assert answered.confidence.reason == "each of its 2 steps rests on what was read"
 
 
 def test_a_step_that_is_a_guess_makes_the_answer_partly_supported() -> None:
     nodes: list[dict[str, Any]] = [{"id": number, "question": "?", "parent": None, "refs": []} for number in (1, 2)]
-    told = result(
+    answered = result(
         "Łódź",
         event("plan", t=0.2, nodes=nodes, issues=[]),
         event("node", t=0.3, id=1, state="answered", answer="Somebody", source="fallback", evidence=[]),
         event("node", t=0.4, id=2, state="answered", answer="Łódź", source="external", evidence=["has"]),
     )
-    assert told.confidence is not None and told.confidence.level == "partly supported"
-    assert told.confidence.reason == "only 1 of its 2 steps rest on what was read"
+    assert answered.confidence is not None and answered.confidence.level == "partly supported"
+    assert answered.confidence.reason == "only 1 of its 2 steps rest on what was read"
 
 
 def test_what_no_passage_holds_is_a_guess_and_what_was_read_is_kept_apart() -> None:
-    told = result("Warsaw")
-    assert told.sentence == "Possibly Warsaw: nothing that was read says so." and told.evidence == ()
-    assert told.as_dict()["confidence"] == {"level": "a guess", "reason": "nothing that was read says so"}
-    assert [passage["id"] for passage in told.as_dict()["consulted"]] == ["film", "has"]
+    answered = result("Warsaw")
+    assert answered.sentence == "Possibly Warsaw: nothing that was read says so." and answered.evidence == ()
+    assert answered.as_dict()["confidence"] == {"level": "a guess", "reason": "nothing that was read says so"}
+    assert [passage["id"] for passage in answered.as_dict()["consulted"]] == ["film", "has"]
     own = result("Warsaw", source="internal", support=[])
     assert own.confidence is not None and "its own knowledge" in own.confidence.reason
 
@@ -221,11 +221,11 @@ def test_a_contradicted_answer_is_never_well_supported_however_likely(probabilit
     ],
 )
 def test_one_answer_to_two_questions_is_at_most_partly_supported(of: str, answer: str, half: bool) -> None:
-    told = result(answer, of=of)
-    assert told.confidence is not None
-    assert told.confidence.reason.endswith(", but the question asks for two things") is half
-    assert told.confidence.level == "partly supported" or not half
-    assert told.sentence.startswith(f"The answer is {answer}") or not half, told.sentence
+    answered = result(answer, of=of)
+    assert answered.confidence is not None
+    assert answered.confidence.reason.endswith(", but the question asks for two things") is half
+    assert answered.confidence.level == "partly supported" or not half
+    assert answered.sentence.startswith(f"The answer is {answer}") or not half, answered.sentence
 
 
 def test_a_passage_that_no_step_rests_on_is_not_cited_for_the_answer() -> None:
@@ -233,9 +233,9 @@ def test_a_passage_that_no_step_rests_on_is_not_cited_for_the_answer() -> None:
     other = {"id": "other", "title": "Łódź", "text": "The Hourglass Sanatorium was shown in Łódź.", "score": 0.5}
     begun = event("retrieve", t=0.15, passages=[other], issued=0.1, seconds=0.1)
     final = {"answer": "Łódź", "source": "external", "support": ["film", "has", "other"]}
-    told = of_two_steps("Łódź", "Łódź", begun, event("final", t=1.0, abstained=False, stopped_by="", **final))
-    assert [passage.id for passage in told.evidence] == ["film", "has", "other"]
-    assert "[1]" in told.sentence and "[2]" in told.sentence and "[3]" not in told.sentence
+    answered = of_two_steps("Łódź", "Łódź", begun, event("final", t=1.0, abstained=False, stopped_by="", **final))
+    assert [passage.id for passage in answered.evidence] == ["film", "has", "other"]
+    assert "[1]" in answered.sentence and "[2]" in answered.sentence and "[3]" not in answered.sentence
 
 
 @pytest.mark.parametrize(
@@ -289,25 +289,25 @@ def test_a_question_above_its_parts_is_not_held_against_the_last_of_them() -> No
 def test_what_no_passage_holds_is_a_guess_where_a_step_is_open(last: dict[str, Any], level: str) -> None:
     nodes: list[dict[str, Any]] = [{"id": number, "question": "?", "parent": None, "refs": []} for number in (1, 2)]
     step = {"state": "answered", "source": "external"}
-    told = result(
+    answered = result(
         "73 years",
         event("plan", t=0.2, nodes=nodes, issues=[]),
         event("node", t=0.3, id=1, **step, answer="1973", evidence=["film"]),
         event("node", t=0.4, id=2, **step | last),
         source="synthesis",
     )
-    assert told.confidence is not None and told.confidence.level == level
+    assert answered.confidence is not None and answered.confidence.level == level
 
 
 def test_names_that_stand_in_several_passages_are_supported_together() -> None:
-    told = result("Kraków, The Hourglass Sanatorium")
-    assert told.confidence is not None and told.confidence.level == "well supported"
-    assert told.sentence.endswith("Kraków, The Hourglass Sanatorium [1][2].")
+    answered = result("Kraków, The Hourglass Sanatorium")
+    assert answered.confidence is not None and answered.confidence.level == "well supported"
+    assert answered.sentence.endswith("Kraków, The Hourglass Sanatorium [1][2].")
 
 
 def test_no_answer_says_where_none_was_found() -> None:
-    told = result("")
-    assert told.sentence == "No answer was found in the 2 passages that were read." and told.confidence is None
+    answered = result("")
+    assert answered.sentence == "No answer was found in the 2 passages that were read." and answered.confidence is None
 
 
 def test_a_measured_probability_is_told_with_what_it_was_calibrated_on() -> None:
@@ -315,12 +315,12 @@ def test_a_measured_probability_is_told_with_what_it_was_calibrated_on() -> None
     weighed = {"probability": 0.4, "why": "no other answer was found", "given": True, "why_not": "", "over": []}
     chosen = event("decision", kind="chosen", value="Łódź", calibrated_on="questions of Z", **weighed)
     start = event("start", question=QUESTION, method="hop", model="m", fidelity="exact", options={})
-    found = event("retrieve", t=0.1, passages=[FILM, HAS], issued=0.0, seconds=0.1)
+    retrieved = event("retrieve", t=0.1, passages=[FILM, HAS], issued=0.0, seconds=0.1)
     final = event("final", t=1.0, answer="Łódź", source="external", support=["has"], abstained=False, stopped_by="")
-    told = read_result([start, found, chosen, final])
-    view = told.as_dict()["confidence"]
+    answered = read_result([start, retrieved, chosen, final])
+    view = answered.as_dict()["confidence"]
     assert (view["level"], view["probability"], view["calibrated_on"]) == ("partly supported", 0.4, "questions of Z")
-    assert "%" not in told.why + told.sentence + view["reason"] and told.why == "no other answer was found"
+    assert "%" not in answered.why + answered.sentence + view["reason"] and answered.why == "no other answer was found"
 
 
 @pytest.mark.parametrize(
@@ -333,8 +333,10 @@ def test_a_measured_probability_is_told_with_what_it_was_calibrated_on() -> None
 def test_the_reason_for_a_likely_answer_says_nothing_against_it(probability: float, reason: str) -> None:
     find_method("hop")
     weighed = {"probability": probability, "why": "", "given": True, "why_not": "", "over": [], "calibrated_on": "Z"}
-    told = result("Kraków", event("decision", kind="chosen", value="Kraków", **weighed), method="hop", of="Who is Bo?")
-    assert told.confidence is not None and told.confidence.reason.startswith(reason)
+    answered = result(
+        "Kraków", event("decision", kind="chosen", value="Kraków", **weighed), method="hop", of="Who is Bo?"
+    )
+    assert answered.confidence is not None and answered.confidence.reason.startswith(reason)
 
 
 def test_a_long_quotation_is_cut_around_the_answer() -> None:
@@ -395,18 +397,18 @@ def test_nothing_is_corrected_where_the_word_stands_somewhere_or_two_names_fit()
 
 
 def test_a_corrected_answer_is_told_and_rests_on_its_passage() -> None:
-    told = result("Wojciech Jerzy Hass")
-    assert told.answer == "Wojciech Jerzy Hass", "three letters are too few to tell names apart"
-    told = result("Woojciech Jerzy Has")
-    assert told.answer == "Wojciech Jerzy Has" and [passage.id for passage in told.evidence] == ["film", "has"]
-    assert "The answer is spelled as in the passages; the model wrote Woojciech Jerzy Has." in told.warnings
+    answered = result("Wojciech Jerzy Hass")
+    assert answered.answer == "Wojciech Jerzy Hass", "three letters are too few to tell names apart"
+    answered = result("Woojciech Jerzy Has")
+    assert answered.answer == "Wojciech Jerzy Has" and [passage.id for passage in answered.evidence] == ["film", "has"]
+    assert "The answer is spelled as in the passages; the model wrote Woojciech Jerzy Has." in answered.warnings
     assert result("Woojciech Jerzy Has", source="internal").answer == "Woojciech Jerzy Has"
 
 
 def test_the_answer_of_a_published_method_is_not_corrected() -> None:
     misspelt = "Woojciech Jerzy Has"
     start = {"question": QUESTION, "model": "m", "options": {}}
-    found = event("retrieve", t=0.1, passages=[FILM, HAS], issued=0.0, seconds=0.1)
+    retrieved = event("retrieve", t=0.1, passages=[FILM, HAS], issued=0.0, seconds=0.1)
     final = event("final", t=1.0, answer=misspelt, source="external", support=[], abstained=False, stopped_by="")
     for method, fidelity, answer in (
         ("taikc", "exact", misspelt),
@@ -414,7 +416,7 @@ def test_the_answer_of_a_published_method_is_not_corrected() -> None:
         ("hop", "exact", "Wojciech Jerzy Has"),
     ):
         began = event("start", method=method, fidelity=fidelity, **start)
-        assert read_result([began, found, final]).answer == answer, (method, fidelity)
+        assert read_result([began, retrieved, final]).answer == answer, (method, fidelity)
 
 
 @pytest.mark.parametrize(
@@ -455,12 +457,12 @@ def test_who_is_to_be_chosen_from_is_not_part_of_the_sentence(question: str, sta
 
 def test_a_number_in_a_quote_cites_nothing() -> None:
     passages = [Passage("a#1", "Ada", "Ada Moor was born in 1948 [2] [3][4], and argv[1] is read.", 1.0)]
-    told = cite_answer("When was Ada Moor born?", "1948", [0], passages)
-    assert told == "Ada Moor was born in 1948: “Ada Moor was born in 1948 […] […], and argv[1] is read.” [1]"
-    assert CITATIONS.findall(told) == ["[1]"]
+    sentence = cite_answer("When was Ada Moor born?", "1948", [0], passages)
+    assert sentence == "Ada Moor was born in 1948: “Ada Moor was born in 1948 […] […], and argv[1] is read.” [1]"
+    assert CITATIONS.findall(sentence) == ["[1]"]
 
 
 @pytest.mark.parametrize("text", ["前" * 400 + "北京" + "后" * 400, "前 " + "前" * 400 + "北京" + "后" * 99 + " x"])
 def test_a_text_without_spaces_is_cut_around_the_answer(text: str) -> None:
-    told = cut_around(text, "北京", 160)
-    assert "北京" in told and len(told) <= 162
+    excerpt = cut_around(text, "北京", 160)
+    assert "北京" in excerpt and len(excerpt) <= 162

@@ -266,8 +266,8 @@ def test_a_citation_opens_its_source_and_no_other_file(tmp_path: Path) -> None:
 )
 def test_a_page_is_opened_in_the_encoding_it_is_read_in(tmp_path: Path, content: bytes, charset: str) -> None:
     (tmp_path / "page.htm").write_bytes(content)
-    told = corpus_routes._file_response(tmp_path / "page.htm")
-    assert told.headers["content-type"] == f"text/html; charset={charset}"
+    reply = corpus_routes._file_response(tmp_path / "page.htm")
+    assert reply.headers["content-type"] == f"text/html; charset={charset}"
 
 
 def test_a_packed_text_is_opened_and_no_script_in_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

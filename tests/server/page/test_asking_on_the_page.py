@@ -316,8 +316,8 @@ def test_who_comes_without_a_question_is_offered_some(watched: Watched) -> None:
 
 def test_suggestions_are_of_the_corpus_that_an_address_names(watched: Watched, server: Running) -> None:
     bees = b"# Honey bees\n\nHoney bees are insects.\n\n# Wax moths\n\nWax moths are pests of hives."
-    made = server.client.post("/v1/corpora", data={"name": "bees"}, files={"files": ("bees.md", bees)})
-    assert server.job(made)["state"] == "done"
+    upload = server.client.post("/v1/corpora", data={"name": "bees"}, files={"files": ("bees.md", bees)})
+    assert server.job(upload)["state"] == "done"
     page = watched.open()
     page.wait_for_selector(".examples li")
     page.evaluate("location.hash = '#/ask?corpus=bees'")

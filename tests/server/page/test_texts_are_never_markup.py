@@ -78,8 +78,8 @@ def test_a_page_of_a_corpus_is_drawn_and_runs_nothing(context: BrowserContext, s
         "<img src=x onerror='document.title = 1'><script>document.title = 2</script>"
         "<form action='/v1/ask'><button>Go</button></form><iframe src='/health'></iframe>"
     )
-    made = server.client.post("/v1/corpora", data={"name": "pages"}, files={"files": ("bees.html", html.encode())})
-    assert server.job(made)["state"] == "done"
+    upload = server.client.post("/v1/corpora", data={"name": "pages"}, files={"files": ("bees.html", html.encode())})
+    assert server.job(upload)["state"] == "done"
     got: list[str] = []
     page = context.new_page()
     page.on("response", lambda reply: got.append(reply.url))
