@@ -111,6 +111,6 @@ def test_a_passage_is_split_into_words_once_for_all_answers_and_facts() -> None:
     first = lines(lambda: grounded(Answer("Aaab"), "", passages))
     again = lines(lambda: [grounded(Answer(name), "", passages) for name in ("Aaac", "Aaad", "Aaae", "Aaaf")])
     assert again < first
-    one = lines(lambda: ground_triples([("Aaab", "is", "Aaac")], "T", text))
+    first_fact = lines(lambda: ground_triples([("Aaab", "is", "Aaac")], "T", text))
     more = lines(lambda: [ground_triples([("Aaab", "is", name)], "T", text) for name in ("Aaad", "Aaae", "Aaaf")])
-    assert more < 2 * one
+    assert more < 2 * first_fact
