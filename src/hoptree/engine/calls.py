@@ -10,9 +10,11 @@ import hashlib
 import json
 import math
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -310,15 +312,17 @@ async def _ask(model: Model, request: Request, step: str) -> Reply:
     if not reply.choices:
         raise UnusableReply("The model's reply held no choices.", "Look at what the endpoint answers.")
     limit = _SPARE_CHARS + _CHARS_PER_TOKEN * request.max_tokens + len(request.prefix)
-    if all(len(choice.text) <= limit and len(choice.tokens) <= limit for choice in reply.choices):
-        return reply
-    return replace(reply, choices=tuple(_cut(choice, limit) for choice in reply.choices))
+    choices = tuple(_cut(choice, limit) for choice in reply.choices)
+    return reply if choices == reply.choices else replace(reply, choices=choices)
 
 
 def _cut(choice: Choice, limit: int) -> Choice:
-    if len(choice.text) <= limit and len(choice.tokens) <= limit:
+    """Keep the first characters of a choice, and the tokens that spell as many."""
+    tokens = choice.tokens[:limit]
+    kept = bisect_right([*accumulate(len(token.text) for token in tokens)], limit)
+    if len(choice.text) <= limit and len(choice.tokens) == kept:
         return choice
-    return replace(choice, text=choice.text[:limit], tokens=choice.tokens[:limit], finish="length")
+    return replace(choice, text=choice.text[:limit], tokens=tokens[:kept], finish="length")
 
 
 def open_calls(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -81,15 +82,21 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
 
 def _supported(answer: str, question: str, title: str, text: str) -> str:
     """Return an answer as a passage spells it; "" if that does not support it."""
-    names, ways = _names(question), _ways(answer)
-    held = _held(title, text)
-    if names and not any(name.stands_in(held) for name in names):
+    if not _is_about(question, title, text):
         return ""
+    ways, held = _ways(answer), _held(title, text)
     if ways[0] in (("yes",), ("no",)):
         return answer
     if lone := _lone_letter(answer):
         return match[0] if (match := lone.search(f"{title}. {text}")) else ""
     return _spelled(ways, f"{title}. {text}", held)
+
+
+@lru_cache(maxsize=1024)  # many spellings are searched for in the same passages
+def _is_about(question: str, title: str, text: str) -> bool:
+    """Return whether a passage has a name of the question, or the question has none."""
+    names, held = _names(question), _held(title, text)
+    return not names or any(name.stands_in(held) for name in names)
 
 
 def has_names(question: str) -> bool:
@@ -219,12 +226,15 @@ class _Name:
         return f" {self.full} " in held or all(f" {side} " in held for side in self.sides)
 
 
+_MAX_NAMES = 64  # of a question; each is searched for in every passage
+
+
 @lru_cache(maxsize=256)
 def _names(question: str) -> tuple[_Name, ...]:
-    """Return the names in a question, without possessive endings."""
+    """Return the first names in a question, without possessive endings."""
     first = re.match(r"\W*\w+", question)
     spans = name_spans(question, first.end() if first else 0)
-    names = (_POSSESSIVE_END.sub("", question[start:end]) for start, end in spans)
+    names = (_POSSESSIVE_END.sub("", question[start:end]) for start, end in spans[:_MAX_NAMES])
     return tuple(_Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name)))) for name in names)
 
 
@@ -249,13 +259,20 @@ def _spelled(ways: Sequence[tuple[str, ...]], text: str, held: str) -> str:
     ways = [part for part in ways if part and f" {' '.join(part)} " in held]
     if not ways:
         return ""
-    words = list(_WORD.finditer(text))
-    folded = _spaced(_fold(word[0]) for word in words)
+    starts, ends, folded = _folded_words(text)
     for part in ways:
         if (at := folded.find(_spaced(part))) >= 0:
-            start = folded.count(" ", 0, at)
-            return " ".join(text[words[start].start() : words[start + len(part) - 1].end()].split())
+            first = folded.count(" ", 0, at)
+            return " ".join(text[starts[first] : ends[first + len(part) - 1]].split())
     return ""
+
+
+@lru_cache(maxsize=64)  # many names are searched for in the same passages
+def _folded_words(text: str) -> tuple[array[int], array[int], str]:
+    """Return where the words of a text start and end, and the folded words."""
+    words = list(_WORD.finditer(text))
+    starts, ends = (array("L", map(place, words)) for place in (re.Match.start, re.Match.end))
+    return starts, ends, _spaced(_fold(word[0]) for word in words)
 
 
 def _spaced(words: Iterable[str]) -> str:

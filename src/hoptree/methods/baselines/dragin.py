@@ -97,6 +97,9 @@ def with_attention(draft: Draft, read: tuple[Token, ...]) -> Draft:
     return replace(draft, tokens=tuple(tokens))
 
 
+_MAX_HITS = 32  # words whose attention is asked for; each has a weight for every word of the prompt
+
+
 @dataclass(slots=True)
 class _Helper:
     ctx: Context
@@ -126,7 +129,7 @@ class _Helper:
             before = f"{written.text} " if written.text else ""
             hits = [(len(before) + start, len(before) + end) for start, end in doubt.hits]
             prefix = before + draft.text[: doubt.hits[-1][1]]
-            attended = await self.generator.attended_from(prefix, hits)
+            attended = await self.generator.attended_from(prefix, hits[:_MAX_HITS])
             begin = len(attended.text) - len(prefix) if attended else 0
             # The question's last occurrence before the reply is the actual one; examples come earlier.
             at = attended.text.rfind(break_control_tokens(question), 0, begin) if attended else -1

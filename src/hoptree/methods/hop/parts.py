@@ -88,7 +88,7 @@ def split_by_words(question: str) -> Joined:
     """Split a question that asks the same of two things; into none if unclear."""
     if _NUMBER.search(question):
         return Joined()  # it has a mark such as ours
-    dates, masked = date_spans(question), question
+    dates, masked = frozenset(date_spans(question)), question
     spans = [span for span in named_spans(question) if span not in dates]
     names = [question[start:end] for start, end in spans]
     for number, (start, end) in reversed(list(enumerate(spans))):

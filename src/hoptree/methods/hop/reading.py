@@ -298,7 +298,7 @@ def _unite(first: Sequence[Answer], second: Sequence[Answer]) -> list[Answer]:
 
 
 def _stated(reply: str, passages: Sequence[Passage]) -> list[Answer]:
-    """Return the items of a reply that passages hold.
+    """Return the first items of a reply that passages hold.
 
     A line with commas is one item if passages have it as such and there are other lines, or if it is a title: "Tom,
     Dick and Hairy".
@@ -314,6 +314,8 @@ def _stated(reply: str, passages: Sequence[Passage]) -> list[Answer]:
             item = grounded(Answer(name, line, source="external"), "", passages)
             if item.known:
                 items.setdefault(question_key(item.text), item)
+                if len(items) == _MAX_ITEMS:
+                    return list(items.values())
                 if name == line:
                     break
     return list(items.values())

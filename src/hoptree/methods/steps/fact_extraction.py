@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from hoptree.core.values import Passage, Token
@@ -199,6 +201,8 @@ def _scalar(value: Any) -> bool:
 def object_confidences(text: str, tokens: Sequence[Token], triples: Sequence[Triple], *, default: float) -> list[float]:
     """Return the confidence of each triple's object, in the reply's order."""
     places = token_spans(text, [token.text for token in tokens])
+    written = [(*place, token) for token, place in zip(tokens, places, strict=True) if place]
+    starts, ends = [start for start, *_ in written], [end for _, end, _ in written]
     confidences: list[float] = []
     at = 0
     for triple in triples:
@@ -206,12 +210,8 @@ def object_confidences(text: str, tokens: Sequence[Token], triples: Sequence[Tri
         for part in triple:  # find the object after subject and relation, as the subject may contain it
             if (start := text.find(part, at)) >= 0:
                 at = end = start + len(part)
-        inside = [
-            token_probability(token)
-            for token, place in zip(tokens, places, strict=True)
-            if start >= 0 and place and place[0] < end and place[1] > start
-        ]
-        confidences.append(min(inside, default=default))
+        inside = written[bisect_right(ends, start) : bisect_left(starts, end)] if start >= 0 else []
+        confidences.append(min((token_probability(token) for *_, token in inside), default=default))
     return confidences
 
 
@@ -240,7 +240,8 @@ class _Line:
         """Return the index of the first occurrence of the words in a row, or None."""
         count = len(wanted)
         places = range(len(self.words) - count + 1) if count else range(0)
-        return next((at for at in places if self.words[at : at + count] == tuple(wanted)), None)
+        row = tuple(wanted)
+        return next((at for at in places if self.words[at] == row[0] and self.words[at : at + count] == row), None)
 
 
 class Wording:
@@ -266,7 +267,8 @@ class Wording:
             for line in (self._title, self._text):
                 if spelled := _as_written(line, variant):
                     return spelled
-        return name if any(Counter(wanted) <= bag for bag in self._bags) else ""
+        counts = Counter(wanted)
+        return name if any(counts <= bag for bag in self._bags) else ""
 
     def sentence(self, subject: str, relation: str, value: str) -> str:
         """Return the first sentence that states the triple best."""
@@ -281,6 +283,9 @@ class Wording:
             if rank > best:
                 best, sentence = rank, line.text
         return sentence
+
+
+_wording = lru_cache(maxsize=8)(Wording)  # triples are held against the same passages one by one
 
 
 def _stems(words: Sequence[str]) -> set[str]:
@@ -385,7 +390,7 @@ def ground_triples(
     triples: Sequence[Triple], title: str, text: str
 ) -> tuple[tuple[StatedFact, ...], dict[LeftOut, int]]:
     """Return the triples that a passage states, and how many were left out."""
-    wording = Wording(title, text)
+    wording = _wording(title, text)
     facts: dict[tuple[str, ...], StatedFact] = {}
     left_out: Counter[LeftOut] = Counter()
     for subject, relation, value in triples:

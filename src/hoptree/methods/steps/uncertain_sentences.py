@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, Literal, Protocol
 
 from hoptree.core.values import Passage
@@ -17,7 +17,7 @@ from hoptree.engine.sentence_view import SentenceView, number
 from hoptree.methods.steps.answer import note_written
 from hoptree.methods.steps.chain_of_thought import Draft, Generator, adds_text, cut_at_answer
 from hoptree.models.model import LearnsCapabilities, SignalNotGiven
-from hoptree.retrieval.encoder import check_encoder, open_encoder
+from hoptree.retrieval.encoder import Encoder, check_encoder, shared_encoder
 from hoptree.text import uncertainty
 from hoptree.text.names import Tagger, sentence_spans
 from hoptree.text.parse import gives_answer, read_conclusion
@@ -156,7 +156,7 @@ def _stop(ctx: Context, written: Draft, reason: str) -> Draft:
 
 
 _SAMPLES = 5
-_open_encoder = cache(open_encoder)
+_open_encoder = shared_encoder
 _TOP_P, _TOP_K = 0.9, 50  # of samples whose spread is measured, at temperature 1
 
 
@@ -376,7 +376,12 @@ class Spread:
         self._ctx, self._generator, self._count, self._theta = ctx, generator, samples, theta
         self._theta_checked = False
         has_states = "hidden_states" in ctx.model_for("answer").capabilities
-        self._encoder = None if has_states else _open_encoder(encoder)
+        self._spec = "" if has_states else encoder
+        self._encoder: Encoder | None = None
+
+    async def open(self) -> None:
+        """Open the encoder, where the model gives no states."""
+        self._encoder = await asyncio.to_thread(_open_encoder, self._spec) if self._spec else None
 
     async def write(self, text: str, step: str, max_tokens: int, context: str) -> Measured:
         """Continue a text, and measure the spread of samples of the continuation."""
