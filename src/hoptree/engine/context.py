@@ -375,6 +375,10 @@ class Context:
         if answer.known and order >= self._best_order:
             self.best, self.best_note, self._best_order = answer, note, order
 
+    def withdraw_proposal(self) -> None:
+        """Give no answer if the budget ends, until another is proposed."""
+        self.best = None
+
     def begin_node(self, node: Node, resolved: str) -> None:
         """Record that a node of the plan is being worked on."""
         self.trace.emit(NodeStarted(id=node.id, resolved=resolved))
