@@ -24,8 +24,9 @@ from hoptree.engine.trace import Trace
 from hoptree.methods.steps.evidence_box import EvidenceBox, Verdict
 from hoptree.methods.steps.logic_tree import Claim
 from hoptree.methods.steps.mentions import Ahead, Wanted
-from hoptree.methods.treeqa.speculative import make_walk
-from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Rebuilt, Walk, hang
+from hoptree.methods.treeqa.method import make_walk
+from hoptree.methods.treeqa.tree import Branch, Rebuilt, to_branches
+from hoptree.methods.treeqa.walk import Attempt, Outcome, Walk
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.question_tree import Node
 
@@ -81,7 +82,7 @@ class Refusing:
 
 def refused(process: Refusing, *tops: Claim, how: Any = "speculative") -> Walk:
     ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("t"))
-    walk = make_walk(how, ctx, process, hang(tops, Node(0, "", depth=0), first=1))
+    walk = make_walk(how, ctx, process, to_branches(tops, Node(0, "", depth=0), first=1))
     asyncio.run(walk.run())
     return walk
 
@@ -162,7 +163,7 @@ def walked(rebuilt: Claim, traversal: Any = "speculative", *, tells: bool = True
     old = Claim("Which flight?", "Apollo 8", (Claim("Who flew on Apollo 8?", "Frank Borman"),))
     process = Corrected(rebuilt, tells=tells)
     ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("t"))
-    walk = make_walk(traversal, ctx, process, hang([old], Node(0, "", depth=0), first=1))
+    walk = make_walk(traversal, ctx, process, to_branches([old], Node(0, "", depth=0), first=1))
     asyncio.run(walk.run())
     return process, walk
 
@@ -232,7 +233,7 @@ class Failing:
 def test_what_failed_when_it_was_given_up_is_done_again_if_it_is_needed_after_all() -> None:
     ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("t"))
     process = Failing()
-    tops = hang([Claim("Which?", "Apollo 8", (Claim("Who?", "Borman"),))], Node(0, "", depth=0), first=1)
+    tops = to_branches([Claim("Which?", "Apollo 8", (Claim("Who?", "Borman"),))], Node(0, "", depth=0), first=1)
     walk = make_walk("speculative", ctx, process, tops)
     asyncio.run(walk.run())
     assert walk.outcomes[2].label == "supported"
