@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import field
 
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, decision
-from hoptree.engine.explain import shorten
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import together
-from hoptree.methods.steps.answer import answer_from
+from hoptree.methods.steps.answer import SurestChosen, answer_from
 from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.parse import question_key
 
-_MAX_QUOTE_CHARS = 60
 _READINGS = ("the two best passages", "the three best passages", "all passages found")
 _WHOLE_QUESTION_ORDER = 1000  # above the order of any part of the question
 
@@ -59,35 +55,6 @@ async def _read_several_ways(ctx: Context, question: str, passages: Sequence[Pas
     return answers
 
 
-@decision("surest")
-class SurestChosen(Decision):
-    """The answer that was taken, and how sure each was."""
-
-    value: int
-    when: str
-    answers: list[str] = field(default_factory=list)
-    confidence: list[float | None] = field(default_factory=list)
-    named: list[str] = field(default_factory=list)
-
-    def weighed(self) -> str:
-        """List the answers with confidence, the chosen one first."""
-        pairs = list(zip(self.answers, self.confidence, strict=True))
-        text, confidence = pairs.pop(self.value)
-        taken = "" if confidence is not None else f"“{shorten(text, _MAX_QUOTE_CHARS)}”"
-        others = [f"“{shorten(other, _MAX_QUOTE_CHARS)}”{_format_confidence(sure)}" for other, sure in pairs if other]
-        return f"{taken}{_format_confidence(confidence)}".strip() + f" against {', '.join(others)}"
-
-    def reason(self) -> str:
-        if self.when != "final":
-            return ""
-        readings = [" ".join(answer.casefold().split()) for answer in self.answers if answer]
-        if len(set(readings)) == 1:
-            return f"all {len(readings)} readings agree"
-        of = f", that of {self.named[self.value]}" if self.named else ""
-        rated = any(confidence is not None for confidence in self.confidence)
-        return f"{'surest' if rated else 'taken'} of {len(readings)} readings{of}: {self.weighed()}"
-
-
 def choose_surest(ctx: Context, answers: Sequence[Answer], *, when: str, named: Sequence[str] = ()) -> Answer:
     """Return the surest answer, or the most frequent one; of equals the last."""
     known = [place for place, answer in enumerate(answers) if answer.known]
@@ -103,7 +70,3 @@ def choose_surest(ctx: Context, answers: Sequence[Answer], *, when: str, named: 
     confidence = [answer.confidence for answer in answers]
     ctx.emit(SurestChosen(value=best, when=when, answers=texts, confidence=confidence, named=list(named)))
     return answers[best]
-
-
-def _format_confidence(confidence: float | None) -> str:
-    return "" if confidence is None else f" {confidence:.2f}"

@@ -13,6 +13,7 @@ from typing import Any
 from hoptree.core.values import Answer, Passage, Source, Token
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision, ReplyParsed, decision
+from hoptree.engine.explain import shorten
 from hoptree.engine.prompts import Filled, prompt_for, show_passages
 from hoptree.engine.schedule import together
 from hoptree.text.parse import clean_answer, find_refusal, join_words, question_key, retrieval_trigger
@@ -215,6 +216,42 @@ def _words(*texts: str) -> str:
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _ROUNDING = 1e-9
+
+
+_MAX_QUOTE_CHARS = 60
+
+
+@decision("surest")
+class SurestChosen(Decision):
+    """The answer that was taken, and how sure each was; in old traces of many methods."""
+
+    value: int
+    when: str
+    answers: list[str] = field(default_factory=list)
+    confidence: list[float | None] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
+
+    def weighed(self) -> str:
+        """List the answers with confidence, the chosen one first."""
+        pairs = list(zip(self.answers, self.confidence, strict=True))
+        text, confidence = pairs.pop(self.value)
+        taken = "" if confidence is not None else f"“{shorten(text, _MAX_QUOTE_CHARS)}”"
+        others = [f"“{shorten(other, _MAX_QUOTE_CHARS)}”{_format_confidence(sure)}" for other, sure in pairs if other]
+        return f"{taken}{_format_confidence(confidence)}".strip() + f" against {', '.join(others)}"
+
+    def reason(self) -> str:
+        if self.when != "final":
+            return ""
+        readings = [" ".join(answer.casefold().split()) for answer in self.answers if answer]
+        if len(set(readings)) == 1:
+            return f"all {len(readings)} readings agree"
+        of = f", that of {self.named[self.value]}" if self.named else ""
+        rated = any(confidence is not None for confidence in self.confidence)
+        return f"{'surest' if rated else 'taken'} of {len(readings)} readings{of}: {self.weighed()}"
+
+
+def _format_confidence(confidence: float | None) -> str:
+    return "" if confidence is None else f" {confidence:.2f}"
 
 
 @decision("majority")
