@@ -11,8 +11,13 @@ from hoptree.engine.context import Context
 from hoptree.engine.registry import method
 from hoptree.methods.mind.lookup import Filter, Lookup
 from hoptree.methods.mind.memory import FactMemory
-from hoptree.methods.steps import chain_of_thought as chain
-from hoptree.methods.steps.chain_of_thought import Generator
+from hoptree.methods.steps.chain_of_thought import (
+    REASONING_PROMPTS,
+    Generator,
+    conclude,
+    draw_examples,
+    uncertainty_signal,
+)
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Judge, Unsure, write_with_help
 from hoptree.text.names import open_tagger
 from hoptree.text.retrieval_triggers import DynamicThreshold, FixedThreshold, Threshold
@@ -59,7 +64,7 @@ def _check(*, threshold: str, theta: float | None, top_k: int, cut: float | None
     roles=("answer", "extract", "filter"),
     bounds={"top_k": (1, math.inf)},
     check=_check,
-    shared_prompts=chain.REASONING_PROMPTS,
+    shared_prompts=REASONING_PROMPTS,
 )
 async def mind(
     question: Question,
@@ -118,8 +123,8 @@ async def mind(
     if threshold == "dynamic":
         by = DynamicThreshold(alpha, beta, over, scaled)
     tags = open_tagger(tagger)
-    signal = chain.uncertainty_signal(ctx, beyond=scaled or over == "history" or sub_query == "words")
-    generator = Generator(ctx, question.text, chain.draw_examples(shots, draw), signal=signal, attention=True)
+    signal = uncertainty_signal(ctx, beyond=scaled or over == "history" or sub_query == "words")
+    generator = Generator(ctx, question.text, draw_examples(shots, draw), signal=signal, attention=True)
     lookup = Lookup(
         ctx=ctx, question=question.text, tagger=tags, memory=FactMemory(admit) if memory else None,
         filters=filters, gamma=gamma, delta=delta, top_k=top_k, cut=cut, scaled=scaled,
@@ -132,4 +137,4 @@ async def mind(
         judge = Disagreeing(ctx, generator, tags, theta=disagree, max_tokens=stretch, context=lookup.context)
     # Steps 2 to 6.
     written = await write_with_help(ctx, generator, judge, lookup, draft_tokens=stretch, total_tokens=max_tokens)
-    return lookup.end(await chain.conclude(ctx, generator, written, context=lookup.context()))  # step 7
+    return lookup.end(await conclude(ctx, generator, written, context=lookup.context()))  # step 7
