@@ -9,17 +9,18 @@ from hoptree.core.values import Answer, Passage, Question, Token
 from hoptree.engine.context import Context
 from hoptree.engine.prompts import break_control_tokens, prompt_for
 from hoptree.engine.registry import method
+from hoptree.methods.steps import chain_of_thought as chain
 from hoptree.methods.steps.answer import supporting_ids
-from hoptree.methods.steps.chain_of_thought import (
-    REASONING_PROMPTS,
-    Draft,
-    Generator,
-    conclude,
-    draw_examples,
-    show_context,
-    uncertainty_signal,
+from hoptree.methods.steps.chain_of_thought import Draft, Generator
+from hoptree.methods.steps.uncertain_sentences import (
+    Disagreeing,
+    Judge,
+    LookupResult,
+    SubQuery,
+    UncertainSentence,
+    Unsure,
+    write_with_help,
 )
-from hoptree.methods.steps.uncertain_sentences import Disagreeing, Doubt, Help, Judge, SubQuery, Unsure, write_with_help
 from hoptree.models.model import Signal
 from hoptree.text.names import Tagger, open_tagger
 from hoptree.text.retrieval_triggers import FixedThreshold, attended_query, content_query
@@ -36,7 +37,7 @@ from hoptree.text.tokens import token_spans
     dynamic=True,
     strategy="Entropy and attention of words",
     query="The words that those in doubt attend to",
-    shared_prompts=REASONING_PROMPTS,
+    shared_prompts=chain.REASONING_PROMPTS,
 )
 async def dragin(
     question: Question,
@@ -64,15 +65,15 @@ async def dragin(
     (rules:de), or a model of spaCy that is installed (spacy:en_core_web_sm, which the authors use).
     """
     ctx.require_corpus()
-    signal = uncertainty_signal(ctx)
-    generator = Generator(ctx, question.text, draw_examples(shots, draw), signal=signal, attention=True)
+    signal = chain.uncertainty_signal(ctx)
+    generator = Generator(ctx, question.text, chain.draw_examples(shots, draw), signal=signal, attention=True)
     tags = open_tagger(tagger)
     helper = _Helper(ctx, generator, tags, k, words, titles)
     judge: Judge = Unsure(ctx, tags, FixedThreshold(theta), weigh=weigh)
     if signal == "samples":
         judge = Disagreeing(ctx, generator, tags, theta=disagree, max_tokens=max_tokens, context=helper.context)
     written = await write_with_help(ctx, generator, judge, helper, draft_tokens=max_tokens, total_tokens=max_tokens)
-    answer = await conclude(ctx, generator, written)
+    answer = await chain.conclude(ctx, generator, written)
     return replace(answer, support=supporting_ids(answer.text, helper.read)) if answer.known else answer
 
 
@@ -117,16 +118,16 @@ class _Helper:
     def context(self) -> str:
         return ""
 
-    async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | None:
+    async def look_up(self, doubt: UncertainSentence, draft: Draft, written: Draft) -> LookupResult | None:
         query = await self._query(doubt, draft, written)
         self.ctx.emit(SubQuery(value=query, sentence=draft.text[doubt.start : doubt.end]))
         if not query:
             return None
         passages = await self.ctx.search(query, k=self.k)
         self.read += passages
-        return Help(show_context(self.ctx, passages, titles=self.titles))
+        return LookupResult(chain.show_context(self.ctx, passages, titles=self.titles))
 
-    async def _query(self, doubt: Doubt, draft: Draft, written: Draft) -> str:
+    async def _query(self, doubt: UncertainSentence, draft: Draft, written: Draft) -> str:
         """Return the words that the hits attend to, or else all content words but hits."""
         question = self.generator.question
         if doubt.hits:

@@ -21,7 +21,13 @@ from hoptree.methods.steps.chain_of_thought import (
     note_fidelity,
     show_context,
 )
-from hoptree.methods.steps.uncertain_sentences import Doubt, Help, SubQuery, token_probabilities, write_with_help
+from hoptree.methods.steps.uncertain_sentences import (
+    LookupResult,
+    SubQuery,
+    UncertainSentence,
+    token_probabilities,
+    write_with_help,
+)
 from hoptree.text.names import sentence_spans
 from hoptree.text.retrieval_triggers import improbable_sentence, masked_query
 
@@ -95,12 +101,12 @@ class _Improbable:
     ctx: Context
     theta: float
 
-    async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]:
+    async def judge(self, draft: Draft, written: Draft) -> tuple[int, UncertainSentence | None]:
         start, end = sentence_spans(draft.text)[0]
         first = draft.until(end)
         doubted = improbable_sentence(first.text, first.tokens, theta=self.theta) is not None
         self._record(first, doubted, rewritten=False)
-        return end, Doubt(start, end) if doubted else None
+        return end, UncertainSentence(start, end) if doubted else None
 
     def record_rewritten(self, sentence: Draft) -> None:
         self._record(sentence, False, rewritten=True)
@@ -126,12 +132,12 @@ class _Helper:
         drafted, self._drafted = self._drafted, True
         return "" if drafted else self.latest
 
-    async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | None:
+    async def look_up(self, doubt: UncertainSentence, draft: Draft, written: Draft) -> LookupResult | None:
         span = (doubt.start, doubt.end)
         query = masked_query(draft.text, draft.tokens, self.question, beta=self.beta, span=span)
         self.ctx.emit(SubQuery(value=query, sentence=draft.text[doubt.start : doubt.end], beta=self.beta))
         await self.search(query)
-        return Help(self.latest)
+        return LookupResult(self.latest)
 
     async def search(self, query: str) -> None:
         passages = await self.ctx.search(query, k=self.k)

@@ -23,7 +23,6 @@ from hoptree.text.names import open_tagger
 from hoptree.text.retrieval_triggers import DynamicThreshold, FixedThreshold, Threshold
 
 _ALPHA, _BETA, _TOP_K = 1.5, 0.2, 2
-_OVER: Literal["sentence"] = "sentence"
 
 
 def _check(*, threshold: str, theta: float | None, top_k: int, cut: float | None, **options: object) -> None:
@@ -33,7 +32,7 @@ def _check(*, threshold: str, theta: float | None, top_k: int, cut: float | None
         raise ConfigError(
             f"theta={theta:g} is a fixed threshold, and threshold is dynamic.", "Set threshold=fixed, too."
         )
-    for name, default in (("alpha", _ALPHA), ("beta", _BETA), ("over", _OVER)):
+    for name, default in (("alpha", _ALPHA), ("beta", _BETA), ("over", "sentence")):
         if fixed and options[name] != default:
             raise ConfigError(
                 f"{name}={options[name]} belongs to the dynamic threshold, and threshold is fixed.",
@@ -74,7 +73,7 @@ async def mind(
     threshold: Literal["dynamic", "fixed"] = "dynamic",
     alpha: float = _ALPHA,
     beta: float = _BETA,
-    over: Literal["sentence", "history"] = _OVER,
+    over: Literal["sentence", "history"] = "sentence",
     attention: Literal["raw", "scaled"] = "raw",
     theta: float | None = None,
     disagree: float = 0.5,
@@ -129,7 +128,7 @@ async def mind(
         ctx=ctx, question=question.text, tagger=tags, memory=FactMemory(admit) if memory else None,
         filters=filters, gamma=gamma, delta=delta, top_k=top_k, cut=cut, scaled=scaled,
         scores_question="confidence" in filters and signal == "entropy", by_question=sub_query == "question",
-        words=words, k=k, rendered=rendered, titles=titles, left=retrievals,
+        words=words, k=k, rendered=rendered, titles=titles, searches_left=retrievals,
     )  # fmt: skip
     await lookup.extract()  # step 1
     judge: Judge = Unsure(ctx, tags, by)
@@ -137,4 +136,4 @@ async def mind(
         judge = Disagreeing(ctx, generator, tags, theta=disagree, max_tokens=stretch, context=lookup.context)
     # Steps 2 to 6.
     written = await write_with_help(ctx, generator, judge, lookup, draft_tokens=stretch, total_tokens=max_tokens)
-    return lookup.end(await conclude(ctx, generator, written, context=lookup.context()))  # step 7
+    return lookup.add_support(await conclude(ctx, generator, written, context=lookup.context()))  # step 7
