@@ -34,7 +34,7 @@ DepthRule = Literal["faithful", "prune"]
     dynamic=True,
     strategy="Self-knowledge and passage relevance",
     query="The question, then sub-questions decomposed from it",
-    beyond={
+    deviating_options={
         "max_sub_questions": "small models list many, and each may be split again: calls grow with its power",
         "depth_rule=prune": "sub-questions below the last level are unknown whatever they are",
         "link_siblings": "sub-questions refer to answers before them, which Algorithm 1 does not pass on",

@@ -49,7 +49,7 @@ class _Unanswered(Exception):
     dynamic=True,
     strategy="Model's knowledge boundary awareness",
     query="Sub-questions decomposed from complex questions",
-    beyond={"strict=off": "a model that says it does not know, without the identifier, is not sure either"},
+    deviating_options={"strict=off": "a model that says it does not know, without the identifier, is not sure either"},
     roles=("decompose", "know", "answer", "summarise"),
     shared_prompts=("bank.jsonl", "confident", "decompose", "direct", "read", "summarise"),
 )

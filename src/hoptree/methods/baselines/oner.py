@@ -22,7 +22,7 @@ _WHOLE_QUESTION_ORDER = 1000  # above the order of any part of the question
     title="One-time retrieval",
     needs=("corpus",),
     query="The question itself",
-    beyond={"surest": "several readings, of which the surest counts, are more than one"},
+    deviating_options={"surest": "several readings, of which the surest counts, are more than one"},
     shared_prompts=("read", "read_asked_first"),
 )
 async def oner(question: Question, ctx: Context, *, k: int = 5, titles: bool = False, surest: bool = False) -> Answer:

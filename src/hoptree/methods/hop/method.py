@@ -148,7 +148,7 @@ def _last_weighed(decisions: Sequence[Decision]) -> Weighed | None:
     strategy="Calibrated probability that the best answer is right",
     query="The question itself, then parts of it with the pages of what was found",
     roles=("answer", "decompose", "know"),
-    differs="It is of no paper.",
+    always_deviates="It is of no paper.",
     explain=_HopExplanation(),
     uses=run_inputs,
     figures=effort_figures,

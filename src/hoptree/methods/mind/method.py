@@ -55,7 +55,7 @@ def _check(*, threshold: str, theta: float | None, top_k: int, cut: float | None
     dynamic=True,
     strategy="Entropy and attention of words, against a threshold of their own",
     query="A question about filtered names",
-    beyond={
+    deviating_options={
         "attention=scaled": "beta is then the same for every sentence, as it was when alpha and beta were tuned",
         "sub_query=words": "words suit BM25 and cost no call; a question is what the paper's example searches with",
         "over=history": "a mean over more words is steadier than that of a short sentence",

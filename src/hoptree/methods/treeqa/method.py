@@ -46,7 +46,7 @@ def _uses(options: Mapping[str, Any]) -> dict[str, str]:
     strategy="Hypotheses that evidence refutes or leaves open",
     query="Sub-questions with their hypotheses, then new clues",
     roles=("decompose", "link", "verify", "answer"),
-    beyond={
+    deviating_options={
         "accumulate": "a clue may find less than the question did; the authors' code keeps both",
         "whole_corpus": "a corpus may have no page of an entity, or tell of it on others",
     },
