@@ -20,7 +20,7 @@ from hoptree.methods.steps.link import BySharedEncoder
 from hoptree.methods.steps.mentions import PRESETS, Sources, require_sources
 from hoptree.methods.treeqa.speculative import SpeculativeWalk
 from hoptree.methods.treeqa.tree import Branch, build_tree, flatten, to_branches
-from hoptree.methods.treeqa.walk import NodeProcess, Outcome, ProcessNode, Traversal, Walk
+from hoptree.methods.treeqa.walk import Outcome, ProcessNode, Traversal, Walk
 from hoptree.text.comparison import agree, tells
 from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.parse import looks_unanswered
@@ -105,7 +105,10 @@ async def treeqa(
     note = "the answer is the draft, which nothing was held against"  # shown if the budget ends before a conclusion
     ctx.propose(replace(draft, source="fallback"), order=0, note=note)
     process = ProcessNode(ctx, question.text, sources, max_attempts, reason == "separate", query == "dual", accumulate)
-    walk = make_walk(traversal, ctx, process, root.children)
+    if traversal == "speculative":
+        walk: Walk = SpeculativeWalk(ctx, process, root.children)
+    else:
+        walk = Walk(ctx, process, root.children, by_level=traversal == "level")
     await walk.run()
     lines = list(golden_lines(ctx, walk.tops, walk.outcomes))
     answer = strip_certainty(await synthesise(ctx, question.text, lines, prompt="final"))
@@ -115,12 +118,6 @@ async def treeqa(
     shown = replace(answer, support=()) if answer.source == "fallback" else answer
     ctx.end_node(root.node, shown, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
     return answer
-
-
-def make_walk(traversal: Traversal, ctx: Context, process: NodeProcess, tops: list[Branch]) -> Walk:
-    if traversal == "speculative":
-        return SpeculativeWalk(ctx, process, tops)
-    return Walk(ctx, process, tops, by_level=traversal == "level")
 
 
 def _with_guess_marked(ctx: Context, walk: Walk, answer: Answer) -> Answer:

@@ -22,7 +22,7 @@ from hoptree.methods.steps.evidence_box import Verdict
 from hoptree.methods.steps.logic_tree import MAX_NODES, Claim
 from hoptree.methods.steps.mentions import Ahead
 from hoptree.methods.treeqa.tree import Branch, Key, branches_below, flatten
-from hoptree.methods.treeqa.walk import NodeProcess, Outcome, Walk
+from hoptree.methods.treeqa.walk import Outcome, ProcessNode, Walk
 from hoptree.text.grounding import PartKind, numbered_names, typed_parts
 from hoptree.text.quantities import date_spans
 
@@ -44,7 +44,7 @@ class FailedAhead(Decision):
 class SpeculativeWalk(Walk):
     """The serial walk, with an exploration ahead of it."""
 
-    def __init__(self, ctx: Context, process: NodeProcess, tops: list[Branch]) -> None:
+    def __init__(self, ctx: Context, process: ProcessNode, tops: list[Branch]) -> None:
         super().__init__(ctx, process, tops)
         self._ahead = True
         self._begun: set[Key] = set()

@@ -14,7 +14,7 @@ from hoptree.methods.steps import logic_tree
 from hoptree.methods.steps.answer import direct_answer, note_reply
 from hoptree.methods.steps.decompose import ask_twice
 from hoptree.methods.steps.evidence_box import EvidenceBox, Verdict
-from hoptree.methods.steps.logic_tree import MAX_DEPTH, MAX_NODES, Claim, LogicTree, first_claims
+from hoptree.methods.steps.logic_tree import MAX_DEPTH, MAX_NODES, Claim, LogicTree, first_claims, text_of
 from hoptree.text.comparison import agree, same
 from hoptree.text.grounding import parts_of
 from hoptree.text.loose_json import read_json
@@ -42,9 +42,6 @@ class Branch:
     @property
     def key(self) -> Key:
         return self.node.id, self.claim
-
-    def below(self) -> list[Branch]:
-        return flatten(self.children)
 
     def as_plan_node(self) -> dict[str, Any]:
         return {**plan_row(self.node), "hypothesis": self.hypothesis}
@@ -80,7 +77,12 @@ async def build_tree(ctx: Context, question: str, *, recursive: bool) -> LogicTr
         tree = await _build_recursively(ctx, question)
     else:
         prompt = prompt_for(ctx.method, "build").fill(question=question)
-        *_, tree = await ask_twice(ctx, "build", prompt, lambda value: _read(value, question), tokens=_BUILD_TOKENS)
+
+        def read(value: object) -> tuple[LogicTree, str]:
+            tree = logic_tree.read_tree(value, question)
+            return tree, "" if tree.children else "it holds no sub-question"
+
+        *_, tree = await ask_twice(ctx, "build", prompt, read, tokens=_BUILD_TOKENS)
     if not tree.children:
         ctx.warn("build_failed", "The model's tree could not be read; the question was validated as one piece.")
         issue = Issue("build_failed", 0, "no tree in the reply; the question is its own node")
@@ -103,11 +105,6 @@ def _complete(claims: tuple[Claim, ...], known: Mapping[str, str]) -> tuple[Clai
         Claim(claim.question, claim.hypothesis or known.get(claim.question, ""), _complete(claim.children, known))
         for claim in claims
     )
-
-
-def _read(value: object, question: str) -> tuple[LogicTree, str]:
-    tree = logic_tree.read_tree(value, question)
-    return tree, "" if tree.children else "it holds no sub-question"
 
 
 async def _build_recursively(ctx: Context, question: str) -> LogicTree:
@@ -141,7 +138,6 @@ async def _expand(ctx: Context, question: str) -> tuple[str, Sequence[str]]:
         return "", ()
     hypotheses = (logic_tree.answer_of(item, question) for name, item in value.items() if "hypo" in name.casefold())
     listed: object = next((item for name, item in value.items() if "sub" in name.casefold() or name == "children"), [])
-    text_of = logic_tree.text_of
     texts = [text_of(item) for item in listed] if isinstance(listed, list) else read_questions(text_of(listed))
     return next(filter(None, hypotheses), ""), list(dict.fromkeys(filter(None, texts)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
@@ -73,14 +73,6 @@ class Outcome:
         if self.label == "unknown":
             return f"nothing found says so, {len(self.attempts)} attempt{'s' if len(self.attempts) > 1 else ''}"
         return self.verdict.reason if self.label == "refuted" else ""
-
-
-class NodeProcess(Protocol):
-    """ProcessNode: validate a node at most `allowed` times, and correct it."""
-
-    max_attempts: int
-
-    async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome: ...
 
 
 @dataclass(slots=True)
@@ -152,7 +144,7 @@ class Walk:
     max_fixes = 8
     max_validations = 40
 
-    def __init__(self, ctx: Context, process: NodeProcess, tops: list[Branch], *, by_level: bool = False) -> None:
+    def __init__(self, ctx: Context, process: ProcessNode, tops: list[Branch], *, by_level: bool = False) -> None:
         self._ctx, self._process, self.tops, self._by_level = ctx, process, tops, by_level
         self.outcomes: dict[int, Outcome] = {}
         self.fixes = self.validations = 0
@@ -212,7 +204,7 @@ class Walk:
         """Replace a refuted node and all below it by the rebuilt tree, if any."""
         if not outcome.replaces_subtree:
             return
-        for gone in branch.below():
+        for gone in flatten(branch.children):
             self._nodes -= 1
             self.outcomes.pop(gone.node.id, None)
         branch.children = []
@@ -222,10 +214,10 @@ class Walk:
             branch.node = replace(branch.node, question=claim.question)
             branch.hypothesis = claim.hypothesis
             branch.children = branches_below(branch, claim.children, MAX_NODES - self._nodes)
-            self._nodes += len(branch.below())
+            self._nodes += len(flatten(branch.children))
             dropped = claim.size - branch.claim.size
         issue = {"kind": "cap_nodes", "node": branch.node.id, "detail": f"{dropped} nodes beyond {MAX_NODES} dropped"}
-        nodes = [below.as_plan_node() for below in branch.below()]
+        nodes = [below.as_plan_node() for below in flatten(branch.children)]
         self._ctx.emit(Planned(under=branch.node.id, rebuilt=True, nodes=nodes, issues=[issue] if dropped else []))
 
     def _record(self, branch: Branch, outcome: Outcome, path: Path, before: str, size: int) -> None:
