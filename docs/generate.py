@@ -168,10 +168,10 @@ def _paper(paper: Any) -> Iterator[str]:
         yield f"| {_cell(claim.says)} | {claim.table} | {_cell(claim.rule)} |"
     yield f"\n| option of `{method.name}` that leaves the paper | why it is there |\n|---|---|"
     leaving = method.deviations({})
-    for option, reason in method.beyond.items():
+    for option, reason in method.deviating_options.items():
         yield f"| `{option}`{' (the default)' if option in leaving else ''} | {_cell(reason)} |"
-    if method.differs:
-        yield f"| always | {_cell(method.differs)} |"
+    if method.always_deviates:
+        yield f"| always | {_cell(method.always_deviates)} |"
     yield ""
 
 

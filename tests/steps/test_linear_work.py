@@ -11,7 +11,7 @@ import pytest
 
 from hoptree.core.values import Answer, Passage, Token
 from hoptree.engine.calls import _cut
-from hoptree.methods.hop.reading import _stated
+from hoptree.methods.hop.lists import _stated
 from hoptree.methods.steps.fact_extraction import ground_triples, object_confidences
 from hoptree.models.model import Choice
 from hoptree.text.comparison import conclude

@@ -187,7 +187,7 @@ def held_by_corpus(method: Method) -> tuple[str, ...]:
 
 def notes_of(method: Method) -> tuple[str, ...]:
     """Return what the fidelity of a method depends on, a note each."""
-    notes = [f"approx: {method.differs}"] if method.differs and method.paper else []
+    notes = [f"approx: {method.always_deviates}"] if method.always_deviates and method.paper else []
     name, value = method.trained_by
     trained = f"{name}={'on' if value is True else value}"
     heard = [signal for signal in method.signals if is_signal(signal)]
@@ -199,10 +199,10 @@ def notes_of(method: Method) -> tuple[str, ...]:
     if corpus_needs := held_by_corpus(method):
         notes.append(f"approx unless the corpus has {_with_means(corpus_needs, _CORPUS_WITH)}")
     switches = {option.name for option in method.options if option.type is bool}
-    for option, reason in method.beyond.items():
+    for option, reason in method.deviating_options.items():
         notes.append(f"approx with {f'{option}=on' if option in switches else option}: {reason}")
     if method.trained:
-        asked = ", but asked in other words than its training's: approx" if method.reworded else ""
+        asked = ", but asked in other words than its training's: approx" if method.other_wording else ""
         notes.append(f"prompted with any model; what the paper trained is used with {trained}{asked}")
     return tuple(notes)
 
@@ -247,8 +247,8 @@ def as_markdown() -> str:
         overview=_overview(methods),
         needs=_table(("need", "how to meet it"), [(need, how_to_meet(need)) for need in needs]),
         trained=_names(trained),
-        reworded=_names([method for method in trained if method.reworded]),
-        as_trained=_names([method for method in trained if not method.reworded]),
+        reworded=_names([method for method in trained if method.other_wording]),
+        as_trained=_names([method for method in trained if not method.other_wording]),
         costs=_costs(facts),
         sections="\n".join(map(_section, facts)),
     )

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from hoptree.core.errors import BudgetSpent, ConfigError, CorpusError, GraphError, ModelError
+from hoptree.core.errors import BudgetSpent, ConfigError, CorpusError, GraphError
 from hoptree.core.values import DEFAULT_MAX_FACTS, Answer, Fact, Passage
 from hoptree.engine import trace as tracing
 from hoptree.engine.calls import MAX_PASSAGE_CHARS, Call, Calls, OnRetry
@@ -375,6 +375,10 @@ class Context:
         if answer.known and order >= self._best_order:
             self.best, self.best_note, self._best_order = answer, note, order
 
+    def withdraw_proposal(self) -> None:
+        """Give no answer if the budget ends, until another is proposed."""
+        self.best = None
+
     def begin_node(self, node: Node, resolved: str) -> None:
         """Record that a node of the plan is being worked on."""
         self.trace.emit(NodeStarted(id=node.id, resolved=resolved))
@@ -418,10 +422,7 @@ class Context:
         self.trace.tell(event)
 
     def _on_retry(self, step: str) -> OnRetry:
-        def record(error: ModelError, wait: float) -> None:
-            self.trace.emit(tracing.Retried(step=step, error=str(error), wait=round(wait, 2)))
-
-        return record
+        return lambda error, wait: self.trace.emit(tracing.Retried(step=step, error=str(error), wait=round(wait, 2)))
 
     def _record_call(self, event: tracing.ExternalCall, node: Node | None) -> None:
         if self._calls.cache_failure is not None and not self._cache_lost:

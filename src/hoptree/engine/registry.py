@@ -94,14 +94,15 @@ class Method:
     dynamic: bool = False
     strategy: str = ""
     query: str = ""
-    beyond: Mapping[str, str] = field(default_factory=dict)  # options (or OPTION=VALUE) that leave the paper, and why
+    # Options (or OPTION=VALUE) that leave the paper, and why.
+    deviating_options: Mapping[str, str] = field(default_factory=dict)
     roles: tuple[str, ...] = ("answer",)  # parts that may each have a model of their own
     shared_prompts: tuple[str, ...] = ()  # files under `prompts/shared` that it uses; prompts without `.txt`
     signals: tuple[str, ...] = ()  # signals of model or corpus that the paper uses
     trained: bool = False  # whether the paper trained a model for the method …
     trained_by: tuple[str, Any] = ("checkpoint", True)  # … and which value of which option uses it
-    reworded: bool = False  # whether the trained model gets other wording than in its training
-    differs: str = ""  # what always differs from the paper, so that every run is `approx`
+    other_wording: bool = False  # whether the trained model gets other wording than in its training
+    always_deviates: str = ""  # what always differs from the paper, so that every run is `approx`
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # least and most value; by default from 0
     check: Callable[..., None] = lambda **options: None  # refuses options that exclude each other
     # Digests of what a run with certain options depends on beside model, corpus and graph.
@@ -119,17 +120,17 @@ class Method:
         """
         chosen = {**{option.name: option.default for option in self.options}, **options}
         missing = [signal for signal in self.signals if signal not in given]
-        if self.differs or self.deviations(chosen) or any(signal != _CONTINUES for signal in missing):
+        if self.always_deviates or self.deviations(chosen) or any(signal != _CONTINUES for signal in missing):
             return "approx"
         name, value = self.trained_by
         if self.trained and chosen.get(name) != value:
             return "prompted"
-        return "approx" if self.reworded or missing else "exact"
+        return "approx" if self.other_wording or missing else "exact"
 
     def deviations(self, options: Mapping[str, Any]) -> dict[str, str]:
         """Return which of the options leave the paper, each with its reason."""
         chosen = {**{option.name: option.default for option in self.options}, **options}
-        return {name: reason for name, reason in self.beyond.items() if _leaves(name, chosen)}
+        return {name: reason for name, reason in self.deviating_options.items() if _leaves(name, chosen)}
 
     @property
     def goes_by_facts(self) -> bool:
@@ -158,9 +159,9 @@ class Method:
         }
 
 
-def _leaves(beyond: str, chosen: Mapping[str, Any]) -> bool:
+def _leaves(deviating: str, chosen: Mapping[str, Any]) -> bool:
     """Return whether options leave the paper by a switch, a count or OPTION=VALUE."""
-    name, named, value = beyond.partition("=")
+    name, named, value = deviating.partition("=")
     given = chosen.get(name)
     if not named:
         return bool(given)

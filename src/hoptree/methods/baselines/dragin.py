@@ -12,7 +12,15 @@ from hoptree.engine.registry import method
 from hoptree.methods.steps import chain_of_thought as chain
 from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.chain_of_thought import Draft, Generator
-from hoptree.methods.steps.uncertain_sentences import Disagreeing, Doubt, Help, Judge, SubQuery, Unsure, write_with_help
+from hoptree.methods.steps.uncertain_sentences import (
+    Disagreeing,
+    Judge,
+    LookupResult,
+    SubQuery,
+    UncertainSentence,
+    Unsure,
+    write_with_help,
+)
 from hoptree.models.model import Signal
 from hoptree.text.names import Tagger, open_tagger
 from hoptree.text.retrieval_triggers import FixedThreshold, attended_query, content_query
@@ -113,16 +121,16 @@ class _Helper:
     def context(self) -> str:
         return ""
 
-    async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | None:
+    async def look_up(self, doubt: UncertainSentence, draft: Draft, written: Draft) -> LookupResult | None:
         query = await self._query(doubt, draft, written)
         self.ctx.emit(SubQuery(value=query, sentence=draft.text[doubt.start : doubt.end]))
         if not query:
             return None
         passages = await self.ctx.search(query, k=self.k)
         self.read += passages
-        return Help(chain.show_context(self.ctx, passages, titles=self.titles))
+        return LookupResult(chain.show_context(self.ctx, passages, titles=self.titles))
 
-    async def _query(self, doubt: Doubt, draft: Draft, written: Draft) -> str:
+    async def _query(self, doubt: UncertainSentence, draft: Draft, written: Draft) -> str:
         """Return the words that the hits attend to, or else all content words but hits."""
         question = self.generator.question
         if doubt.hits:

@@ -38,9 +38,10 @@ _DECAY = 0.8
     dynamic=True,
     strategy="Chains of thought that disagree, then evidence that is not enough",
     query="The question and the last clue, on the pages of entities in a graph",
-    beyond={"fall_back=reading": "the paper drops what was found at a dead end, and asks the model alone"},
+    deviating_options={"fall_back=reading": "the paper drops what was found at a dead end, and asks the model alone"},
     roles=("link", "verify", "answer"),
-    differs="graph, pages and linker are those at hand, and rank by their search; the paper has Wikidata and Wikipedia",
+    always_deviates="graph, pages and linker are those at hand, and rank by their search; the paper has Wikidata and "
+    "Wikipedia",
     shared_prompts=("entities", "mentions", "read", "score_relations", *REASONING_PROMPTS),
 )
 async def tog2(

@@ -7,13 +7,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from hoptree.core.values import Passage, Token
-from hoptree.engine.context import Context
-from hoptree.engine.prompts import prompt_for, show_texts
+from hoptree.core.values import Token
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import fold, sentences, word_set
 from hoptree.text.tokens import token_spans
@@ -334,9 +332,6 @@ def _as_written(line: _Line, name: str) -> str:
     return line.text[start:end].strip()
 
 
-MAX_TOKENS = 512  # about thirty facts; a small model that repeats itself would use any limit up
-_PROMPT_SET, _STEP = "graph", "facts"
-
 LeftOut = Literal["malformed", "not in the passage", "no name", "repeated"]  # why a triple is left out
 
 _NO_NAMES = word_set(
@@ -353,37 +348,6 @@ class StatedFact:
     relation: str
     object: str
     sentence: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Extracted:
-    """The facts of a passage, why triples were left out, and how the reply ended."""
-
-    facts: tuple[StatedFact, ...] = ()
-    left_out: Mapping[LeftOut, int] = field(default_factory=dict)
-    readable: bool = True
-    cut_off: bool = False
-
-
-def facts_template() -> str:
-    """Return the name and digest of the prompt."""
-    return prompt_for(_PROMPT_SET, _STEP).template
-
-
-async def extract_facts(ctx: Context, passage: Passage) -> Extracted:
-    """Ask for the facts of a passage, in its spelling, without instructions in it."""
-    parts = [Passage(passage.id, "", passage.title), replace(passage, title="")]
-    title, text = (shown.strip() for shown in show_texts(ctx, parts, titles=False))
-    if not text:
-        return Extracted()
-    prompt = prompt_for(_PROMPT_SET, _STEP).fill(title=title or "(none)", passage=text)
-    reply = await ctx.generate(_STEP, prompt, role="extract", max_tokens=MAX_TOKENS)
-    cut_off = reply.finish == "length"
-    read = read_triples(reply.text, cut=cut_off)
-    facts, left_out = ground_triples(read.triples, title, text)
-    if read.malformed:
-        left_out["malformed"] = read.malformed
-    return Extracted(facts, left_out, read.understood, cut_off)
 
 
 def ground_triples(

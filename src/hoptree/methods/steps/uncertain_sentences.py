@@ -60,7 +60,7 @@ class SubQuery(Decision):
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class UncertainSentence:
     """An uncertain sentence of a draft, and its uncertain words."""
 
     start: int
@@ -69,7 +69,7 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Help:
+class LookupResult:
     """The context of the prompt by which a sentence is rewritten."""
 
     context: str
@@ -78,7 +78,7 @@ class Help:
 class Judge(Protocol):
     """Decides how much of a draft is kept, and which sentence is in doubt."""
 
-    async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]: ...
+    async def judge(self, draft: Draft, written: Draft) -> tuple[int, UncertainSentence | None]: ...
 
     def record_rewritten(self, sentence: Draft) -> None:
         """Record the replacement of the last sentence that was in doubt."""
@@ -90,7 +90,9 @@ class Helper(Protocol):
     def context(self) -> str:
         """Return the context of the prompt for a draft."""
 
-    async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | Literal["spent"] | None:
+    async def look_up(
+        self, doubt: UncertainSentence, draft: Draft, written: Draft
+    ) -> LookupResult | Literal["spent"] | None:
         """Return help for a doubt in `draft`, which follows the text `written`.
 
         None means that the sentence stays, `spent` that no more searches are allowed. A doubt does not include "So the
@@ -132,11 +134,13 @@ async def write_with_help(
             return _stop(ctx, before if reason == "no growth" else written, reason)
 
 
-def _behind_lead(doubt: Doubt, draft: Draft) -> Doubt:
+def _behind_lead(doubt: UncertainSentence, draft: Draft) -> UncertainSentence:
     """Return a doubt without a leading "So the answer is"."""
     for first, last in answer_lead_spans(draft.text):
         if first < doubt.end and last > doubt.start and not draft.text[doubt.start : first].strip():
-            return Doubt(min(last, doubt.end), doubt.end, tuple(hit for hit in doubt.hits if hit[0] >= last))
+            return UncertainSentence(
+                min(last, doubt.end), doubt.end, tuple(hit for hit in doubt.hits if hit[0] >= last)
+            )
     return doubt
 
 
@@ -225,7 +229,7 @@ class Unsure:
         self._doubted: JudgedSentence | None = None
         self._entropy_given = False
 
-    async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]:
+    async def judge(self, draft: Draft, written: Draft) -> tuple[int, UncertainSentence | None]:
         if self._doubted is not None:  # the last doubted sentence stayed, since there was no query for it
             self._keep(self._doubted.words)
         self._check_entropy(draft)
@@ -235,7 +239,7 @@ class Unsure:
             if sentence.triggers:
                 self._doubted = sentence
                 hits = tuple((hit.word.start, hit.word.end) for hit in sentence.hit_words)
-                return sentence.start, Doubt(sentence.start, sentence.end, hits)
+                return sentence.start, UncertainSentence(sentence.start, sentence.end, hits)
             self._keep(sentence.words)
         return len(draft.text), None
 
@@ -294,7 +298,7 @@ class Disagreeing:
         self._ctx, self._generator, self._tagger = ctx, generator, tagger
         self._theta, self._max_tokens, self._context = theta, max_tokens, context
 
-    async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]:
+    async def judge(self, draft: Draft, written: Draft) -> tuple[int, UncertainSentence | None]:
         start, end = sentence_spans(draft.text)[0]
         texts = await self._generator.sample(
             written.text, _SAMPLES, max_tokens=self._max_tokens, context=self._context()
@@ -313,7 +317,7 @@ class Disagreeing:
                 hits=[draft.text[first:last] for first, last in hits],
             )
         )
-        return end, Doubt(start, end, hits) if doubted else None
+        return end, UncertainSentence(start, end, hits) if doubted else None
 
     def record_rewritten(self, sentence: Draft) -> None:
         self._ctx.emit(SamplesJudged(value=False, text=sentence.text, rewritten=True))
