@@ -370,8 +370,10 @@ def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copie
         return None
     best: tuple[tuple[bool, int, bool], Quote] | None = None
     for passage in passages:
-        title = stems(passage.title)
         named = lone is None and f" {wanted} " in f" {question_key(passage.title)} "
+        if not (copy or lone or named or f" {wanted} " in f" {question_key(passage.text)} "):
+            continue  # without the answer in the text, no sentence need be searched
+        title = stems(passage.title)
         for start, end in sentence_spans(passage.text):
             sentence = passage.text[start:end]
             key = question_key(sentence)
