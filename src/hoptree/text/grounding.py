@@ -389,8 +389,8 @@ def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copie
 
 def stems(text: str) -> frozenset[str]:
     """Return the stems of content words."""
-    words = (word.casefold() for word in _WORD.findall(text))
-    return frozenset(word[:_STEM_CHARS] for word in words if word not in _FUNCTION_WORDS)
+    words = join_words(text, lambda part: [word.casefold() for word in _WORD.findall(part)]).split()
+    return frozenset([word[:_STEM_CHARS] for word in words if word not in _FUNCTION_WORDS])
 
 
 _DIGIT = lazy_re(r"\d")
