@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
@@ -207,8 +207,7 @@ def numbered_names(text: str) -> list[tuple[int, int]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Name:
+class _Name(NamedTuple):
     """A folded name, and its parts around a possessive."""
 
     full: str
