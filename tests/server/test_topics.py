@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hoptree.core.values import Passage
-from hoptree.corpus.contents import CONTENTS
+from hoptree.core.values import CONTENTS, Passage
 from hoptree.server.topics import Topic, suggest_topics
 
 POOLS = "Package pools are folders that several releases share."

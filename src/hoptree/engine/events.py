@@ -1,4 +1,4 @@
-"""Trace events: a frozen dataclass for each kind.
+"""Trace events: a dataclass for each kind.
 
 Here are the base classes and the events of runs, plans and nodes. The events of calls are in `engine/trace.py`, and
 decisions in the files of their methods; docs/reference/events.md lists all.
@@ -52,11 +52,12 @@ OMIT: Mapping[str, bool] = {"omit": True}
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def typed_event(cls: type[_Event]) -> type[_Event]:
-    """Make a class of events a frozen dataclass with slots and keywords only.
+    """Make a class of events a dataclass with slots and keywords only.
 
-    `Event` has `__eq__`, `__hash__` and `__repr__` for all of them: compiling these for a hundred classes is slow.
+    Type checkers hold it to be frozen. At run time it is not, and `Event` has `__eq__`, `__hash__` and `__repr__` for
+    all classes: compiling such methods for each of a hundred is most of the start of a command.
     """
-    return dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)(cls)
+    return dataclass(slots=True, kw_only=True, eq=False, repr=False)(cls)
 
 
 @typed_event

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
@@ -214,8 +214,7 @@ def numbered_names(text: str) -> list[tuple[int, int]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Name:
+class _Name(NamedTuple):
     """A folded name, and its parts around a possessive."""
 
     full: str
@@ -387,8 +386,10 @@ def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copie
         return None
     best: tuple[tuple[bool, int, bool], Quote] | None = None
     for passage in passages:
-        title = stems(passage.title)
         named = lone is None and f" {wanted} " in f" {question_key(passage.title)} "
+        if not (copy or lone or named or f" {wanted} " in f" {question_key(passage.text)} "):
+            continue  # without the answer in the text, no sentence need be searched
+        title = stems(passage.title)
         for start, end in sentence_spans(passage.text):
             sentence = passage.text[start:end]
             key = question_key(sentence)
@@ -404,8 +405,8 @@ def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copie
 
 def stems(text: str) -> frozenset[str]:
     """Return the stems of content words."""
-    words = (word.casefold() for word in _WORD.findall(text))
-    return frozenset(word[:_STEM_CHARS] for word in words if word not in _FUNCTION_WORDS)
+    words = join_words(text, lambda part: [word.casefold() for word in _WORD.findall(part)]).split()
+    return frozenset([word[:_STEM_CHARS] for word in words if word not in _FUNCTION_WORDS])
 
 
 _DIGIT = lazy_re(r"\d")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from hoptree.core.lazy import lazy_re
 
@@ -52,8 +53,7 @@ def token_spans(text: str, pieces: Sequence[str]) -> tuple[Span | None, ...]:
     return tuple(spans)
 
 
-@dataclass(frozen=True, slots=True)
-class _Decoded:
+class _Decoded(NamedTuple):
     """The visible characters of all tokens, with the first and last token of each."""
 
     text: str
