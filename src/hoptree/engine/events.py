@@ -1,4 +1,4 @@
-"""Trace events: a dataclass for each kind.
+"""Trace events: a frozen dataclass for each kind.
 
 Here are the base classes and the events of runs, plans and nodes. The events of calls are in `engine/trace.py`, and
 decisions in the files of their methods; docs/reference/events.md lists all.
@@ -52,10 +52,10 @@ OMIT: Mapping[str, bool] = {"omit": True}
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def typed_event(cls: type[_Event]) -> type[_Event]:
-    """Make a class of events a dataclass with slots and keywords only.
+    """Make a class of events a frozen dataclass with slots and keywords only.
 
-    Type checkers hold it to be frozen. At run time it is not, and `Event` has `__eq__`, `__hash__` and `__repr__` for
-    all classes: compiling such methods for each of a hundred is most of the start of a command.
+    `Event` has the methods that freeze and compare for all of them: `dataclass` would compile them for each of a
+    hundred classes, which is most of the start of a command.
     """
     return dataclass(slots=True, kw_only=True, eq=False, repr=False)(cls)
 
@@ -75,6 +75,14 @@ class Event:
             _DECISIONS.setdefault(kind, {})[f"{cls.__module__}.{cls.__qualname__}"] = cls
         elif cls.event and "event" in cls.__dict__:
             _EVENTS[cls.event] = cls
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, name):  # a slot is empty until `__init__` sets it
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._compared() == other._compared()
