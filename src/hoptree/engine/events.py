@@ -322,6 +322,11 @@ class Decision(OfNode):
         """Return the line shown with the answer; "" if a tree or a text shows it."""
         return describe_decision(self.shown_as, self.as_dict()) if self.shown_as else ""
 
+    def node_line(self) -> str:
+        """Return the line for the record of a node, in words."""
+        data = self.as_dict()
+        return self.shown_line() or describe_decision(data["kind"].replace("_", " "), data)
+
     def reason(self) -> str:
         """Return what this decided about the final answer; "" for nothing."""
         return ""

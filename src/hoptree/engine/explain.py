@@ -32,11 +32,11 @@ def describe_decision(label: str, decision: Mapping[str, Any]) -> str:
 def _describe_ground(name: str, value: Any) -> str:
     """Describe a ground of a decision; "" if it is long or a plain yes."""
     if isinstance(value, bool):
-        return "" if value else f"not {name}"
+        return "" if value else f"not {name.replace('_', ' ')}"
     if isinstance(value, Mapping):
         value = [f"{_describe_value(key)} {_describe_value(item)}" for key, item in value.items() if _is_short(item)]
     text = _describe_value(value) if _is_short(value) or isinstance(value, list) else ""
-    return f"{name} {text}" if text else ""
+    return f"{name.replace('_', ' ')} {text}" if text else ""
 
 
 def _describe_value(value: Any) -> str:

@@ -23,7 +23,7 @@ from hoptree.engine.explain import Confidence, tell_answer
 from hoptree.engine.registry import Explanation, load_method
 from hoptree.engine.result_text import result_html, result_text
 from hoptree.engine.trace import QuestionRewritten, Retrieved, usage_of
-from hoptree.text.grounding import correct_spelling, supports_answer
+from hoptree.text.grounding import correct_spelling, is_stated, supports_answer
 
 if TYPE_CHECKING:
     from hoptree.engine.generation_view import Writing
@@ -246,7 +246,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         for node in (node for top in tree for node in top.walk() if node.answer == final.answer):
             node.answer = answer
     if answer and consulted and tree:
-        tree = tuple(_without_unread_sources(node, {passage.id: passage for passage in consulted}) for node in tree)
+        tree = tuple(_mark_guesses(node, {passage.id: passage for passage in consulted}) for node in tree)
     elif answer and consulted and not supports_answer(answer, consulted):
         evidence = ()
         warnings[UNSUPPORTED] = None
@@ -380,11 +380,12 @@ def _consulted(
     return tuple(passages[name] for name in ids if name in passages)
 
 
-def _without_unread_sources(node: TreeNode, passages: Mapping[str, Passage]) -> TreeNode:
-    """Mark answers as guesses if no passage that their node cites holds them."""
-    children = [_without_unread_sources(child, passages) for child in node.children]
+def _mark_guesses(node: TreeNode, passages: Mapping[str, Passage]) -> TreeNode:
+    """Drop the evidence of guesses; older traces also need their source marked."""
+    children = [_mark_guesses(child, passages) for child in node.children]
     read = tuple(passages[name] for name in node.evidence if name in passages)
-    if node.source != "external" or node.verdict or node.facts or not read or supports_answer(node.answer, read):
+    stated = node.source != "external" or node.verdict or node.facts or not read or is_stated(node.answer, read)
+    if stated and node.source != "fallback":
         return replace(node, children=children)
     return replace(node, children=children, source="fallback", evidence=())
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from hoptree.core.errors import TraceError
 from hoptree.core.files import sealed, unsealed
-from hoptree.core.values import Usage
+from hoptree.core.values import Passage, Usage
 from hoptree.engine.events import (
     OMIT,
     Decision,
@@ -240,6 +240,27 @@ def events_of(events: Sequence[Event], node: int) -> list[Event]:
         if isinstance(event := events[place], Planned) and event.under is None
     )
     return [event for event in events[next(plans, 0) :] if isinstance(event, OfNode) and event.node == node]
+
+
+def record_of(events: Sequence[Event]) -> dict[str, Any]:
+    """Return the tokens, time, passages and decisions of a node, from its events."""
+    calls = [event for event in events if isinstance(event, ModelCalled)]
+    record: dict[str, Any] = {
+        "tokens": sum(call.prompt_tokens + call.completion_tokens for call in calls),
+        "ms": round(1000 * sum(call.seconds for call in calls)),
+    }
+    for event in events:
+        if isinstance(event, Retrieved):
+            record["passages"] = [[passage["id"], passage["score"]] for passage in event.passages]
+        elif isinstance(event, Decision):
+            record |= event.node_record()
+    return record
+
+
+def passages_of(events: Sequence[Event], ids: Container[str]) -> tuple[Passage, ...]:
+    """Return the passages with these ids that searches found, each once."""
+    hits = (hit for event in events if isinstance(event, Retrieved) for hit in event.passages if hit["id"] in ids)
+    return tuple({hit["id"]: Passage(hit["id"], hit["title"], hit["text"]) for hit in hits}.values())
 
 
 class TraceFile:

@@ -52,6 +52,11 @@ class Confident(Decision):
     identifier_hit: str | None = None
     raw: str = ""
 
+    def node_line(self) -> str:
+        if self.value:
+            return "the model is sure of the answer"
+        return "the model does not know the answer" if self.identifier_hit == "soft" else "the model asks to look it up"
+
     def node_record(self) -> dict[str, Any]:
         return {"confident_raw": self.raw, "identifier_hit": self.identifier_hit}
 
@@ -65,6 +70,12 @@ class Answered(Decision):
     passage: str = field(default="", metadata=OMIT)
     continuation_hit: str | None = None
     raw: str = ""
+
+    def node_line(self) -> str:
+        words = f" in {self.passage}" if self.passage else ""
+        return f"answered: {'yes' if self.value else 'no'}{words}" + (
+            f" ({self.continuation_hit})" if self.continuation_hit else ""
+        )
 
     def node_record(self) -> dict[str, Any]:
         return {"reader_raw": self.raw, "continuation_hit": self.continuation_hit}
