@@ -10,7 +10,7 @@ from tests.engine.calling import REQUEST, Finder, asking, one_after_another, say
 
 from hoptree.core.errors import ConfigError, EndpointError, ModelError, RateLimited
 from hoptree.engine.cache import Cache
-from hoptree.engine.calls import THINKING_TOKENS, Call, Calls
+from hoptree.engine.calls import REASONING_TOKENS, Call, Calls
 from hoptree.engine.engine import Engine
 from hoptree.models.model import Choice, Reply, Request, TokenUsage
 from hoptree.models.scripted import Rule, ScriptedModel
@@ -195,7 +195,7 @@ def test_a_thought_without_an_answer_is_asked_again_with_more_room() -> None:
 
         async def generate(self, request: Request, *, step: str) -> Reply:
             self.room.append(request.max_tokens)
-            if request.max_tokens < THINKING_TOKENS:
+            if request.max_tokens < REASONING_TOKENS:
                 return Reply((Choice("", "let me see", "length"),), TokenUsage(10, 0, 64, 64))
             return Reply((Choice("Paris", "let me see"),), TokenUsage(10, 8, 100, 90))
 
@@ -205,7 +205,7 @@ def test_a_thought_without_an_answer_is_asked_again_with_more_room() -> None:
     assert first.reply.text == "Paris"
     assert first.reply.usage == TokenUsage(20, 8, 164, 154)
     assert second.reply.usage == TokenUsage(10, 8, 100, 90)
-    assert model.room == [64, 64 + THINKING_TOKENS, 64 + THINKING_TOKENS]
+    assert model.room == [64, 64 + REASONING_TOKENS, 64 + REASONING_TOKENS]
 
 
 def test_a_scripted_thought_that_is_cut_off_is_asked_again() -> None:

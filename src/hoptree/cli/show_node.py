@@ -10,7 +10,7 @@ from hoptree.cli.console import clean, counted, echo, listed
 from hoptree.cli.render import describe_outcome
 from hoptree.core.errors import InputError
 from hoptree.core.values import Passage
-from hoptree.engine.events import Decision, Event, NodeSettled, NodeStarted, OfNode
+from hoptree.engine.events import Decision, Event, NodeEvent, NodeSettled, NodeStarted
 from hoptree.engine.explain import cut_around, shorten
 from hoptree.engine.result import Result, TreeNode
 from hoptree.engine.trace import EntitiesFound, ExternalCall, FactsFound, ModelCalled, Retrieved, TitlesFound, events_of
@@ -110,7 +110,7 @@ def _own_events(events: Sequence[Event], number: int) -> Iterator[Event]:
         if isinstance(event, NodeStarted | NodeSettled):
             if event.id == number:
                 yield event
-        elif id(event) in own or (number == 0 and isinstance(event, OfNode) and event.node is None):
+        elif id(event) in own or (number == 0 and isinstance(event, NodeEvent) and event.node is None):
             yield event
 
 

@@ -97,7 +97,7 @@ T = TypeVar("T")
 OnRetry = Callable[[ModelError, float], None]
 """Called with a failed attempt and the seconds until the next one."""
 
-THINKING_TOKENS = 4096
+REASONING_TOKENS = 4096
 """Tokens added for a model that reasons before it answers."""
 
 SEARCH_SLOTS = 64
@@ -129,7 +129,7 @@ class Calls:
         concurrency: int | None = None,
         shared_by: int = 1,
     ) -> None:
-        self.cache = self._given = cache
+        self.cache = self._opened_cache = cache
         self.cache_failure: CacheError | None = None
         self._attempts = attempts
         self._patience = patience
@@ -137,7 +137,7 @@ class Calls:
         self._shared_by = shared_by
         self._flights = SingleFlight(keep=False)
         self._limits: dict[str, AdaptiveLimit] = {}
-        self._thinkers: set[str] = set()
+        self._reasoning_models: set[str] = set()
 
     async def generate(self, model: Model, request: Request, *, step: str, on_retry: OnRetry) -> Call[Reply]:
         async def compute() -> tuple[Reply, float]:
@@ -148,7 +148,7 @@ class Calls:
                 await self._write_cache(digest(key), REPLY, reply, seconds)
             return reply, seconds
 
-        return await self._once(call_key(model, request), REPLY, compute)
+        return await self._cached(call_key(model, request), REPLY, compute)
 
     async def search(
         self, retriever: Retriever, query: str, *, k: int, where: Mapping[str, str] | None, on_retry: OnRetry
@@ -166,7 +166,7 @@ class Calls:
             return Call(await once(), False, time.perf_counter() - began)
         limit = self._limit(retriever.identity, SEARCH_SLOTS)
         key = search_key(retriever, query, k, where)
-        return await self._once(key, PASSAGES, lambda: self._send_with_retries(limit, once, on_retry))
+        return await self._cached(key, PASSAGES, lambda: self._send_with_retries(limit, once, on_retry))
 
     async def facts(
         self, graph: KnowledgeGraph, entity: str, *, direction: Direction, limit: int
@@ -184,8 +184,8 @@ class Calls:
 
     def close(self) -> None:
         """Close the cache, even if it failed before."""
-        if self._given is not None:
-            self._given.close()
+        if self._opened_cache is not None:
+            self._opened_cache.close()
 
     async def _look_up(
         self, graph: KnowledgeGraph, key: Iterable[str], form: Form[T], ask: Callable[[], Awaitable[T]]
@@ -199,9 +199,9 @@ class Calls:
         if not graph.remote:
             reply, seconds = await timed()
             return Call(reply, False, seconds)
-        return await self._once((*key, *_period(graph)), form, timed)
+        return await self._cached((*key, *_period(graph)), form, timed)
 
-    async def _once(
+    async def _cached(
         self, asked: tuple[str, ...], form: Form[T], compute: Callable[[], Awaitable[tuple[T, float]]]
     ) -> Call[T]:
         """Return the in-flight or cached result, or compute and cache it."""
@@ -253,13 +253,13 @@ class Calls:
         def ask(request: Request) -> Awaitable[tuple[Reply, float]]:
             return self._send_with_retries(limit, lambda: _ask(model, request, step), on_retry)
 
-        if model.identity in self._thinkers and request.max_tokens:
+        if model.identity in self._reasoning_models and request.max_tokens:
             return await ask(_with_room(request))
         reply, seconds = await ask(request)
         # A reply that reasoning cut short is requested again with more tokens even if the model is new: the result
         # must not depend on earlier requests.
         if reply.finish == "length" and (reply.usage.reasoning or reply.choices[0].reasoning):
-            self._thinkers.add(model.identity)
+            self._reasoning_models.add(model.identity)
             longer, more_seconds = await ask(_with_room(request))
             return replace(longer, usage=_sum(reply.usage, longer.usage)), seconds + more_seconds
         return reply, seconds
@@ -384,7 +384,7 @@ def digest(parts: Iterable[str]) -> bytes:
 
 
 def _with_room(request: Request) -> Request:
-    return replace(request, max_tokens=request.max_tokens + THINKING_TOKENS)
+    return replace(request, max_tokens=request.max_tokens + REASONING_TOKENS)
 
 
 def _sum(first: TokenUsage, second: TokenUsage) -> TokenUsage:

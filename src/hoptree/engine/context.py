@@ -13,7 +13,7 @@ from hoptree.core.errors import BudgetSpent, ConfigError, CorpusError, GraphErro
 from hoptree.core.values import DEFAULT_MAX_FACTS, Answer, Fact, Passage
 from hoptree.engine import trace as tracing
 from hoptree.engine.calls import MAX_PASSAGE_CHARS, Call, Calls, OnRetry
-from hoptree.engine.events import Event, FactsNear, NodeStarted, OfNode, Warned
+from hoptree.engine.events import Event, FactsNear, NodeEvent, NodeStarted, Warned
 from hoptree.engine.prompts import Filled
 from hoptree.engine.trace import Trace
 from hoptree.models.model import Capability, Model, Progress, Reply, Request, Signal, on_progress
@@ -182,21 +182,21 @@ class Context:
         self._budget.check(self._calls_made, self._tokens, self._cost)
         self._calls_made += 1
         request = Request(
-            prompt.messages,
-            max_tokens,
-            temperature,
-            seed,
-            stop,
-            n,
-            top_logprobs,
-            json_schema,
-            prefix,
-            signals,
-            attention_of,
-            top_p,
-            top_k,
-            prompt.opening,
-            prompt.template,
+            messages=prompt.messages,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            seed=seed,
+            stop=stop,
+            n=n,
+            top_logprobs=top_logprobs,
+            json_schema=json_schema,
+            prefix=prefix,
+            signals=signals,
+            attention_of=attention_of,
+            top_p=top_p,
+            top_k=top_k,
+            opening=prompt.opening,
+            template=prompt.template,
         )
         async with self._gate(request) if self._gate else nullcontext():
             reply = await self._send(step, request, role, node)
@@ -412,7 +412,7 @@ class Context:
 
     def emit(self, event: Event, *, node: Node | None = None) -> None:
         """Record a typed event, such as a Decision, for a node if one is given."""
-        if node is not None and isinstance(event, OfNode):
+        if node is not None and isinstance(event, NodeEvent):
             event.place(node.id, node.depth)
         self.trace.emit(event)
 

@@ -93,7 +93,7 @@ class Engine:
         self.roles = self._open_roles(roles or {}, base_url)
         self._budget = budget
         self._prices = prices
-        self._spans = spans_wanted()
+        self._spans = open_telemetry()
         self._listeners: tuple[Listener, ...] = (*listeners, self._spans) if self._spans else tuple(listeners)
         self._calls = calls or open_calls(cache, concurrency=concurrency)
         self._shares_calls = calls is not None
@@ -172,9 +172,9 @@ class Engine:
         with using_prompts(self.prompts.texts, self.method.name):
             answer, stopped_by, failure = await self._answer(asked, ctx)
         if stopped_by:
-            answer = settle(ctx.best) if ctx.best else None
+            answer = drop_refusal(ctx.best) if ctx.best else None
             ctx.warn(
-                "stopped", f"The budget of {stopped_by} ended the run; {ctx.best_note or _found_until_then(answer)}."
+                "stopped", f"The budget of {stopped_by} ended the run; {ctx.best_note or _describe_proposal(answer)}."
             )
         self._finish(trace, answer or Answer(""), stopped_by, failure)
         return trace.events, failure
@@ -208,7 +208,7 @@ class Engine:
 
                     asked = await rewrite_question(asked, ctx)
                 answer = await self.method.run(asked, ctx, **self.options)
-                return settle(answer), "", None
+                return drop_refusal(answer), "", None
         except BudgetSpent as spent:
             return None, spent.limit, None
         except HoptreeError as error:
@@ -235,7 +235,7 @@ class Engine:
         )
 
 
-def settle(answer: Answer) -> Answer:
+def drop_refusal(answer: Answer) -> Answer:
     """Empty the text of a refusal or an endless repetition, in all methods alike."""
     is_none = not answer.known or looks_unanswered(answer.text) or _is_stuck(answer.text)
     return replace(answer, text="") if is_none else answer
@@ -301,7 +301,7 @@ async def aask(
     return result
 
 
-def _without_loop(asynchronous: Callable[P, Coroutine[Any, Any, Result]]) -> Callable[P, Result]:
+def _synchronous(asynchronous: Callable[P, Coroutine[Any, Any, Result]]) -> Callable[P, Result]:
     @functools.wraps(asynchronous)
     def synchronous(*args: P.args, **kwargs: P.kwargs) -> Result:
         try:
@@ -317,7 +317,7 @@ def _without_loop(asynchronous: Callable[P, Coroutine[Any, Any, Result]]) -> Cal
     return synchronous
 
 
-ask = _without_loop(aask)  # `aask` for code without an event loop, and for notebooks
+ask = _synchronous(aask)  # `aask` for code without an event loop, and for notebooks
 
 
 async def stream(question: str | Question, **settings: Any) -> AsyncIterator[Event | Result]:
@@ -379,7 +379,7 @@ def check_question(question: str | Question) -> Question:
     return asked
 
 
-def _found_until_then(answer: Answer | None) -> str:
+def _describe_proposal(answer: Answer | None) -> str:
     if answer is None:
         return "no answer was found until then"
     if answer.source == "fallback":
@@ -412,7 +412,7 @@ def _open_graph(graph: str | Path | KnowledgeGraph | None) -> KnowledgeGraph | N
     return open_graph(str(graph), cached=False)  # the call cache holds its replies
 
 
-def spans_wanted() -> SpanListener | None:
+def open_telemetry() -> SpanListener | None:
     """Return a listener that sends spans, if the environment asks for them."""
     value = os.environ.get(_SPANS_SWITCH, "").strip().casefold()
     if value in ("", *OFF):

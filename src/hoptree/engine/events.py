@@ -25,7 +25,7 @@ the first type that knows all fields of an object is taken, or OtherDecision if 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
@@ -166,7 +166,7 @@ class Finished(Event):
 
 
 @typed_event
-class OfNode(Event):
+class NodeEvent(Event):
     """Something done for a node, or for the question itself if `node` is None."""
 
     node: int | None = field(default=None, metadata=OMIT)
@@ -303,7 +303,7 @@ class PassageTruncated(Event):
 
 
 @typed_event
-class Decision(OfNode):
+class Decision(NodeEvent):
     """A decision of a method; subclasses have a `kind`, and its grounds as fields.
 
     The methods below say how the decision is shown; a subclass overrides those that apply to it.
@@ -331,7 +331,7 @@ class Decision(OfNode):
         """Return what this decided about the final answer; "" for nothing."""
         return ""
 
-    def settles(self) -> bool:
+    def decides_alone(self) -> bool:
         """Return whether this alone gave the answer, so that other reasons do not count."""
         return False
 
@@ -386,12 +386,6 @@ class OtherDecision(Decision):
         """Return the line, with the label of registered decisions of this kind."""
         labels = (cls.shown_as for cls in _DECISIONS.get(self.name, {}).values())
         return describe_decision(label, self.as_dict()) if (label := next(filter(None, labels), "")) else ""
-
-
-def decisions_of(kind: str, events: Iterable[Event]) -> list[Decision]:
-    """Return the decisions of a kind, of whatever type."""
-    decisions = (event for event in events if isinstance(event, Decision))
-    return [decision for decision in decisions if decision.as_dict()["kind"] == kind]
 
 
 @typed_event

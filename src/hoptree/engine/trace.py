@@ -19,7 +19,7 @@ from hoptree.engine.events import (
     OMIT,
     Decision,
     Event,
-    OfNode,
+    NodeEvent,
     Planned,
     ReplyParsed,
     Started,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @typed_event
-class ExternalCall(OfNode):
+class ExternalCall(NodeEvent):
     """A call of a model, search or graph; `seconds` is the work, without waiting."""
 
     cached: bool = False
@@ -114,7 +114,7 @@ class EntitiesFound(ExternalCall):
 
 
 @typed_event
-class ModelProgress(OfNode):
+class ModelProgress(NodeEvent):
     """The progress of a model call, for live listeners only; no trace keeps it."""
 
     event: ClassVar[str] = "progress"
@@ -239,7 +239,7 @@ def events_of(events: Sequence[Event], node: int) -> list[Event]:
         for place in range(len(events) - 1, -1, -1)
         if isinstance(event := events[place], Planned) and event.under is None
     )
-    return [event for event in events[next(plans, 0) :] if isinstance(event, OfNode) and event.node == node]
+    return [event for event in events[next(plans, 0) :] if isinstance(event, NodeEvent) and event.node == node]
 
 
 def record_of(events: Sequence[Event]) -> dict[str, Any]:

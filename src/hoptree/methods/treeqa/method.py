@@ -19,7 +19,18 @@ from hoptree.methods.steps.evidence_box import EvidenceBox, find_conflict, new_c
 from hoptree.methods.steps.link import BySharedEncoder
 from hoptree.methods.steps.mentions import PRESETS, Ahead, Sources, Wanted, require_sources
 from hoptree.methods.treeqa.speculative import make_walk
-from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Traversal, Walk, build_tree, flatten, hang, rebuild
+from hoptree.methods.treeqa.walk import (
+    Attempt,
+    Branch,
+    Outcome,
+    Traversal,
+    TreeExplanation,
+    Walk,
+    build_tree,
+    flatten,
+    hang,
+    rebuild,
+)
 from hoptree.text.comparison import agree, tells
 from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.parse import looks_unanswered
@@ -50,6 +61,7 @@ def _uses(options: Mapping[str, Any]) -> dict[str, str]:
         "whole_corpus": "a corpus may have no page of an entity, or tell of it on others",
     },
     uses=_uses,
+    explain=TreeExplanation(),
     shared_prompts=("direct", "entities", "mentions", "relations"),
 )
 async def treeqa(
