@@ -10,8 +10,8 @@ from hoptree.cli.console import clean, counted, echo, listed
 from hoptree.cli.render import describe_outcome
 from hoptree.core.errors import InputError
 from hoptree.core.values import Passage
+from hoptree.engine.answer_sentence import cut_around, shorten
 from hoptree.engine.events import Decision, Event, NodeEvent, NodeSettled, NodeStarted
-from hoptree.engine.explain import cut_around, shorten
 from hoptree.engine.result import Result, TreeNode
 from hoptree.engine.trace import EntitiesFound, ExternalCall, FactsFound, ModelCalled, Retrieved, TitlesFound, events_of
 from hoptree.text.grounding import Quote, find_quote

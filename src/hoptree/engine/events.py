@@ -29,8 +29,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
-from hoptree.engine.explain import describe_decision
-
 if TYPE_CHECKING:
     from hoptree.engine.generation_view import GenerationView
 
@@ -320,12 +318,12 @@ class Decision(NodeEvent):
 
     def shown_line(self) -> str:
         """Return the line shown with the answer; "" if a tree or a text shows it."""
-        return describe_decision(self.shown_as, self.as_dict()) if self.shown_as else ""
+        return _describe(self.shown_as, self.as_dict()) if self.shown_as else ""
 
     def node_line(self) -> str:
         """Return the line for the record of a node, in words."""
         data = self.as_dict()
-        return self.shown_line() or describe_decision(data["kind"].replace("_", " "), data)
+        return self.shown_line() or _describe(data["kind"].replace("_", " "), data)
 
     def reason(self) -> str:
         """Return what this decided about the final answer; "" for nothing."""
@@ -385,7 +383,13 @@ class OtherDecision(Decision):
     def shown_line(self) -> str:
         """Return the line, with the label of registered decisions of this kind."""
         labels = (cls.shown_as for cls in _DECISIONS.get(self.name, {}).values())
-        return describe_decision(label, self.as_dict()) if (label := next(filter(None, labels), "")) else ""
+        return _describe(label, self.as_dict()) if (label := next(filter(None, labels), "")) else ""
+
+
+def _describe(label: str, data: Mapping[str, Any]) -> str:
+    from hoptree.engine.result_text import describe_decision  # it imports this module
+
+    return describe_decision(label, data)
 
 
 @typed_event

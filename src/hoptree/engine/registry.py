@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, Union
 
 from hoptree.core.errors import ConfigError, closest
 from hoptree.core.values import Answer
+from hoptree.engine.answer_sentence import shorten
 from hoptree.engine.events import Decision, NodeSettled
-from hoptree.engine.explain import shorten
 from hoptree.models.model import SignalNotGiven
 
 DEFAULT_METHOD = "hop"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hoptree.core.errors import HoptreeError, TraceError
 from hoptree.core.values import Passage, Usage
+from hoptree.engine.answer_sentence import Confidence, describe_answer
 from hoptree.engine.events import (
     ChainWritten,
     Decision,
@@ -19,7 +20,6 @@ from hoptree.engine.events import (
     Started,
     Warned,
 )
-from hoptree.engine.explain import Confidence, tell_answer
 from hoptree.engine.registry import Explanation, load_method
 from hoptree.engine.result_text import result_html, result_text
 from hoptree.engine.trace import QuestionRewritten, Retrieved, usage_of
@@ -245,7 +245,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     sentence, confidence = "", None
     if finals and not final.error:
         nodes = [node for top in tree for node in top.walk()]
-        sentence, confidence = tell_answer(
+        sentence, confidence = describe_answer(
             question,
             answer,
             final.source,

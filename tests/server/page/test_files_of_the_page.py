@@ -23,8 +23,8 @@ from hoptree.cli import render
 from hoptree.core.errors import _PUBLIC_TEXTS, EndpointError, InternalError, public_error
 from hoptree.core.values import Passage
 from hoptree.engine import explain
+from hoptree.engine.answer_sentence import Level
 from hoptree.engine.events import SOURCE_WORDS
-from hoptree.engine.explain import Level
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import UNSUPPORTED, TreeNode
 from hoptree.engine.sentence_view import LEVELS
@@ -207,7 +207,7 @@ def test_reasons_have_words_in_all_languages() -> None:
             "measured": None,
             "read": read,
         }
-        reasons.add(explain.tell_answer("Where is it?", "", "external", **nothing)[0])
+        reasons.add(explain.describe_answer("Where is it?", "", "external", **nothing)[0])
     assert len(reasons) > 30 and UNSUPPORTED in SCRIPTS["answer.js"]
     assert [reason for reason in sorted(reasons) if not fitting(reason)] == []
 

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 from hoptree.core.values import Answer, Passage, Source, Token
+from hoptree.engine.answer_sentence import shorten
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision, ReplyParsed, decision
-from hoptree.engine.explain import shorten
 from hoptree.engine.prompts import Filled, prompt_for, show_passages
 from hoptree.engine.schedule import together
 from hoptree.text.grounding import guess_unless_supported
