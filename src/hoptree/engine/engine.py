@@ -21,8 +21,7 @@ from hoptree.core.values import Answer, Question
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Budget, Context, Gate, Prices
 from hoptree.engine.events import FORMAT, Event, Finished, Started
-from hoptree.engine.own_prompts import OwnPrompts, open_prompts
-from hoptree.engine.prompts import using_prompts
+from hoptree.engine.prompts import OwnPrompts, using_prompts
 from hoptree.engine.registry import DEFAULT_METHOD, OFF, ON, check_role, find_method, read_options
 from hoptree.engine.trace import Listener, LiveListener, Trace, TraceFile
 from hoptree.models import DEFAULT_MODEL, open_model
@@ -79,7 +78,7 @@ class Engine:
             raise ConfigError("A budget of money needs prices.", "Give them: --prices IN/OUT, or Prices(…) in Python.")
         self.method = find_method(method)
         self.options = read_options(self.method, options or {})
-        self.prompts = open_prompts(prompts)
+        self.prompts = _open_prompts(prompts)
         self.retriever = _open_corpus(
             corpus, retriever, rerank, cached=cache is not None, facts=self.method.goes_by_facts
         )
@@ -402,6 +401,14 @@ def _open_corpus(
 
         corpus, _ = cached_index(Path(corpus))
     return open_retriever(corpus, kind, rerank=rerank, cached=cached, facts=facts)
+
+
+def _open_prompts(prompts: str | Path | OwnPrompts | None) -> OwnPrompts:
+    if prompts is None or isinstance(prompts, OwnPrompts):
+        return prompts or OwnPrompts()
+    from hoptree.engine.own_prompts import open_prompts
+
+    return open_prompts(prompts)
 
 
 def _open_graph(graph: str | Path | KnowledgeGraph | None) -> KnowledgeGraph | None:

@@ -189,8 +189,9 @@ def _first_stage(corpus: str | Path, kind: str, cached: bool, facts: bool) -> Re
 
 def _over_index(folder: Path, kind: str, facts: bool) -> Retriever:
     # Imported here: tantivy is a native library that a run without a corpus does not need.
+    from hoptree.retrieval.bm25 import BM25
     from hoptree.retrieval.index.folder import Index
-    from hoptree.retrieval.linked import BM25, Linked
+    from hoptree.retrieval.linked import Linked
 
     index = Index(folder)
     if kind == DEFAULT_RETRIEVER:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import Planned
-from hoptree.engine.registry import method
+from hoptree.engine.events import NodeSettled, Planned
+from hoptree.engine.registry import Explanation, method
 from hoptree.engine.result import UNSUPPORTED, Result, TreeNode
 from hoptree.graph.entity_linking import parse_linker, shared_mention_model
 from hoptree.methods.steps.answer import synthesise
@@ -19,18 +19,7 @@ from hoptree.methods.steps.evidence_box import EvidenceBox, find_conflict, new_c
 from hoptree.methods.steps.link import BySharedEncoder
 from hoptree.methods.steps.mentions import PRESETS, Ahead, Sources, Wanted, require_sources
 from hoptree.methods.treeqa.speculative import make_walk
-from hoptree.methods.treeqa.walk import (
-    Attempt,
-    Branch,
-    Outcome,
-    Traversal,
-    TreeExplanation,
-    Walk,
-    build_tree,
-    flatten,
-    hang,
-    rebuild,
-)
+from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Traversal, Walk, build_tree, flatten, hang, rebuild
 from hoptree.text.comparison import agree, tells
 from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.parse import looks_unanswered
@@ -44,6 +33,24 @@ def _ranking(*, relations: str, correct: bool, evidence: str, encoder: str, **_:
 
 def _uses(options: Mapping[str, Any]) -> dict[str, str]:
     return {"encoder": ranking.identity} if (ranking := _ranking(**options)) else {}
+
+
+_DROPPED_BELOW = {"rebuild_unreadable": "could not be read", "rebuild_noop": "repeated what was refuted"}
+_SHRUNK = {
+    "rebuild_siblings": "had several first nodes: all but one were dropped.",
+    "cap_nodes": "was too large: what came last was dropped.",
+    **dict.fromkeys(("rebuild_deeper", "cap_depth"), "was too deep: what lay deepest was dropped."),
+}
+
+
+class _TreeExplanation(Explanation):
+    def dropped_parts(self, node: NodeSettled) -> Iterator[str]:
+        subject = f"What the model wrote anew for sub-question {node.id}"
+        for kind in node.details.get("rebuild_issues", ()):
+            if kind in _DROPPED_BELOW and node.details.get("size_before", 0) > 1:
+                yield f"{subject} {_DROPPED_BELOW[kind]}: all that stood below it was dropped."
+            elif kind in _SHRUNK:
+                yield f"{subject} {_SHRUNK[kind]}"
 
 
 @method(
@@ -61,7 +68,7 @@ def _uses(options: Mapping[str, Any]) -> dict[str, str]:
         "whole_corpus": "a corpus may have no page of an entity, or tell of it on others",
     },
     uses=_uses,
-    explain=TreeExplanation(),
+    explain=_TreeExplanation(),
     shared_prompts=("direct", "entities", "mentions", "relations"),
 )
 async def treeqa(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, NodeSettled, Planned, PlanRepaired, decision
+from hoptree.engine.events import Decision, Planned, PlanRepaired, decision
 from hoptree.engine.prompts import prompt_for
-from hoptree.engine.registry import Explanation
 from hoptree.engine.schedule import SingleFlight, plan_row, together
 from hoptree.engine.trace import ModelCalled, events_of
 from hoptree.methods.steps import logic_tree
@@ -266,30 +265,6 @@ class NodeProcess(Protocol):
     max_attempts: int
 
     async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome: ...
-
-
-_DROPPED_BELOW = {
-    "rebuild_unreadable": "could not be read",
-    "rebuild_noop": "repeated what was refuted",
-}
-_SHRUNK = {
-    "rebuild_deeper": "was too deep: what lay deepest was dropped.",
-    "rebuild_siblings": "had several first nodes: all but one were dropped.",
-    "cap_nodes": "was too large: what came last was dropped.",
-    "cap_depth": "was too deep: what lay deepest was dropped.",
-}
-
-
-class TreeExplanation(Explanation):
-    """Warns of what was dropped when a node was rebuilt."""
-
-    def dropped_parts(self, node: NodeSettled) -> Iterator[str]:
-        subject = f"What the model wrote anew for sub-question {node.id}"
-        for kind in node.details.get("rebuild_issues", ()):
-            if kind in _DROPPED_BELOW and node.details.get("size_before", 0) > 1:
-                yield f"{subject} {_DROPPED_BELOW[kind]}: all that stood below it was dropped."
-            elif kind in _SHRUNK:
-                yield f"{subject} {_SHRUNK[kind]}"
 
 
 @decision("corrected")
