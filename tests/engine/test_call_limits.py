@@ -44,7 +44,8 @@ def test_an_endpoint_never_gets_more_than_its_slots(slots: int, concurrency: int
 
 def test_the_limit_never_lets_more_in_than_its_width() -> None:
     async def run() -> None:
-        limit = AdaptiveLimit(8, start=2)
+        limit = AdaptiveLimit(8)
+        limit.width = 2.0
         inside = 0
         widths: list[tuple[int, int]] = []
 
@@ -66,7 +67,8 @@ def test_the_limit_never_lets_more_in_than_its_width() -> None:
 
 
 def test_the_limit_doubles_each_round_until_it_is_refused_then_grows_by_one() -> None:
-    limit = AdaptiveLimit(100, start=4)
+    limit = AdaptiveLimit(100)
+    limit.width = 4.0
     for _ in range(4):
         limit.answered()
     assert limit.width == 8

@@ -43,6 +43,9 @@ _CHARS_PER_TOKEN, _SPARE_CHARS = 16, 2_000
 """Longer replies are cut: a token has about four characters, and some endpoints ignore `max_tokens`."""
 
 
+_FIRST_WIDTH = 32
+
+
 class AdaptiveLimit:
     """A first-come semaphore whose width adapts to refusals.
 
@@ -50,9 +53,9 @@ class AdaptiveLimit:
     to 70 %, once for all requests that were in progress when it arrived.
     """
 
-    def __init__(self, ceiling: int, start: int = 32) -> None:
+    def __init__(self, ceiling: int) -> None:
         self.ceiling = ceiling
-        self.width = float(min(start, ceiling))
+        self.width = float(min(_FIRST_WIDTH, ceiling))
         self._in_use = 0
         self._queue: deque[asyncio.Future[None]] = deque()
         self._refused = False

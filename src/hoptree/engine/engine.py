@@ -391,15 +391,9 @@ def _open_corpus(
 ) -> Retriever | None:
     if corpus is None or not isinstance(corpus, str | Path):
         return corpus
-    from hoptree.retrieval.index.folder import holds_documents, sample_index
-    from hoptree.retrieval.retriever import is_remote, open_retriever
+    from hoptree.retrieval.retriever import locate_corpus, open_retriever
 
-    if str(corpus) == "sample":
-        corpus = sample_index()
-    elif not is_remote(str(corpus)) and holds_documents(Path(corpus)):
-        from hoptree.retrieval.indexing import cached_index
-
-        corpus, _ = cached_index(Path(corpus))
+    corpus, _ = locate_corpus(corpus)
     return open_retriever(corpus, kind, rerank=rerank, cached=cached, facts=facts)
 
 

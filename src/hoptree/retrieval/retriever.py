@@ -16,6 +16,7 @@ from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
     from hoptree.retrieval.index.folder import Index
+    from hoptree.retrieval.indexing.sources import Listener, Outcome
 
 
 class Retriever(Protocol):
@@ -130,6 +131,22 @@ _HYBRID_WEIGHTS = (0.8, 0.2)
 def is_remote(corpus: str) -> bool:
     """Return whether a corpus names a wiki or any URL, and not a path."""
     return WIKI.match(corpus) is not None or _URL.match(corpus) is not None
+
+
+def locate_corpus(corpus: str | Path, *, on_progress: Listener | None = None) -> tuple[str | Path, Outcome | None]:
+    """Return the index or address of a corpus, and the Outcome of indexing documents.
+
+    Documents are indexed into the user's cache; None means that nothing had to be indexed.
+    """
+    from hoptree.retrieval.index.folder import holds_documents, sample_index
+
+    if str(corpus) == "sample":
+        return sample_index(), None
+    if is_remote(str(corpus)) or not holds_documents(Path(corpus)):
+        return corpus, None
+    from hoptree.retrieval.indexing import cached_index
+
+    return cached_index(Path(corpus), on_progress=on_progress)
 
 
 def open_retriever(
