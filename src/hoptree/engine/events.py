@@ -39,6 +39,7 @@ GUESS = "guess"  # an answer that no passage states
 SOURCE_WORDS: Mapping[str, str] = {
     "internal": "from the model's own knowledge",
     "external": "from documents",
+    "graph": "from the graph",
     "synthesis": "from its sub-questions",
     "fallback": f"{GUESS}: the documents do not say",
     "none": "no answer found",
