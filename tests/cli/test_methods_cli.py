@@ -25,7 +25,6 @@ from hoptree.models.local import LocalModel
 from hoptree.models.openai import OpenAIModel
 from hoptree.sample import sample_questions
 
-DOCS = Path(__file__).parents[2] / "docs" / "reference" / "methods.md"
 REPLIES = [{"step": "read", "reply": "a b c"}, {"step": "direct", "reply": "one two"}]
 
 
@@ -390,21 +389,6 @@ def test_the_figures_of_the_package_are_whole_and_of_its_methods() -> None:
         assert cost.steps or name == "seakr", "its traces are too large to carry about"
         if cost.steps:
             assert sum(cost.steps.values()) == pytest.approx(cost.calls, abs=0.05 * len(cost.steps)), name
-
-
-def test_the_page_of_the_docs_is_up_to_date(home: Path) -> None:
-    written = DOCS.read_text(encoding="utf-8")
-    assert stdout_of(home, "docs") == written, "write it anew: hoptree methods docs --out docs/reference/methods.md"
-
-
-def test_the_page_of_the_docs_is_written(home: Path, strange: Method) -> None:
-    stdout_of(home, "docs", "--out", "methods.md")
-    text = (home / "methods.md").read_text("utf-8")
-    assert stdout_of(home, "docs") == text
-    assert "needy" not in text, "methods of other packages describe themselves"
-    for method in list_methods()[:-1]:
-        assert f"\n## {method.name}\n" in text and method.summary in text
-    assert r"unified\|internal" in text
 
 
 def test_who_gives_a_signal_is_told_right() -> None:

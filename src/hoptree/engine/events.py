@@ -305,7 +305,8 @@ class PassageTruncated(Event):
 class Decision(NodeEvent):
     """A decision of a method; subclasses have a `kind`, and its grounds as fields.
 
-    The methods below say how the decision is shown; a subclass overrides those that apply to it.
+    A subclass overrides the hooks that apply to it: `shown_line` stands below the answer, `reason` after "why:",
+    `log_line` among the live lines of `ask`, `node_line` in `show --node`, and `node_record` is stored with the node.
     """
 
     event: ClassVar[str] = "decision"

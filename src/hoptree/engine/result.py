@@ -99,7 +99,14 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An answer with its tree, evidence and cost."""
+    """An answer with its tree, evidence and cost.
+
+    | `evidence` | passages that the answer rests on |
+    | `cited` | further passages, that only nodes of the tree cite |
+    | `consulted` | what the method named as support, even if it does not state the answer; all that was read for none |
+    | `shown` | `evidence` and `cited`, or else `consulted`: what [N] counts |
+    | `support` | how well the answer is supported, in words |
+    """
 
     question: str
     answer: str
