@@ -1,9 +1,9 @@
-"""Write the reference pages from the code: commands, events, HTTP routes, and what of the papers is here.
+"""Write the reference pages from the code: commands, events, HTTP routes, methods, and what of the papers is here.
 
-    python docs/generate.py            # write docs/reference/cli.md, events.md, http.md and papers.md
+    python docs/generate.py            # write the pages of docs/reference
     python docs/generate.py --check    # exit 1 where one of them is not up to date
 
-`hoptree methods docs --out docs/reference/methods.md` writes the page of the methods.
+`methods_page.py` makes the page of the methods.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ def main() -> int:
         "cli.md": commands,
         "events.md": events,
         "http.md": routes,
+        "methods.md": methods,
         "papers.md": papers,
     }
     stale = []
@@ -118,6 +119,13 @@ def routes() -> Iterator[str]:
         for verb, operation in operations.items():
             text = operation.get("description") or operation.get("summary") or ""
             yield f"| `{verb.upper()} {path}` | {_cell(text)} | {', '.join(sorted(operation['responses']))} |"
+
+
+def methods() -> Iterator[str]:
+    """Every method with its needs, costs, options and prompts."""
+    from methods_page import methods_page
+
+    yield methods_page().rstrip("\n")
 
 
 def papers() -> Iterator[str]:

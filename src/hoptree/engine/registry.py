@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, Union
 
 from hoptree.core.errors import ConfigError, closest
 from hoptree.core.values import Answer
-from hoptree.engine.events import Decision
-from hoptree.engine.explain import shorten
+from hoptree.engine.answer_sentence import shorten
+from hoptree.engine.events import Decision, NodeSettled
 from hoptree.models.model import SignalNotGiven
 
 DEFAULT_METHOD = "hop"
@@ -54,12 +54,16 @@ class Explanation:
     def explain_answer(self, decisions: Sequence[Decision]) -> str:
         """Return what decided between final answers; `decisions` belong to no node."""
         reasons = {type(decision): decision for decision in decisions if decision.reason()}
-        settled = [decision for decision in reasons.values() if decision.settles()]
+        settled = [decision for decision in reasons.values() if decision.decides_alone()]
         return "; ".join(decision.reason() for decision in settled[-1:] or reasons.values())
 
     def measure_answer(self, decisions: Sequence[Decision]) -> tuple[float, str] | None:
         """Return the probability that the answer is right and its calibration, or None."""
         return None
+
+    def dropped_parts(self, node: NodeSettled) -> Iterable[str]:
+        """Return warnings of parts of the tree that were dropped at a node."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)

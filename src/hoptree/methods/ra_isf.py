@@ -13,8 +13,8 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import number_lines, prompt_for, show_texts
 from hoptree.engine.registry import method
-from hoptree.engine.schedule import SingleFlight, grow, plant, spent_under, together
-from hoptree.engine.trace import events_of
+from hoptree.engine.schedule import SingleFlight, grow, plant, together
+from hoptree.engine.trace import ExternalCall, ModelCalled, Retrieved, events_of
 from hoptree.methods.steps.answer import answer_from, combine_answers, direct_answer, note_reply
 from hoptree.methods.steps.decompose import drop_asked, split_question
 from hoptree.text.parse import question_key, says_unknown
@@ -303,12 +303,28 @@ class _Algorithm1:
             unknown=not answer.known,
             **{"sub_questions": 0, **of_parts},
             looked_by=lookup.node if lookup else node.id,
-            spent=spent_under(self.ctx, node),
+            spent=_spent_under(self.ctx, node),
             **(lookup.judgements if lookup else {}),
         )
         if node.depth == 0:
             self.ctx.propose(answer, order=0)
         return answer
+
+
+def _spent_under(ctx: Context, node: Node) -> dict[str, int]:
+    """Return what a node and all below it have cost so far."""
+    start = "" if node.id == 0 else str(node.id)
+    mine = [
+        event
+        for event in ctx.trace.events
+        if isinstance(event, ExternalCall) and event.node is not None and str(event.node).startswith(start)
+    ]
+    replies = [event for event in mine if isinstance(event, ModelCalled)]
+    return {
+        "calls": len(replies),
+        "retrievals": sum(isinstance(event, Retrieved) for event in mine),
+        "tokens": sum(reply.prompt_tokens + reply.completion_tokens for reply in replies),
+    }
 
 
 def _judgements(ctx: Context, node: Node) -> dict[str, object]:

@@ -130,6 +130,11 @@ def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
     return read_yes_no(answer) is not None or _is_held(answer, *_read(passages)) or bool(held_parts(answer, passages))
 
 
+def is_stated(answer: str, passages: Sequence[Passage]) -> bool:
+    """Return whether passages hold an answer, or a word of it is only misspelt."""
+    return supports_answer(answer, passages) or correct_spelling(answer, "", passages) != answer
+
+
 def held_parts(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
     """Return the parts of an answer if passages hold all of them, else ().
 

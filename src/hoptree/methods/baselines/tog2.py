@@ -18,7 +18,7 @@ from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.link import edges_in
 from hoptree.methods.steps.mentions import own_page
-from hoptree.retrieval.bm25 import best_sentences
+from hoptree.retrieval.bm25_memory import best_sentences
 
 Pages = Mapping[str, Sequence[Passage]]  # passages of the pages of entities, by their ids
 _TOPICS = 2  # entities of a question to start from, as in the released code

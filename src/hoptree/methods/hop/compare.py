@@ -41,7 +41,7 @@ class Compared(Decision):
     def reason(self) -> str:
         return f"compared in code: {self.why}" if self.value else "what was found could not be compared in code"
 
-    def settles(self) -> bool:
+    def decides_alone(self) -> bool:
         return self.value
 
 

@@ -49,7 +49,7 @@ class ListsCombined(Decision):
         lists = ", ".join(f'{len(names)} to "{asked}"' for asked, names in zip(self.asked, self.of, strict=True))
         return f"of the names listed ({lists}), {len(self.value)} {_KEPT.get(self.how, 'are given')}"
 
-    def settles(self) -> bool:
+    def decides_alone(self) -> bool:
         return bool(self.value)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from hoptree.core.errors import BudgetSpent
 from hoptree.core.values import Answer, Passage, Question
+from hoptree.engine.answer_sentence import shorten
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, ChainWritten, Decision, decision, typed_event
-from hoptree.engine.explain import shorten
 from hoptree.engine.registry import Explanation, method
 from hoptree.methods.hop.candidates import (
     CLOSED_BOOK,

@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 from hoptree.core.values import Answer, Passage, Source, Token
+from hoptree.engine.answer_sentence import shorten
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision, ReplyParsed, decision
-from hoptree.engine.explain import shorten
 from hoptree.engine.prompts import Filled, prompt_for, show_passages
 from hoptree.engine.schedule import together
 from hoptree.text.parse import clean_answer, find_refusal, join_words, question_key, retrieval_trigger
@@ -50,6 +50,11 @@ class Confident(Decision):
     identifier_hit: str | None = None
     raw: str = ""
 
+    def node_line(self) -> str:
+        if self.value:
+            return "the model is sure of the answer"
+        return "the model does not know the answer" if self.identifier_hit == "soft" else "the model asks to look it up"
+
     def node_record(self) -> dict[str, Any]:
         return {"confident_raw": self.raw, "identifier_hit": self.identifier_hit}
 
@@ -63,6 +68,12 @@ class Answered(Decision):
     passage: str = field(default="", metadata=OMIT)
     continuation_hit: str | None = None
     raw: str = ""
+
+    def node_line(self) -> str:
+        words = f" in {self.passage}" if self.passage else ""
+        return f"answered: {'yes' if self.value else 'no'}{words}" + (
+            f" ({self.continuation_hit})" if self.continuation_hit else ""
+        )
 
     def node_record(self) -> dict[str, Any]:
         return {"reader_raw": self.raw, "continuation_hit": self.continuation_hit}

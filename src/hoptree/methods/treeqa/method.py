@@ -10,8 +10,8 @@ from typing import Any, Literal
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import Planned
-from hoptree.engine.registry import method
+from hoptree.engine.events import NodeSettled, Planned
+from hoptree.engine.registry import Explanation, method
 from hoptree.engine.result import UNSUPPORTED, Result, TreeNode
 from hoptree.graph.entity_linking import parse_linker, shared_mention_model
 from hoptree.methods.steps.answer import synthesise
@@ -36,6 +36,24 @@ def _uses(options: Mapping[str, Any]) -> dict[str, str]:
     return {"encoder": ranking.identity} if (ranking := _ranking(**options)) else {}
 
 
+_DROPPED_BELOW = {"rebuild_unreadable": "could not be read", "rebuild_noop": "repeated what was refuted"}
+_SHRUNK = {
+    "rebuild_siblings": "had several first nodes: all but one were dropped.",
+    "cap_nodes": "was too large: what came last was dropped.",
+    **dict.fromkeys(("rebuild_deeper", "cap_depth"), "was too deep: what lay deepest was dropped."),
+}
+
+
+class _TreeExplanation(Explanation):
+    def dropped_parts(self, node: NodeSettled) -> Iterator[str]:
+        subject = f"What the model wrote anew for sub-question {node.id}"
+        for kind in node.details.get("rebuild_issues", ()):
+            if kind in _DROPPED_BELOW and node.details.get("size_before", 0) > 1:
+                yield f"{subject} {_DROPPED_BELOW[kind]}: all that stood below it was dropped."
+            elif kind in _SHRUNK:
+                yield f"{subject} {_SHRUNK[kind]}"
+
+
 @method(
     "treeqa",
     title="Logic tree of validated hypotheses",
@@ -51,6 +69,7 @@ def _uses(options: Mapping[str, Any]) -> dict[str, str]:
         "whole_corpus": "a corpus may have no page of an entity, or tell of it on others",
     },
     uses=_uses,
+    explain=_TreeExplanation(),
     shared_prompts=("direct", "entities", "mentions", "relations"),
 )
 async def treeqa(
