@@ -81,8 +81,8 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
 
 def _supported(answer: str, question: str, title: str, text: str) -> str:
     """Return an answer as a passage spells it; "" if that does not support it."""
-    names, ways = _names(question), _ways(answer)
-    held = _held(title, text)
+    names, ways = names_in(question), _ways(answer)
+    held = folded_passage(title, text)
     if names and not any(name.stands_in(held) for name in names):
         return ""
     if ways[0] in (("yes",), ("no",)):
@@ -94,20 +94,20 @@ def _supported(answer: str, question: str, title: str, text: str) -> str:
 
 def has_names(question: str) -> bool:
     """Return whether a question has names that passages can be searched for."""
-    return bool(_names(question))
+    return bool(names_in(question))
 
 
 def covers(question: str, passages: Sequence[Passage]) -> bool:
     """Return whether the passages hold every name of the question."""
-    texts = (_held(passage.title, passage.text).strip() for passage in passages)
+    texts = (folded_passage(passage.title, passage.text).strip() for passage in passages)
     held = f" {' '.join(filter(None, texts))} "
-    return bool(passages) and all(name.stands_in(held) for name in _names(question))
+    return bool(passages) and all(name.stands_in(held) for name in names_in(question))
 
 
 def share_of_names(question: str, text: str, *, without: str = "") -> float:
     """Return the share of a question's names that a text has."""
     held, left_out = f" {_folded(text)} ", _folded(without)
-    names = [name for name in _names(question) if name.full != left_out]
+    names = [name for name in names_in(question) if name.full != left_out]
     return sum(name.stands_in(held) for name in names) / len(names) if names else 1.0
 
 
@@ -145,7 +145,7 @@ def held_parts(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
 def _read(passages: Sequence[Passage]) -> tuple[list[tuple[str, str]], list[str]]:
     """Return titles and texts, and the folded form of both."""
     texts = [(passage.title, plain_numbers(passage.text)) for passage in passages]
-    return texts, [_held(*text) for text in texts]
+    return texts, [folded_passage(*text) for text in texts]
 
 
 def _is_held(words: str, texts: Sequence[tuple[str, str]], folded: Sequence[str]) -> bool:
@@ -213,7 +213,7 @@ def numbered_names(text: str) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Name:
+class Name:
     """A folded name, and its parts around a possessive."""
 
     full: str
@@ -225,12 +225,12 @@ class _Name:
 
 
 @lru_cache(maxsize=256)
-def _names(question: str) -> tuple[_Name, ...]:
+def names_in(question: str) -> tuple[Name, ...]:
     """Return the names in a question, without possessive endings."""
     first = re.match(r"\W*\w+", question)
     spans = name_spans(question, first.end() if first else 0)
     names = (_POSSESSIVE_END.sub("", question[start:end]) for start, end in spans)
-    return tuple(_Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name)))) for name in names)
+    return tuple(Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name)))) for name in names)
 
 
 @lru_cache(maxsize=256)
@@ -269,7 +269,7 @@ def _spaced(words: Iterable[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _held(title: str, text: str) -> str:
+def folded_passage(title: str, text: str) -> str:
     """Return the folded words of a passage, each between spaces."""
     return f" {_folded(f'{title}. {text}')} "
 
@@ -300,7 +300,7 @@ def correct_spelling(answer: str, question: str, passages: Sequence[Passage]) ->
     if not words or read_yes_no(answer) is not None or supports_answer(answer, passages):
         return answer
     wanted = [_fold(word) for word in words]
-    folded = [f" {_folded(question)} ", *(_held(passage.title, passage.text) for passage in passages)]
+    folded = [f" {_folded(question)} ", *(folded_passage(passage.title, passage.text) for passage in passages)]
     unheld = [
         place for place, word in enumerate(wanted) if word.isalpha() and not any(f" {word} " in t for t in folded)
     ]
@@ -401,7 +401,7 @@ _LETTER = lazy_re(r"[^\W\d_]")
 _WHEN = lazy_re(r"\W*(?:(?:and|so|then|since|until|by)\s+)?when\b", re.IGNORECASE)
 _LEAD = lazy_re(r"\W*(?:(?:in|on|at|near|from|around|about|the|an?)\s+)*", re.IGNORECASE)
 # Names of times: the Middle Ages, World War II, Easter, the Jurassic. Some months and days are people's names too.
-_OF_TIME = lazy_re(
+TIME_WORD = lazy_re(
     r"\b(?:ages?|eras?|periods?|epochs?|times?|years?|months?|weeks?|days?|night|eve|season|century|centuries|wars?"
     r"|reign|dynasty|revolution|renaissance|antiquity|depression|olympics|games|spring|summer|autumn|fall|winter"
     r"|christmas|easter|ramadan|january|february|march|april|may|june|july|august|september|october|november"
@@ -431,7 +431,7 @@ def explain_type_mismatch(question: str, answer: str) -> str:
         return "a place is asked for, and a date given"
     if expected == "date" and _WHEN.match(question) and fits_question_type(question, answer) is False:
         named = _all_within(answer, name_spans(answer, _begin(answer)))
-        if named and not _DIGIT.search(answer) and not _OF_TIME.search(answer):
+        if named and not _DIGIT.search(answer) and not TIME_WORD.search(answer):
             return "a date is asked for, and a name given"
     return ""
 

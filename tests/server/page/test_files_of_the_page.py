@@ -29,6 +29,7 @@ from hoptree.engine.result import UNSUPPORTED, TreeNode
 from hoptree.engine.sentence_view import LEVELS
 from hoptree.engine.trace import ModelProgress
 from hoptree.methods.hop import candidates
+from hoptree.text.asked_names import explain_misfit
 
 PAGE = Path(hoptree.__file__).parent / "server" / "page"
 SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(PAGE.glob("*.js"))}
@@ -192,10 +193,17 @@ def test_reasons_have_words_in_all_languages() -> None:
         OWN_KNOWLEDGE,
         NOT_SAID,
         UNSUPPORTED,
-        candidates._STATED,
         *candidates._WORDS.values(),
     }
-    doubts = ("", ", but its last step says “Rome”", ", but the question asks for two things")
+    misfits = [
+        explain_misfit("Who is it?", "1 May 1990"),
+        explain_misfit("Where is it?", "1 May 1990"),
+        explain_misfit("When is it?", "Bo Lund"),
+        explain_misfit("How many are there?", "Bo Lund"),
+    ]
+    assert all(misfits)
+    doubts = ["", ", but its last step says “Rome”", ", but the question asks for two things"]
+    doubts += [f", but {misfit}" for misfit in misfits]
     for holding, stated, backed, steps, against, chance in product(
         (1, 2), (True, False), (0, 1, 3), (0, 1, 3), doubts, (None, 0.1, 0.5, 0.9)
     ):
