@@ -167,8 +167,8 @@ def test_a_waiter_cancelled_in_the_queue_leaves_it() -> None:
     asyncio.run(run())
 
 
-def waited(error: ModelError, **settings: float) -> float | None:
-    return Calls(None, patience=settings.get("patience", 180))._wait(error, 1, settings.get("waited", 0.0))
+def waited(error: ModelError) -> float | None:
+    return Calls(None)._wait(error, 1, 0.0)
 
 
 def test_no_wait_is_longer_than_patience() -> None:
@@ -178,12 +178,13 @@ def test_no_wait_is_longer_than_patience() -> None:
     assert waited(RateLimited("slow", retryable=True, retry_after=30)) == 30
 
 
-def test_waiting_for_a_slot_is_not_waiting_for_a_rate_limit() -> None:
+def test_waiting_for_a_slot_is_not_waiting_for_a_rate_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Patience runs from the first refusal, however long the queue was before it."""
+    monkeypatch.setattr("hoptree.engine.calls._MAX_WAIT_S", 0.1)
     model = ScriptedModel(rules=[Rule(fault="429", contains="Second", times=1), Rule("Paris", latency=0.2)], slots=1)
 
     async def run() -> list[Call[Reply]]:
-        calls = Calls(None, patience=0.1)
+        calls = Calls(None)
         return list(await asyncio.gather(say(calls, model, asking("First?")), say(calls, model, asking("Second?"))))
 
     assert [call.reply.text for call in asyncio.run(run())] == ["Paris", "Paris"]

@@ -44,6 +44,8 @@ _CHARS_PER_TOKEN, _SPARE_CHARS = 16, 2_000
 
 
 _FIRST_WIDTH = 32
+_MAX_WAIT_S = 180.0  # that rate limits of a call are waited for
+_MAX_ATTEMPTS = 4  # of a call that fails in another way
 
 
 class AdaptiveLimit:
@@ -119,7 +121,6 @@ class Call(Generic[T]):
 class Calls:
     """All calls of a process: one cache, one single flight, one limit an endpoint.
 
-    `patience` is how many seconds a rate limit is waited for, `attempts` how often other failures are tried again.
     `concurrency` caps the limit of each endpoint, which `shared_by` processes divide among them.
     """
 
@@ -127,15 +128,11 @@ class Calls:
         self,
         cache: Store | None,
         *,
-        attempts: int = 4,
-        patience: float = 180.0,
         concurrency: int | None = None,
         shared_by: int = 1,
     ) -> None:
         self.cache = self._opened_cache = cache
         self.cache_failure: CacheError | None = None
-        self._attempts = attempts
-        self._patience = patience
         self._concurrency = concurrency
         self._shared_by = shared_by
         self._flights = SingleFlight(keep=False)
@@ -296,9 +293,9 @@ class Calls:
         if not error.retryable:
             return None
         wait = retry_delay_s(error, failures)
-        if not waited + wait <= self._patience:  # `not … <=` also catches NaN
+        if not waited + wait <= _MAX_WAIT_S:  # `not … <=` also catches NaN
             return None
-        return wait if isinstance(error, RateLimited) or failures < self._attempts else None
+        return wait if isinstance(error, RateLimited) or failures < _MAX_ATTEMPTS else None
 
     def _limit(self, endpoint: str, slots: int) -> AdaptiveLimit:
         limit = self._limits.get(endpoint)
