@@ -157,7 +157,9 @@ def test_a_passage_that_leads_to_the_one_with_the_answer_is_cited_too() -> None:
 def test_what_a_step_cites_must_name_what_it_asks_about(cited: str, well: bool) -> None:
     for steps in (1, 2):
         questions = ["What is the capital of Andorra?", "What do people pay with in Andorra?"][:steps]
-        nodes = [{"id": at, "question": text, "parent": None, "refs": []} for at, text in enumerate(questions, 1)]
+        nodes: list[dict[str, Any]] = [
+            {"id": at, "question": text, "parent": None, "refs": []} for at, text in enumerate(questions, 1)
+        ]
         step = {"state": "answered", "source": "external"}
         more = [
             event("plan", t=0.2, nodes=nodes, issues=[]),

@@ -226,9 +226,8 @@ class EventLines:
     def __call__(self, event: Event) -> None:
         if isinstance(event, Planned):
             self._planned.update(node["id"] for node in event.nodes)
-        if isinstance(event, ModelProgress):
-            if time.monotonic() < self._next_time:
-                return
+        if isinstance(event, ModelProgress) and time.monotonic() < self._next_time:
+            return
         line = clean(self._describe(event))
         if isinstance(event, NodeStarted | NodeSettled) and self._planned:
             if line in self._written or event.id not in self._planned:  # of no node of the tree

@@ -20,6 +20,7 @@ from hoptree.engine.events import SOURCE_WORDS
 from hoptree.engine.generation_view import Name, Part, ReadFact, SubQuery, Writing
 from hoptree.engine.registry import load_method
 from hoptree.engine.result import STOPPED, Result, TreeNode
+from hoptree.engine.result_text import MAX_READ
 from hoptree.engine.sentence_view import LEVELS, SentenceView
 
 _SOURCE_STYLE = {"internal": "cyan", "external": "green", "synthesis": "magenta", "fallback": "yellow", "none": "red"}
@@ -34,7 +35,6 @@ _SNIPPET_CHARS = 160
 _FIDELITY = {"approx": ", not exactly as in its paper", "prompted": ", prompted where its paper trained a model"}
 _LOOKED_IN = {"graph": "from the graph", "hybrid": "from documents or the graph"}
 """The origin of an answer without evidence, by the method's option `evidence`."""
-_MAX_READ = 5  # passages shown that support nothing
 _MAX_CITED = 3  # passages and facts each that a node names
 _SVG_COLUMNS = 118
 _EXTERNAL = lazy_re(r"@font-face\s*{[^}]*}|<!--.*?-->", re.DOTALL)
@@ -98,9 +98,9 @@ def _show_passages(console: Console, line: Callable[..., None], result: Result) 
     if read := [passage for passage in result.consulted if passage not in evidence]:
         if result.answer or not facts:
             console.print(Text("\nRead, but no evidence" if result.answer else "\nRead", style="bold"))
-        show(read[:_MAX_READ], "dim")
-        if len(read) > _MAX_READ:
-            line(f"  and {len(read) - _MAX_READ} more", "")
+        show(read[:MAX_READ], "dim")
+        if len(read) > MAX_READ:
+            line(f"  and {len(read) - MAX_READ} more")
 
 
 def draw_svg(results: Sequence[Result], headings: Sequence[str] = ()) -> str:

@@ -29,8 +29,6 @@ _WELL_SUPPORTED, _PARTLY_SUPPORTED = 2 / 3, 1 / 3
 """The least probability of an answer that is called well, or partly, supported."""
 OWN_KNOWLEDGE = "the model answered from its own knowledge, and nothing that was read says so"
 NOT_SAID = "nothing that was read says so"
-_NOT_TOGETHER = ", but not together with what the question names"
-_STEP_NOT_NAMED = ", but a passage of a step does not name what the step asks about"
 
 
 class _Frame(NamedTuple):
@@ -142,9 +140,9 @@ def describe_answer(
     if not stated and cited and not steps:  # they link what the question names to the passage of the answer
         holding += range(len(evidence), len(passages))
         stated = True
-    if steps:
-        stated = _name_things(backed, passages)
-    confidence = _weigh_support(answer, len(holding), stated, len(backed), len(steps), against, measured)
+    if not against and not (_name_things(backed, passages) if steps else stated):
+        against = _not_named(answer, len(steps))
+    confidence = _weigh_support(answer, len(holding), len(backed), len(steps), against, measured)
     numbers = {passage.id: place for place, passage in enumerate(passages)}
     agreeing = [node for node in backed if node is not contrary]
     rested = {numbers[name] for node in agreeing for name in node.evidence if name in numbers}
@@ -204,32 +202,40 @@ def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed:
     return end if contradicts(question, answer, end.resolved or end.question, end.answer) else None
 
 
+def _not_named(answer: str, steps: int) -> str:
+    """Return why an answer is not well supported if no passage names its thing."""
+    if steps > 1:
+        return ", but a passage of a step does not name what the step asks about"
+    if answer.casefold() in ("yes", "no"):
+        return ", but it does not name what the question asks about"
+    return ", but not together with what the question names"
+
+
 def _weigh_support(
-    answer: str, holding: int, stated: bool, backed: int, steps: int, against: str, measured: Chance | None
+    answer: str, holding: int, backed: int, steps: int, against: str, measured: Chance | None
 ) -> Confidence:
     """Return how well passages support an answer and `backed` of its `steps`."""
-    several, sure = holding > 1, measured is None or measured[0] >= _WELL_SUPPORTED
-    concluded = answer.casefold() in ("yes", "no")
+    several, concluded = holding > 1, answer.casefold() in ("yes", "no")
+    probability = None if measured is None else measured[0]
+    named = f"{holding} passages name it" if several else "a passage names it"
     if steps > 1:
         of_all = f"each of its {steps} steps rests" if backed == steps else f"only {backed} of its {steps} steps rest"
-        reason = f"{of_all} on what was read{'' if stated else _STEP_NOT_NAMED}"
+        reason = f"{of_all} on what was read"
     elif concluded:
         reason = f"it was concluded from {f'{holding} passages' if several else 'what was read'}"
-    elif stated and not against and sure:
-        reason = f"{holding} passages that were read say so" if several else "a passage that was read says so"
+    elif against or (probability is not None and probability < _WELL_SUPPORTED):
+        reason = named
     else:
-        reason = f"{holding} passages name it" if several else "a passage names it"
-        reason += "" if stated else _NOT_TOGETHER
+        reason = f"{holding} passages that were read say so" if several else "a passage that was read says so"
     reason += against
-    if measured is None:
-        well = backed == steps and stated and not against and (steps > 0 or not concluded)
+    if probability is None or measured is None:
+        well = backed == steps and not against and (steps > 0 or not concluded)
         return Confidence("well supported" if well else "partly supported", reason)
-    if measured[0] >= _WELL_SUPPORTED:
-        return Confidence("well supported" if stated and not against else "partly supported", reason, *measured)
-    if measured[0] >= _PARTLY_SUPPORTED:
-        joint = ", but" if stated and not against else ";"
-        return Confidence("partly supported", f"{reason}{joint} answers found in this way are often wrong", *measured)
-    named = f"{holding} passages name it" if several else "a passage names it"
+    if probability >= _WELL_SUPPORTED:
+        return Confidence("partly supported" if against else "well supported", reason, *measured)
+    if probability >= _PARTLY_SUPPORTED:
+        reason += f"{';' if against else ', but'} answers found in this way are often wrong"
+        return Confidence("partly supported", reason, *measured)
     return Confidence("a guess", f"{named}{against}; answers found in this way are mostly wrong", *measured)
 
 

@@ -367,7 +367,7 @@ def _cited(tree: Sequence[TreeNode]) -> dict[str, None]:
 def _bridge(
     question: str, answer: str, evidence: tuple[Passage, ...], passages: Mapping[str, Passage]
 ) -> tuple[Passage, ...]:
-    """Return the passage that links the question to evidence that does not name its thing."""
+    """Return the passage that links a question to evidence without its names, if any."""
     from hoptree.text.asked_names import bridging, stating  # imported late, so that the first call starts sooner
 
     held, named = stating(answer, question, evidence)

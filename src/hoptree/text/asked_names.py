@@ -50,9 +50,9 @@ _AMOUNTS = word_set(
 
 
 def stating(answer: str, question: str, passages: Sequence[Passage]) -> tuple[set[str], set[str]]:
-    """Return the ids of passages with an answer or its parts, and of those that name its thing.
+    """Return the ids of passages with an answer, and of those that name its thing.
 
-    A row of a table is read without the other rows, since each is about a thing of its own.
+    Several passages may hold the parts of an answer together. A row of a table is read without the other rows, since each is about a thing of its own.
     """
     held, named = set[str](), set[str]()
     for passage in passages:
@@ -85,12 +85,12 @@ def _resembles(name: Name, held: str) -> bool:
     if country := known.get(name.full):
         return any(f" {other} " in held for other, same in known.items() if same == country)
     words = [word for word in name.full.split() if len(word) >= _MIN_WORD_CHARS and word not in _KINDS]
-    found = [f" {word[:_STEM_CHARS]}" in held for word in words]
-    return bool(found) and (found[-1] or 2 * sum(found) > len(found))
+    present = [f" {word[:_STEM_CHARS]}" in held for word in words]
+    return bool(present) and (present[-1] or 2 * sum(present) > len(present))
 
 
 def bridging(question: str, answer: str, stated: Sequence[Passage], passages: Iterable[Passage]) -> Passage | None:
-    """Return the passage that links a question's name to the title of one with the answer.
+    """Return a passage with a question's name and the title of an answer's passage.
 
     "Where did the director of Vertigo die?" needs a sentence of a page on Vertigo that names the page of the answer.
     """
@@ -121,7 +121,7 @@ def _texts(passage: Passage) -> Iterator[Passage]:
 
 
 def explain_misfit(question: str, answer: str) -> str:
-    """Explain why an answer to an English question is of the wrong type; "" if it may fit."""
+    """Explain why an answer in English is of the wrong type; "" if it may fit."""
     if mismatch := explain_type_mismatch(question, answer):
         return mismatch
     if expected_answer_type(question) == "person" and date_spans(answer) == ((0, len(answer)),):

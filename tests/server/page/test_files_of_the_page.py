@@ -22,7 +22,7 @@ import hoptree
 from hoptree.cli import render
 from hoptree.core.errors import _PUBLIC_TEXTS, EndpointError, InternalError, public_error
 from hoptree.core.values import Passage
-from hoptree.engine.answer_sentence import NOT_SAID, OWN_KNOWLEDGE, Level, _weigh_support, describe_answer
+from hoptree.engine.answer_sentence import NOT_SAID, OWN_KNOWLEDGE, Level, _not_named, _weigh_support, describe_answer
 from hoptree.engine.events import SOURCE_WORDS
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import UNSUPPORTED, TreeNode
@@ -204,12 +204,13 @@ def test_reasons_have_words_in_all_languages() -> None:
     assert all(misfits)
     doubts = ["", ", but its last step says “Rome”", ", but the question asks for two things"]
     doubts += [f", but {misfit}" for misfit in misfits]
-    for holding, stated, backed, steps, against, chance in product(
-        (1, 2), (True, False), (0, 1, 3), (0, 1, 3), doubts, (None, 0.1, 0.5, 0.9)
+    for holding, backed, steps, doubt, chance in product(
+        (1, 2), (0, 1, 3), (0, 1, 3), (*doubts, None), (None, 0.1, 0.5, 0.9)
     ):
         for answer in ("Lund", "yes"):
             measured = None if chance is None else (chance, "x")
-            weighed = _weigh_support(answer, holding, stated, min(backed, steps), steps, against, measured)
+            against = _not_named(answer, steps) if doubt is None else doubt
+            weighed = _weigh_support(answer, holding, min(backed, steps), steps, against, measured)
             reasons.add(weighed.reason)
     for read in (0, 1, 7):
         nothing: dict[str, Any] = {

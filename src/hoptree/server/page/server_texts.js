@@ -16,6 +16,7 @@ export const SERVER_ROWS = [
   ["a passage names it", "eine Stelle nennt sie", "一个段落提到它"],
   ["{REASON}, but the question asks for two things", "{REASON}, aber die Frage fragt nach zweierlei", "{REASON}，但问题问的是两件事"],
   ["{REASON}, but its last step says “{answer}”", "{REASON}, aber ihr letzter Schritt sagt „{answer}“", "{REASON}，但最后一步得到的是“{answer}”"],
+  ["{REASON}, but it does not name what the question asks about", "{REASON}, aber es nennt nicht, wonach die Frage fragt", "{REASON}，但其中没有提到问题所问的内容"],
   ["{REASON}, but a passage of a step does not name what the step asks about", "{REASON}, aber eine Stelle eines Schritts nennt nicht, wonach er fragt", "{REASON}，但某一步的段落没有提到该步所问的内容"],
   ["{REASON}, but a date is asked for, and a name given", "{REASON}, aber gefragt ist nach einer Zeit, und die Antwort ist ein Name", "{REASON}，但问的是时间，答的是名称"],
   ["{REASON}, but a number is asked for, and a name given", "{REASON}, aber gefragt ist nach einer Zahl, und die Antwort ist ein Name", "{REASON}，但问的是数量，答的是名称"],
