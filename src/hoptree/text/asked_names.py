@@ -52,7 +52,8 @@ _AMOUNTS = word_set(
 def stating(answer: str, question: str, passages: Sequence[Passage]) -> tuple[set[str], set[str]]:
     """Return the ids of passages with an answer, and of those that name its thing.
 
-    Several passages may hold the parts of an answer together. A row of a table is read without the other rows, since each is about a thing of its own.
+    Several passages may hold the parts of an answer together. A row of a table is read without the other rows, since
+    each is about a thing of its own.
     """
     held, named = set[str](), set[str]()
     for passage in passages:
