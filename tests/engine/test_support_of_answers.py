@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
+from rich.console import Console
 from tests.traced import event
 
+from hoptree.cli.render import show_result
 from hoptree.core.values import Passage
 from hoptree.engine.answer_sentence import cite_answer, state_answer
 from hoptree.engine.registry import find_method
@@ -149,6 +152,9 @@ def test_a_passage_that_leads_to_the_one_with_the_answer_is_cited_too() -> None:
     answered = asked("Where did the director of Vertigo die?", "Los Angeles", "page", more)
     assert level(answered) == "well supported" and [passage.id for passage in answered.cited] == ["film"]
     assert answered.sentence.endswith(": “He died in Los Angeles.” [1][2]")
+    console = Console(record=True, width=200, file=io.StringIO())
+    show_result(console, answered)
+    assert "[2] film  Vertigo: Vertigo is a film" in console.export_text()
     other = asked("Where did the director of Psycho die?", "Los Angeles", "page", more)
     assert level(other) == "partly supported" and other.cited == ()
 

@@ -81,7 +81,7 @@ def _show_passages(console: Console, line: Callable[..., None], result: Result) 
     settled = [node for node in nodes if node.unverified != "unknown"]
     facts = tuple(dict.fromkeys(fact for node in settled for fact in node.facts))
     named = {name for node in settled for name in node.evidence[:_MAX_CITED]}
-    evidence = (*result.evidence, *(passage for passage in result.cited if passage.id in named))
+    evidence = (*result.evidence, *(passage for passage in result.cited if not nodes or passage.id in named))
     numbers = {passage.id: f"[{number}] " for number, passage in enumerate((*result.evidence, *result.cited), 1)}
 
     def show(passages: Sequence[Passage], style: str) -> None:
