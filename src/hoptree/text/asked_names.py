@@ -112,13 +112,13 @@ def bridging(question: str, answer: str, stated: Sequence[Passage], passages: It
 def _texts(passage: Passage) -> Iterator[Passage]:
     """Yield a passage, or each row of its table with the lines around the table."""
     lines = passage.text.split("\n")
-    rows = [place for place, line in enumerate(lines) if _ROW.match(line)]
+    rows = [line for line in lines if _ROW.match(line)]
     if len(rows) < 2:
         yield passage
         return
-    for kept in (None, *rows):
-        text = "\n".join(line for place, line in enumerate(lines) if place == kept or place not in rows)
-        yield replace(passage, text=text)
+    around = "\n".join(line for line in lines if not _ROW.match(line))
+    for row in ("", *rows):
+        yield replace(passage, text=f"{around}\n{row}")
 
 
 def explain_misfit(question: str, answer: str) -> str:
