@@ -156,6 +156,8 @@ def test_a_conversation_goes_on_until_there_are_no_more_questions(home: Path) ->
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("The director of the film Red Kite was born in Skagen") == 2
     assert f"Read as: {QUESTION}" in done.stdout and f"read as: {QUESTION}" in done.stderr
+    left = process(home, "chat", *made_with, stdin=f"Quit\n{QUESTION}\n")
+    assert left.returncode == 0 and left.stdout == "", "exit and quit end a conversation in a pipe too"
     begun = process(home, "ask", QUESTION, "--chat", *made_with, stdin="")
     assert begun.returncode == 0 and begun.stdout.count("model calls") == 1
     refused(hoptree(home, "ask"), "no question", "hoptree chat")

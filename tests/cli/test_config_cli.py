@@ -54,6 +54,15 @@ def test_the_environment_counts_before_env_and_that_before_the_files(home: Path)
     assert config(home, HOPTREE_MODEL="ollama/d")["model"] == ("ollama/d", "environment")
 
 
+def test_an_unknown_method_is_refused_with_the_file_that_names_it(home: Path) -> None:
+    asked = ("ask", "Where did Has die?", "--corpus", "sample", "-m", "scripted/model.json")
+    (home / "hoptree.toml").write_text('method = "nix"\n', encoding="utf-8")
+    done = hoptree(home, *asked)
+    assert done.returncode == 2 and "There is no method 'nix'. hoptree.toml names it." in done.stderr
+    given = hoptree(home, *asked, "--method", "nox")
+    assert given.returncode == 2 and "no method 'nox'" in given.stderr and "hoptree.toml" not in given.stderr
+
+
 def test_a_question_is_asked_with_what_the_files_say(home: Path) -> None:
     text = 'model = "scripted/model.json"\ncorpus = "sample"\nmethod = "oner"\n[options.oner]\nk = 2\n'
     (home / "hoptree.toml").write_text(text, encoding="utf-8")

@@ -120,10 +120,10 @@ def test_an_answer_that_no_passage_holds_is_a_guess_everywhere(tmp_path: Path) -
     given = ["--method", "taikc", "--corpus", "sample", "-m", f"scripted/{tmp_path / 'model.json'}", "--no-cache"]
     asked = CliRunner().invoke(app, ["ask", QUESTION, *given, "--trace", str(file)])
     assert asked.exit_code == 0 and "from documents" not in asked.output, asked.output
-    assert "1. → Reykjavík [guess: the documents do not say]" in asked.stderr
+    assert "1. → Reykjavík [guess: nothing that was read clearly says so]" in asked.stderr
     text = shown(file, "--node", "1")
-    assert "settled   Reykjavík [guess: the documents do not say]" in text
-    assert "why: guess: the documents do not say" in text and "from documents" not in text
+    assert "settled   Reykjavík [guess: nothing that was read clearly says so]" in text
+    assert "why: guess: nothing that was read clearly says so" in text and "from documents" not in text
     data = as_json(file, "1")
     assert (data["node"]["source"], data["node"]["evidence"]) == ("fallback", [])
     assert "decision  the model asks to look it up" in text and "identifier_hit" not in text

@@ -11,6 +11,7 @@ from hoptree.cli.ask import EventLines
 from hoptree.cli.render import show_result
 from hoptree.engine.events import parse_event
 from hoptree.engine.result import read_result
+from hoptree.engine.trace import ModelProgress
 
 FACT = ["Bird Box", "cast member", "Sandra Bullock"]
 PASSAGE = {"id": "p1", "title": "Bird Box", "text": "Bird Box stars Sandra Bullock.", "score": 1.0}
@@ -55,6 +56,21 @@ def test_an_answer_from_facts_alone_is_not_told_as_one_from_documents() -> None:
 
 def test_without_an_answer_it_is_told_how_much_was_read() -> None:
     assert "No answer was found in the passage that was read." in drawn(RETRIEVED, answer="")
+
+
+def test_of_what_was_read_in_vain_five_passages_are_listed_and_the_rest_counted() -> None:
+    passages = [PASSAGE | {"id": f"p{number}"} for number in range(12)]
+    text = drawn({"event": "retrieve", "passages": passages, "issued": 0.0, "seconds": 0.0}, answer="")
+    assert "p4  Bird Box" in text and "p5  Bird Box" not in text and "and 7 more" in text
+
+
+def test_a_log_says_what_the_model_is_doing_from_time_to_time() -> None:
+    reading = ModelProgress(step="read", read=40, total=90, seconds=2.0)
+    file = io.StringIO()
+    EventLines(file, progress_interval_s=0.0)(reading)
+    assert file.getvalue() == "  the model is reading 40 of 90 tokens, 20 a second, about 2 s left\n"
+    EventLines(file, progress_interval_s=float("inf"))(reading)
+    assert file.getvalue().count("\n") == 1
 
 
 def test_an_answer_from_both_names_both() -> None:

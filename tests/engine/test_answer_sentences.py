@@ -326,17 +326,20 @@ def test_a_measured_probability_is_told_with_what_it_was_calibrated_on() -> None
 @pytest.mark.parametrize(
     ("probability", "reason"),
     [
-        (0.9, "a passage names it; answers found in this way are mostly right"),
+        (0.9, "a passage names it, but not together with what the question names"),
         (0.4, "a passage names it, but not together with what the question names; answers found in this way are often"),
     ],
 )
-def test_the_reason_for_a_likely_answer_says_nothing_against_it(probability: float, reason: str) -> None:
+def test_a_likely_answer_is_only_partly_supported_by_a_passage_without_the_name_asked_about(
+    probability: float, reason: str
+) -> None:
     find_method("hop")
     weighed = {"probability": probability, "why": "", "given": True, "why_not": "", "over": [], "calibrated_on": "Z"}
     answered = result(
         "Kraków", event("decision", kind="chosen", value="Kraków", **weighed), method="hop", of="Who is Bo?"
     )
     assert answered.confidence is not None and answered.confidence.reason.startswith(reason)
+    assert answered.confidence.level == "partly supported"
 
 
 def test_a_long_quotation_is_cut_around_the_answer() -> None:

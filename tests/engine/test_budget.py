@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+import hoptree
 from hoptree.core.errors import BudgetSpent, ConfigError
 from hoptree.engine.context import Budget
+from hoptree.models.scripted import Rule, ScriptedModel
 
 
 @pytest.mark.parametrize(
@@ -77,3 +79,16 @@ def test_a_further_call_is_refused_once_a_limit_is_reached(
 )
 def test_a_call_below_every_limit_is_allowed(budget: Budget, spent: tuple[int, int, float]) -> None:
     budget.check(*spent)
+
+
+@pytest.mark.parametrize("budget", [20, "20", "calls=20", Budget(calls=20)])
+def test_python_takes_a_budget_as_the_command_line_does(budget: Budget | str | int) -> None:
+    model = ScriptedModel(rules=[Rule("Lund")])
+    result = hoptree.ask("Where is it?", model=model, method="direct", budget=budget, cache=None)
+    assert result.answer == "Lund" and not result.stopped_by
+
+
+@pytest.mark.parametrize(("budget", "cause"), [(0, "allows nothing"), ("many", "is not a budget")])
+def test_python_refuses_what_is_no_budget(budget: str | int, cause: str) -> None:
+    with pytest.raises(ConfigError, match=cause):
+        hoptree.ask("Where is it?", model=ScriptedModel(rules=[]), method="direct", budget=budget, cache=None)

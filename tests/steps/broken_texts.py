@@ -11,9 +11,10 @@ from hoptree.core.values import Passage, Token
 from hoptree.engine.prompts import Prompt, break_control_tokens, read_prompt
 from hoptree.methods.steps.fact_extraction import read_triples
 from hoptree.models.model import read_choice
+from hoptree.text.answer_fit import explain_type_mismatch
 from hoptree.text.comparison import agree, same
 from hoptree.text.comparison_questions import asks_twice, detect_comparison
-from hoptree.text.grounding import explain_type_mismatch, parts_of, supports_answer
+from hoptree.text.grounding import parts_of, supports_answer
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import LexiconTagger, NameTagger, capitalised_names
 from hoptree.text.parse import (

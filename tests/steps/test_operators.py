@@ -7,7 +7,8 @@ import pytest
 from hoptree.core.values import Passage
 from hoptree.methods.hop.candidates import Operator
 from hoptree.methods.hop.parts import operator_of, split_by_words
-from hoptree.text.grounding import find_quote, fits_question_type
+from hoptree.text.answer_fit import fits_question_type
+from hoptree.text.grounding import find_quote
 
 
 @pytest.mark.parametrize(

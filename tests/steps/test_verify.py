@@ -27,7 +27,7 @@ from hoptree.methods.steps.evidence_box import (
 )
 from hoptree.methods.steps.link import names_in
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.text.grounding import explain_type_mismatch
+from hoptree.text.answer_fit import explain_type_mismatch
 from hoptree.text.loose_json import read_json
 
 JAVA = Passage("Java_0_1", "Java", "Jakarta is on Java's northwestern coast.")

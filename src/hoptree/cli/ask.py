@@ -16,7 +16,7 @@ from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Question
 from hoptree.engine.events import Decision, Event, NodeSettled, NodeStarted, Planned
 from hoptree.engine.registry import DEFAULT_METHOD
-from hoptree.engine.trace import LiveListener, QuestionRewritten, Retried
+from hoptree.engine.trace import LiveListener, ModelProgress, QuestionRewritten, Retried
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _INDEXING_INTERVAL_S = 5.0
+_PROGRESS_INTERVAL_S = 30.0  # between two lines about a model that reads or writes
 _FILE_COLUMNS = 200
 _DRAWING_DELAY_S = 0.1
 
@@ -128,7 +129,7 @@ async def _ask(engine: Engine, question: str | Question, *, as_json: bool) -> Re
     elif sys.stderr.isatty():
         result = await _ask_live(engine, question)
     else:
-        result = await engine.ask(question, listeners=(EventLines(sys.stderr),))
+        result = await engine.ask(question, listeners=(LiveListener(EventLines(sys.stderr)),))
     # If a question failed before anything began, the error is enough.
     refused = result.failure and not result.tree and not result.usage.llm_calls
     if as_json:
@@ -172,14 +173,15 @@ def converse(engine: Engine, first: str, *, as_json: bool) -> int:
 
 
 def _next_question() -> str:
-    """Read the next question; on a terminal, an empty line or "exit" ends it."""
+    """Read the next question; "exit" or "quit" ends, and on a terminal an empty line."""
     if sys.stdin.isatty():
         try:
             text = input("\n> ").strip()
         except EOFError:
             return ""
-        return "" if text.lower() in ("exit", "quit") else text
-    return next((line.strip() for line in sys.stdin if line.strip()), "")
+    else:
+        text = next((line.strip() for line in sys.stdin if line.strip()), "")
+    return "" if text.lower() in ("exit", "quit") else text
 
 
 async def _ask_live(engine: Engine, question: str | Question) -> Result:
@@ -215,21 +217,25 @@ def print_result(result: Result, heading: str = "") -> None:
 class EventLines:
     """A listener that writes a line for each event worth one, for logs and pipes."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: TextIO, progress_interval_s: float = _PROGRESS_INTERVAL_S) -> None:
         self._file = file
+        self._interval_s, self._next_time = progress_interval_s, time.monotonic() + progress_interval_s
         self._planned: set[int] = set()
         self._written: set[str] = set()
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Planned):
             self._planned.update(node["id"] for node in event.nodes)
+        if isinstance(event, ModelProgress) and time.monotonic() < self._next_time:
+            return
         line = clean(self._describe(event))
         if isinstance(event, NodeStarted | NodeSettled) and self._planned:
             if line in self._written or event.id not in self._planned:  # of no node of the tree
                 return
             self._written.add(line)
         if line:
-            print(line, file=self._file)
+            print(line, file=self._file, flush=True)
+            self._next_time = time.monotonic() + self._interval_s
 
     def _describe(self, event: Event) -> str:
         if isinstance(event, Planned):
@@ -240,6 +246,8 @@ class EventLines:
             return f"  {event.id}. {event.resolved}"
         if isinstance(event, NodeSettled):
             return f"  {event.id}. → {event.answer or '?'} [{event.outcome}{f'; {event.why}' if event.why else ''}]"
+        if isinstance(event, ModelProgress):
+            return f"  the model is {event.describe()}"
         if isinstance(event, QuestionRewritten):
             return f"read as: {event.question}"
         if isinstance(event, Retried):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 from hoptree.cli.console import counted, transient_line, warn
-from hoptree.core.errors import InputError
+from hoptree.core.errors import ConfigError, InputError
 from hoptree.core.files import config_dir
 
 if TYPE_CHECKING:
@@ -269,6 +269,7 @@ def open_engine(
     writer = TraceFile(trace) if trace else None
     try:
         with transient_line("Opening the model …"):
+            _check_method(method)
             engine = Engine(
                 method=method,
                 model=model or DEFAULT_MODEL,
@@ -291,6 +292,21 @@ def open_engine(
     finally:
         if writer:
             writer.close()
+
+
+def _check_method(method: str) -> None:
+    """Refuse an unknown method, naming the configuration file that it comes from."""
+    from hoptree.core.config import VARIABLES
+    from hoptree.engine.registry import find_method
+
+    try:
+        find_method(method)
+    except ConfigError as error:
+        name = VARIABLES["method"]
+        origin = _config.origins.get(name, "") if _config and os.environ.get(name) == method else ""
+        if _config and origin in _config.files:
+            raise ConfigError(f"{error.cause} {origin} names it.", error.remedy) from None
+        raise
 
 
 def located(corpus: str | None) -> str | None:

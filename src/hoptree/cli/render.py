@@ -20,6 +20,7 @@ from hoptree.engine.events import SOURCE_WORDS
 from hoptree.engine.generation_view import Name, Part, ReadFact, SubQuery, Writing
 from hoptree.engine.registry import load_method
 from hoptree.engine.result import STOPPED, Result, TreeNode
+from hoptree.engine.result_text import MAX_READ
 from hoptree.engine.sentence_view import LEVELS, SentenceView
 
 _SOURCE_STYLE = {"internal": "cyan", "external": "green", "synthesis": "magenta", "fallback": "yellow", "none": "red"}
@@ -80,7 +81,7 @@ def _show_passages(console: Console, line: Callable[..., None], result: Result) 
     settled = [node for node in nodes if node.unverified != "unknown"]
     facts = tuple(dict.fromkeys(fact for node in settled for fact in node.facts))
     named = {name for node in settled for name in node.evidence[:_MAX_CITED]}
-    evidence = (*result.evidence, *(passage for passage in result.cited if passage.id in named))
+    evidence = (*result.evidence, *(passage for passage in result.cited if not nodes or passage.id in named))
     numbers = {passage.id: f"[{number}] " for number, passage in enumerate((*result.evidence, *result.cited), 1)}
 
     def show(passages: Sequence[Passage], style: str) -> None:
@@ -97,7 +98,9 @@ def _show_passages(console: Console, line: Callable[..., None], result: Result) 
     if read := [passage for passage in result.consulted if passage not in evidence]:
         if result.answer or not facts:
             console.print(Text("\nRead, but no evidence" if result.answer else "\nRead", style="bold"))
-        show(read, "dim")
+        show(read[:MAX_READ], "dim")
+        if len(read) > MAX_READ:
+            line(f"  and {len(read) - MAX_READ} more")
 
 
 def draw_svg(results: Sequence[Result], headings: Sequence[str] = ()) -> str:

@@ -29,7 +29,6 @@ _WELL_SUPPORTED, _PARTLY_SUPPORTED = 2 / 3, 1 / 3
 """The least probability of an answer that is called well, or partly, supported."""
 OWN_KNOWLEDGE = "the model answered from its own knowledge, and nothing that was read says so"
 NOT_SAID = "nothing that was read says so"
-_NOT_TOGETHER = ", but not together with what the question names"
 
 
 class _Frame(NamedTuple):
@@ -72,11 +71,18 @@ _FRAMES = {
 
 
 def _frame_of(question: str) -> _Frame:
-    if _ENGLISH.search(question):
-        return _Frame()
     from hoptree.text.tokens import language_of
 
-    return _FRAMES.get(language_of(question), _Frame())
+    return _Frame() if _ENGLISH.search(question) else _FRAMES.get(language_of(question), _Frame())
+
+
+def _is_english(question: str) -> bool:
+    """Return whether a question is in English; "was" alone is also German and Dutch."""
+    from hoptree.text.tokens import language_of
+
+    return bool(_ENGLISH.search(question)) or (
+        _WAS_ALONE.search(question) is not None and language_of(question) == "english"
+    )
 
 
 class Confidence(NamedTuple):
@@ -118,8 +124,6 @@ def describe_answer(
     frame = _frame_of(question)
     if not answer:
         return frame.none if not read else frame.none_in_passage if read == 1 else frame.none_in.format(read), None
-    from hoptree.text.comparison_questions import answers_half
-
     holding, stated = _holding(question, answer, evidence)
     asked_nodes = [node for node in nodes if node.id]
     steps = [node for node in asked_nodes if node.answer]
@@ -131,10 +135,14 @@ def describe_answer(
         return frame.possibly.format(answer, frame.own_knowledge if recalled else frame.not_said), confidence
     contrary = None if computed else _contrary_end(question, answer, nodes, backed)
     against = f", but its last step says “{shorten(contrary.answer, MAX_VALUE_CHARS)}”" if contrary else ""
-    if not against and answers_half(question, answer):
-        against = ", but the question asks for two things"
-    confidence = _weigh_support(answer, len(holding), stated, len(backed), len(steps), against, measured)
+    against = against or _misfit(question, answer, computed=computed)
     passages = (*evidence, *cited)
+    if not stated and cited and not steps:  # they link what the question names to the passage of the answer
+        holding += range(len(evidence), len(passages))
+        stated = True
+    if not against and not (_name_things(backed, passages) if steps else stated):
+        against = _not_named(answer, len(steps))
+    confidence = _weigh_support(answer, len(holding), len(backed), len(steps), against, measured)
     numbers = {passage.id: place for place, passage in enumerate(passages)}
     agreeing = [node for node in backed if node is not contrary]
     rested = {numbers[name] for node in agreeing for name in node.evidence if name in numbers}
@@ -147,15 +155,37 @@ def describe_answer(
 
 def _holding(question: str, answer: str, evidence: Sequence[Passage]) -> tuple[list[int], bool]:
     """Return the places of passages with an answer, and if any has a name asked about."""
-    from hoptree.text.grounding import held_parts, holding  # imported late, so that the first call starts sooner
-    from hoptree.text.names import CLOSED
+    from hoptree.text.answer_fit import names_thing, stating  # imported late, so that the first call starts sooner
+    from hoptree.text.grounding import holding
 
-    stating = holding(answer, question, evidence)
-    ids = stating or holding(answer, "", evidence)
-    if not ids:  # several passages may hold its parts
-        parts = [part for part in held_parts(answer, evidence) if part.casefold() not in CLOSED]
-        stating = ids = {name for part in parts for name in holding(part, "", evidence)}
-    return [place for place, passage in enumerate(evidence) if passage.id in ids], bool(stating)
+    held, named = stating(answer, question, evidence)
+    if not held and answer.casefold() in ("yes", "no"):
+        held = holding(answer, "", evidence)
+        named = {passage.id for passage in evidence if names_thing(question, passage)}
+    ids = named or held
+    return [place for place, passage in enumerate(evidence) if passage.id in ids], bool(named)
+
+
+def _name_things(steps: Sequence[TreeNode], passages: Sequence[Passage]) -> bool:
+    """Return whether what each step cites has a name that the step asks about."""
+    from hoptree.text.answer_fit import names_thing
+
+    known = {passage.id: passage for passage in passages}
+    cited = [(step, [known[name] for name in step.evidence if name in known]) for step in steps if not step.children]
+    return all(
+        any(names_thing(step.resolved or step.question, passage) for passage in read) for step, read in cited if read
+    )
+
+
+def _misfit(question: str, answer: str, *, computed: bool) -> str:
+    """Return why an answer cannot be all that a question asks for, or ""."""
+    from hoptree.text.answer_fit import explain_misfit
+    from hoptree.text.comparison_questions import answers_half
+
+    if answers_half(question, answer):
+        return ", but the question asks for two things"
+    mismatch = "" if computed else explain_misfit(question, answer)
+    return f", but {mismatch}" if mismatch else ""
 
 
 def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed: Sequence[TreeNode]) -> TreeNode | None:
@@ -172,31 +202,40 @@ def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed:
     return end if contradicts(question, answer, end.resolved or end.question, end.answer) else None
 
 
+def _not_named(answer: str, steps: int) -> str:
+    """Return why an answer is not well supported if no passage names its thing."""
+    if steps > 1:
+        return ", but a passage of a step does not name what the step asks about"
+    if answer.casefold() in ("yes", "no"):
+        return ", but it does not name what the question asks about"
+    return ", but not together with what the question names"
+
+
 def _weigh_support(
-    answer: str, holding: int, stated: bool, backed: int, steps: int, against: str, measured: Chance | None
+    answer: str, holding: int, backed: int, steps: int, against: str, measured: Chance | None
 ) -> Confidence:
     """Return how well passages support an answer and `backed` of its `steps`."""
-    several = holding > 1
+    several, concluded = holding > 1, answer.casefold() in ("yes", "no")
+    probability = None if measured is None else measured[0]
+    named = f"{holding} passages name it" if several else "a passage names it"
     if steps > 1:
         of_all = f"each of its {steps} steps rests" if backed == steps else f"only {backed} of its {steps} steps rest"
         reason = f"{of_all} on what was read"
-    elif answer.casefold() in ("yes", "no"):
-        reason, stated = f"it was concluded from {f'{holding} passages' if several else 'what was read'}", False
-    elif stated or steps:
-        reason = f"{holding} passages that were read say so" if several else "a passage that was read says so"
+    elif concluded:
+        reason = f"it was concluded from {f'{holding} passages' if several else 'what was read'}"
+    elif against or (probability is not None and probability < _WELL_SUPPORTED):
+        reason = named
     else:
-        reason = f"{holding} passages name it" if several else "a passage names it"
-        trusted = measured is not None and measured[0] >= _WELL_SUPPORTED
-        reason += "; answers found in this way are mostly right" if trusted else _NOT_TOGETHER
-    well = backed == steps and (stated or steps > 0) and not against
+        reason = f"{holding} passages that were read say so" if several else "a passage that was read says so"
     reason += against
-    if measured is None:
+    if probability is None or measured is None:
+        well = backed == steps and not against and (steps > 0 or not concluded)
         return Confidence("well supported" if well else "partly supported", reason)
-    if measured[0] >= _WELL_SUPPORTED:
+    if probability >= _WELL_SUPPORTED:
         return Confidence("partly supported" if against else "well supported", reason, *measured)
-    if measured[0] >= _PARTLY_SUPPORTED:
-        return Confidence("partly supported", f"{reason}; answers found in this way are often wrong", *measured)
-    named = f"{holding} passages name it" if several else "a passage names it"
+    if probability >= _PARTLY_SUPPORTED:
+        reason += f"{';' if against else ', but'} answers found in this way are often wrong"
+        return Confidence("partly supported", reason, *measured)
     return Confidence("a guess", f"{named}{against}; answers found in this way are mostly wrong", *measured)
 
 
@@ -221,8 +260,9 @@ _COMMA = lazy_re(r",\s")
 _CLAUSE = lazy_re(r"\A(?:The|An?|It|He|She|They|There)\s.*\b(?:is|are|was|were|has|have|had)\s")
 _RIVAL = lazy_re(r"\bor\s(?!\?)")
 _ENGLISH = lazy_re(
-    r"\b(?:who|whom|whose|what|which|where|when|why|how|is|are|was|were|did|does|do|has|have|had|can)\b", re.IGNORECASE
+    r"\b(?:who|whom|whose|what|which|where|when|why|how|is|are|were|did|does|do|has|have|had|can)\b", re.IGNORECASE
 )
+_WAS_ALONE = lazy_re(r"\bwas\b", re.IGNORECASE)
 _DID = lazy_re(rf"(?P<subject>.+?)\s(?P<verb>{_VERBS})(?P<rest>(?:\s.+)?)", re.DOTALL)
 _WAS = lazy_re(rf"(?P<verb>is|was|are|were)\s(?P<subject>.+)\s(?P<part>{_PARTICIPLES})(?P<rest>(?:\s.+)?)", re.DOTALL)
 _NO_SUBJECT = lazy_re(r"\b(?:the|an?|of|his|her|its|their|this|that|first|last|being)\Z", re.IGNORECASE)
@@ -256,8 +296,9 @@ def state_answer(question: str, answer: str) -> str:
     if len(answer.split()) > _MAX_SPAN_WORDS or len(answer) > _MAX_SPAN_CHARS or _CLAUSE.search(answer):
         return answer.rstrip(".。")
     answer = answer.rstrip(".。") if not re.search(r"\b\w\.\Z", answer) else answer
-    if not _ENGLISH.search(asked) or asks_twice(asked):
-        return answer if frame == _Frame() and not _ENGLISH.search(asked) else frame.stated.format(answer)
+    is_english = frame == _Frame() and _is_english(asked)
+    if not is_english or asks_twice(asked):
+        return answer if frame == _Frame() and not is_english else frame.stated.format(answer)
     stated = _state_place(asked, answer) or _state_identity(asked, answer) or _state_subject(asked, answer)
     return stated[:1].upper() + stated[1:] if stated else f"The answer is {answer}"
 
@@ -340,10 +381,12 @@ def cite_answer(
     quote = _quote_from([passages[place] for place in places], answer, asked or question)
     if quote is None:
         return f"{stated}{_marks(cited)}{frame.stop}"
+    from hoptree.text.answer_fit import shorten_row
+
     place = next(place for place in places if passages[place].id == quote.passage)
     before, after = [other for other in cited if other < place], [other for other in cited if other > place]
     # Citations in the passage refer to a list of its own.
-    quoted = cut_around(CITATIONS.sub("[…]", quote.text), answer, MAX_QUOTE_CHARS)
+    quoted = cut_around(shorten_row(CITATIONS.sub("[…]", quote.text), question, answer), answer, MAX_QUOTE_CHARS)
     return f"{frame.quote.format(f'{stated}{_marks(before)}', quoted)}{_marks([place, *after])}"
 
 

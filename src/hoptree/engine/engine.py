@@ -63,7 +63,7 @@ class Engine:
         retriever: str = DEFAULT_RETRIEVER,
         rerank: str = "",
         options: Mapping[str, Any] | None = None,
-        budget: Budget | None = None,
+        budget: Budget | str | int | None = None,
         prices: Prices | None = None,
         cache: str | Path | Store | None = "default",
         base_url: str = "",
@@ -74,7 +74,8 @@ class Engine:
         prompts: str | Path | OwnPrompts | None = None,
         calls: Calls | None = None,
     ) -> None:
-        if budget and budget.cost is not None and prices is None:
+        limits = budget if budget is None or isinstance(budget, Budget) else Budget.parse(str(budget))
+        if limits and limits.cost is not None and prices is None:
             raise ConfigError("A budget of money needs prices.", "Give them: --prices IN/OUT, or Prices(…) in Python.")
         self.method = find_method(method)
         self.options = read_options(self.method, options or {})
@@ -90,7 +91,7 @@ class Engine:
             if isinstance(given, str | Path) and part is not None
         ]
         self.roles = self._open_roles(roles or {}, base_url)
-        self._budget = budget
+        self._budget = limits
         self._prices = prices
         self._spans = open_telemetry()
         self._listeners: tuple[Listener, ...] = (*listeners, self._spans) if self._spans else tuple(listeners)
@@ -255,7 +256,7 @@ async def aask(
     model: str | Model = "",
     method: str = "",
     options: Mapping[str, Any] | None = None,
-    budget: Budget | None = None,
+    budget: Budget | str | int | None = None,
     prices: Prices | None = None,
     base_url: str = "",
     concurrency: int | None = None,
@@ -281,7 +282,7 @@ async def aask(
             retriever=retriever or settings.get("retriever", DEFAULT_RETRIEVER),
             rerank=rerank,
             options={**tables.get(method, {}), **(options or {})},
-            budget=budget or (Budget.parse(settings["budget"]) if "budget" in settings else None),
+            budget=settings.get("budget") if budget is None else budget,
             prices=prices or (Prices.parse(settings["prices"]) if "prices" in settings else None),
             base_url=base_url or ("" if model else settings.get("base_url", "")),
             concurrency=concurrency,

@@ -41,7 +41,7 @@ SOURCE_WORDS: Mapping[str, str] = {
     "external": "from documents",
     "graph": "from the graph",
     "synthesis": "from its sub-questions",
-    "fallback": f"{GUESS}: the documents do not say",
+    "fallback": f"{GUESS}: nothing that was read clearly says so",
     "none": "no answer found",
 }
 """Where the answer of a node comes from, in words for people."""

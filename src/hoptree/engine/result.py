@@ -249,6 +249,8 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     elif answer and consulted and not supports_answer(answer, consulted):
         evidence = ()
         warnings[UNSUPPORTED] = None
+    if evidence and not tree:
+        cited = _bridge(question, answer, evidence, passages)
     sentence, confidence = "", None
     if finals and not final.error:
         nodes = [node for top in tree for node in top.walk()]
@@ -360,6 +362,19 @@ def _end_unfinished(tree: Sequence[TreeNode], final: Finished) -> None:
 def _cited(tree: Sequence[TreeNode]) -> dict[str, None]:
     """Return the ids of passages that nodes cite, in the order of the tree."""
     return dict.fromkeys(name for top in tree for node in top.walk() for name in node.evidence)
+
+
+def _bridge(
+    question: str, answer: str, evidence: tuple[Passage, ...], passages: Mapping[str, Passage]
+) -> tuple[Passage, ...]:
+    """Return the passage that links a question to evidence without its names, if any."""
+    from hoptree.text.answer_fit import bridging, stating  # imported late, so that the first call starts sooner
+
+    held, named = stating(answer, question, evidence)
+    if named or not held:
+        return ()
+    bridge = bridging(question, answer, [each for each in evidence if each.id in held], passages.values())
+    return (bridge,) if bridge and bridge not in evidence else ()
 
 
 def _passages_found(searches: Sequence[Retrieved]) -> dict[str, Passage]:

@@ -16,6 +16,8 @@ _NOT_DESCRIBED = frozenset(
 )
 _MAX_ITEMS = 10
 
+MAX_READ = 5  # passages shown that support nothing
+
 
 def tree_lines(tree: Iterable[TreeNode], depth: int = 0) -> Iterator[str]:
     """Yield a line for each sub-question, indented by its depth."""
@@ -36,9 +38,12 @@ def result_text(result: Result) -> str:
         lines.append(f"Failed: {result.error_message}")
     lines += tree_lines(result.tree)
     rests = result.evidence or result.cited
-    for number, passage in enumerate(result.shown, 1):
+    shown = result.shown if rests else result.shown[:MAX_READ]
+    for number, passage in enumerate(shown, 1):
         excerpt = cut_around(passage.text, result.answer, MAX_LINE_CHARS)
         lines.append(f"{f'[{number}]' if rests else 'Read:'} {passage.title or passage.id}: {excerpt}")
+    if more := len(result.shown) - len(shown):
+        lines.append(f"and {more} more passages")
     return "\n".join([*lines, *(f"Note: {warning}" for warning in result.notes)])
 
 

@@ -20,12 +20,11 @@ from typing import NamedTuple
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
-from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links, folded, names_of
 from hoptree.retrieval.index.tantivy_files import composed
 from hoptree.retrieval.index.text_index import Hit
-from hoptree.retrieval.retriever import fits
+from hoptree.retrieval.retriever import BM25, fits
 
 _MAX_NAME_WORDS = 12
 _MAX_NAME_CHARS = 360  # no title of more than 120 is a name, and folding may make three characters of one

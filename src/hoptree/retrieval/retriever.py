@@ -1,7 +1,8 @@
-"""Protocols of retrievers, the filters they share, and opening by kind."""
+"""Protocols of retrievers, opening by kind, and the retriever `bm25`."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -206,7 +207,6 @@ def _first_stage(corpus: str | Path, kind: str, cached: bool, facts: bool) -> Re
 
 def _over_index(folder: Path, kind: str, facts: bool) -> Retriever:
     # Imported here: tantivy is a native library that a run without a corpus does not need.
-    from hoptree.retrieval.bm25 import BM25
     from hoptree.retrieval.index.folder import Index
     from hoptree.retrieval.linked import Linked
 
@@ -306,6 +306,47 @@ def search_distinct(search: Callable[[int], tuple[Passage, ...]], query: str, k:
     """Search for k; if copies take places, search again for more."""
     hits = search(k)
     return without_copies(search(k * _DEPTH_OF_COPIES), query, k) if find_copies(hits, query, k) else hits
+
+
+_WORTH_A_THREAD = 50_000  # passages of an index: below that a search takes less time than handing it to a thread
+_SEARCHES_KEPT = 256  # searches in the cache
+
+
+class BM25:
+    """Finds passages that share words with the query."""
+
+    kind = "bm25"
+    remote = False
+
+    def __init__(self, index: Index) -> None:
+        self._texts = index.texts
+        self._passages = index.manifest.passages
+        self.identity = f"{self.kind}:{index.identity}"
+        self._found: dict[tuple[object, ...], tuple[Passage, ...]] = {}
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        """Return the best k; recent searches are cached, as sub-questions repeat them."""
+        self._texts.refuse_damage()
+        asked = (query, k, *sorted((where or {}).items()))
+        if (hits := self._found.get(asked)) is None:
+            if self._passages < _WORTH_A_THREAD:
+                hits = self._search_distinct(query, k, where)
+            else:
+                hits = await asyncio.to_thread(self._search_distinct, query, k, where)
+            if len(self._found) >= _SEARCHES_KEPT:
+                self._found.clear()
+            self._found[asked] = hits
+        return hits
+
+    async def aclose(self) -> None:
+        return None
+
+    def _search_distinct(self, query: str, k: int, where: Mapping[str, str] | None) -> tuple[Passage, ...]:
+        return search_distinct(lambda wanted: self.search_now(query, wanted, where), query, k)
+
+    def search_now(self, query: str, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        """Search in this thread."""
+        return tuple(passage for _, _, passage in self._texts.search(query, k, where))
 
 
 def find_copies(ranked: Sequence[Passage], query: str, most: int) -> set[int]:

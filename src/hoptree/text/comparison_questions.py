@@ -338,8 +338,12 @@ _GERMAN_ASKING = (
 _CHINESE_ASKING = "(?:谁|哪|什么|何时|何地|多少|几时|怎么|为什么)"
 _ASKS_TWICE = lazy_re(  # "Who wrote it, and when was she born?"
     r"(?i:(?:[a-z]+\s)?wh[a-z]+|how)\b.*?\sand\s(?:[a-z]+\s)?"
-    r"(?:(?:what|when|where|why|how)(?:\s[a-z]+){0,3}?\s(?:is|are|was|were|did|does|do|has|have|had)\b"
-    r"|(?:when|where|why|how|whom)\s*\??\Z)"
+    r"(?:(?:what|when|where|why|how|which(?=\s(?!(?:is|are|was|were|did|does|do|has|have|had)\b)))(?:\s[a-z]+){0,3}?"
+    r"\s(?:is|are|was|were|did|does|do|has|have|had)\b"
+    r"|(?:when|where|why|how|whom)\s*\??\Z"
+    r"|who(?:se)?\s(?:[a-z]+\s)?(?:is|are|was|were)\s(?:its|his|her|their|it|he|she|they)\b"
+    r"|(?:is|are|was|were|did|does|do|has|have|had)\s(?:it|he|she|they)\b)"
+    r"|(?i:wh[a-z]+|how)\b[^?]*\?\s+(?i:and\s+)?(?i:(?:in\s)?wh[a-z]+|how)\s.*\?"
     rf"|(?i:(?:\w+\s)?{_GERMAN_ASKING}).*?\sund\s(?:\w+\s)?{_GERMAN_ASKING}"
     rf"|(?>.*?{_CHINESE_ASKING})(?>.*?[，,；;？?]).*?{_CHINESE_ASKING}",  # each search begins only once
     re.DOTALL,

@@ -1,4 +1,4 @@
-"""Decide whether passages hold an answer, and whether it is of the right type."""
+"""Decide whether passages hold an answer."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import Literal, NamedTuple
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
-from hoptree.text.comparison_questions import expected_answer_type
 from hoptree.text.names import name_spans, sentence_spans, word_set
 from hoptree.text.parse import join_words, question_key, read_yes_no
-from hoptree.text.quantities import date_spans, plain_numbers, read_date, read_dates, read_quantity
+from hoptree.text.quantities import date_spans, plain_numbers, read_date
 from hoptree.text.tokens import UNSPACED, overlaps
 
 PartKind = Literal["name", "date"]
@@ -84,7 +83,7 @@ def _supported(answer: str, question: str, title: str, text: str) -> str:
     """Return an answer as a passage spells it; "" if that does not support it."""
     if not _is_about(question, title, text):
         return ""
-    ways, held = _ways(answer), _held(title, text)
+    ways, held = _ways(answer), folded_passage(title, text)
     if ways[0] in (("yes",), ("no",)):
         return answer
     if lone := _lone_letter(answer):
@@ -95,26 +94,26 @@ def _supported(answer: str, question: str, title: str, text: str) -> str:
 @lru_cache(maxsize=1024)  # many spellings are searched for in the same passages
 def _is_about(question: str, title: str, text: str) -> bool:
     """Return whether a passage has a name of the question, or the question has none."""
-    names, held = _names(question), _held(title, text)
+    names, held = names_in(question), folded_passage(title, text)
     return not names or any(name.stands_in(held) for name in names)
 
 
 def has_names(question: str) -> bool:
     """Return whether a question has names that passages can be searched for."""
-    return bool(_names(question))
+    return bool(names_in(question))
 
 
 def covers(question: str, passages: Sequence[Passage]) -> bool:
     """Return whether the passages hold every name of the question."""
-    texts = (_held(passage.title, passage.text).strip() for passage in passages)
+    texts = (folded_passage(passage.title, passage.text).strip() for passage in passages)
     held = f" {' '.join(filter(None, texts))} "
-    return bool(passages) and all(name.stands_in(held) for name in _names(question))
+    return bool(passages) and all(name.stands_in(held) for name in names_in(question))
 
 
 def share_of_names(question: str, text: str, *, without: str = "") -> float:
     """Return the share of a question's names that a text has."""
     held, left_out = f" {_folded(text)} ", _folded(without)
-    names = [name for name in _names(question) if name.full != left_out]
+    names = [name for name in names_in(question) if name.full != left_out]
     return sum(name.stands_in(held) for name in names) / len(names) if names else 1.0
 
 
@@ -152,7 +151,7 @@ def held_parts(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
 def _read(passages: Sequence[Passage]) -> tuple[list[tuple[str, str]], list[str]]:
     """Return titles and texts, and the folded form of both."""
     texts = [(passage.title, plain_numbers(passage.text)) for passage in passages]
-    return texts, [_held(*text) for text in texts]
+    return texts, [folded_passage(*text) for text in texts]
 
 
 def _is_held(words: str, texts: Sequence[tuple[str, str]], folded: Sequence[str]) -> bool:
@@ -219,7 +218,7 @@ def numbered_names(text: str) -> list[tuple[int, int]]:
     ]
 
 
-class _Name(NamedTuple):
+class Name(NamedTuple):
     """A folded name, and its parts around a possessive."""
 
     full: str
@@ -234,12 +233,12 @@ _MAX_NAMES = 64  # of a question; each is searched for in every passage
 
 
 @lru_cache(maxsize=256)
-def _names(question: str) -> tuple[_Name, ...]:
+def names_in(question: str) -> tuple[Name, ...]:
     """Return the first names in a question, without possessive endings."""
     first = re.match(r"\W*\w+", question)
     spans = name_spans(question, first.end() if first else 0)
     names = (_POSSESSIVE_END.sub("", question[start:end]) for start, end in spans[:_MAX_NAMES])
-    return tuple(_Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name)))) for name in names)
+    return tuple(Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name)))) for name in names)
 
 
 @lru_cache(maxsize=256)
@@ -285,7 +284,7 @@ def _spaced(words: Iterable[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _held(title: str, text: str) -> str:
+def folded_passage(title: str, text: str) -> str:
     """Return the folded words of a passage, each between spaces."""
     return f" {_folded(f'{title}. {text}')} "
 
@@ -316,7 +315,7 @@ def correct_spelling(answer: str, question: str, passages: Sequence[Passage]) ->
     if not words or read_yes_no(answer) is not None or supports_answer(answer, passages):
         return answer
     wanted = [_fold(word) for word in words]
-    folded = [f" {_folded(question)} ", *(_held(passage.title, passage.text) for passage in passages)]
+    folded = [f" {_folded(question)} ", *(folded_passage(passage.title, passage.text) for passage in passages)]
     unheld = [
         place for place, word in enumerate(wanted) if word.isalpha() and not any(f" {word} " in t for t in folded)
     ]
@@ -412,56 +411,3 @@ def stems(text: str) -> frozenset[str]:
     """Return the stems of content words."""
     words = join_words(text, lambda part: [word.casefold() for word in _WORD.findall(part)]).split()
     return frozenset([word[:_STEM_CHARS] for word in words if word not in _FUNCTION_WORDS])
-
-
-_DIGIT = lazy_re(r"\d")
-_LETTER = lazy_re(r"[^\W\d_]")
-_WHEN = lazy_re(r"\W*(?:(?:and|so|then|since|until|by)\s+)?when\b", re.IGNORECASE)
-_LEAD = lazy_re(r"\W*(?:(?:in|on|at|near|from|around|about|the|an?)\s+)*", re.IGNORECASE)
-# Names of times: the Middle Ages, World War II, Easter, the Jurassic. Some months and days are people's names too.
-_OF_TIME = lazy_re(
-    r"\b(?:ages?|eras?|periods?|epochs?|times?|years?|months?|weeks?|days?|night|eve|season|century|centuries|wars?"
-    r"|reign|dynasty|revolution|renaissance|antiquity|depression|olympics|games|spring|summer|autumn|fall|winter"
-    r"|christmas|easter|ramadan|january|february|march|april|may|june|july|august|september|october|november"
-    r"|december|\w+days?|\w+(?:ian|ic|cene|ous))\b",
-    re.IGNORECASE,
-)
-
-
-def fits_question_type(question: str, answer: str) -> bool | None:
-    kind = expected_answer_type(question)
-    if kind == "date":
-        return bool(read_dates(answer))
-    if kind == "number":
-        return read_quantity(answer) is not None
-    if kind == "yes or no":
-        return read_yes_no(answer) is not None
-    if kind in ("person", "place"):
-        named = bool(_LETTER.search(answer)) and read_yes_no(answer) is None
-        return named and not (kind == "person" and bool(_DIGIT.search(answer)))
-    return None
-
-
-def explain_type_mismatch(question: str, answer: str) -> str:
-    """Explain why an answer is of the wrong type; "" if it may fit."""
-    expected = expected_answer_type(question)
-    if expected == "place" and _all_within(answer, date_spans(answer)):
-        return "a place is asked for, and a date given"
-    if expected == "date" and _WHEN.match(question) and fits_question_type(question, answer) is False:
-        named = _all_within(answer, name_spans(answer, _begin(answer)))
-        if named and not _DIGIT.search(answer) and not _OF_TIME.search(answer):
-            return "a date is asked for, and a name given"
-    return ""
-
-
-def _all_within(text: str, spans: Sequence[tuple[int, int]]) -> bool:
-    """Return whether a text holds nothing but these spans and small words before them."""
-    rest = text[_begin(text) :]
-    for start, end in spans:
-        rest = rest.replace(text[start:end], " ", 1)
-    return bool(spans) and re.search(r"\w", rest) is None
-
-
-def _begin(text: str) -> int:
-    lead = _LEAD.match(text)
-    return lead.end() if lead else 0

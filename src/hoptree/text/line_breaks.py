@@ -8,6 +8,7 @@ from hoptree.core.lazy import lazy_re
 
 _MIN_WIDTH = 50  # of a wrapped paragraph, in characters; lines of verse and of lists are shorter
 _FULL = 0.85  # of the width; the longest line may be longer than the others
+_MIN_INDENTED_LINES = 3
 _MIN_SPACES = 5  # in a wrapped line, unlike in a line of code
 _ENDS_SENTENCE = tuple('.!?:;…"”')
 _GOES_ON = lazy_re(r"[^\W_]|[\"'“„‘(]")
@@ -41,13 +42,30 @@ def unwrap_lines(text: str) -> str:
 
 def _unwrap_paragraph(paragraph: str) -> str:
     lines = paragraph.split("\n")
-    width = max(map(len, lines))
+    read = _without_indent(lines)
+    width = max(map(len, read))
     if len(lines) < 2 or width < _MIN_WIDTH:
         return paragraph
     pieces = [lines[0]]
-    for line, following in pairwise(lines):
-        is_full = len(line) + 1 + len(following.partition(" ")[0]) > _FULL * width and line.count(" ") >= _MIN_SPACES
+    for place, (line, following) in enumerate(pairwise(read), 1):
         ends = not line.strip() or line.endswith(_ENDS_SENTENCE)
         goes_on = _GOES_ON.match(following) and not _BEGINS_ITEM.match(following)
-        pieces += [" " if is_full and not ends and goes_on else "\n", following]
+        pieces += [" " if _is_full(line, following, width) and not ends and goes_on else "\n", lines[place]]
     return "".join(pieces)
+
+
+def _is_full(line: str, following: str, width: int) -> bool:
+    is_prose = line.count(" ") >= _MIN_SPACES
+    return len(line) + 1 + len(following.partition(" ")[0]) > _FULL * width and is_prose
+
+
+def _without_indent(lines: list[str]) -> list[str]:
+    """Return the lines of indented prose without the indent; other lines as they are.
+
+    The first line may have another indent. Unlike code, prose has three lines or more, all full except the last.
+    """
+    bare = [line.lstrip(" ") for line in lines]
+    indents = {len(line) - len(text) for line, text in zip(lines[1:], bare[1:], strict=True) if text}
+    width = max(map(len, bare))
+    is_prose = len(lines) >= _MIN_INDENTED_LINES and all(_is_full(*pair, width) for pair in pairwise(bare) if pair[1])
+    return bare if len(indents) == 1 and is_prose else lines

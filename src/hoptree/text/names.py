@@ -344,8 +344,8 @@ _TITLE = lazy_re(
     re.IGNORECASE,
 )  # abbreviations that never end a sentence
 _SHORTENED = lazy_re(
-    r"(?:^|[\s(\[\"“‘'.-])(?:[^\W\d_]|(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}|jr|sr|esq|inc|ltd|co|corp|bros|llc|etc|et al"
-    r"|dept|univ|assn|st|ave|blvd"
+    r"(?:^|[\s(\[\"“‘.-]|(?<!\w)')(?:[^\W\d_]|(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}|jr|sr|esq|inc|ltd|co|corp|bros|llc|etc"
+    r"|et al|dept|univ|assn|st|ave|blvd"
     r"|(?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|Mon|Tues?|Wed|Thurs?|Fri|Sat|Sun))\Z",
     re.IGNORECASE,
 )  # abbreviations that end a sentence if the next word begins no name

@@ -323,6 +323,11 @@ LANGUAGES = (
 _MIN_SCRIPT_SHARE, _MIN_KANA_SHARE, _MIN_WORD_SHARE = 0.2, 0.1, 0.08
 _SAMPLE_CHARS = 4_000
 _LETTERS = lazy_re(r"[^\W\d_]+")
+_GERMAN_WHAT = lazy_re(
+    r"\W*(?:[Uu]nd |[Aa]ber )?[Ww]as (?:ist|sind|waren|wird|wurden?|kann|muss|soll|darf|will|weiß|war(?! \w+ed\b)"
+    r"|(?!(?:it|that|not|most|first|last|next|least|best|part|great|what|east|west|test|art|at)\b)[a-zäöüß]{2,}t(?:en?)?)\b"
+)
+"""The beginning of a German question of "was", which is English too: "Was kostet …", but "Was it …"."""
 
 
 @cache
@@ -345,6 +350,8 @@ def language_of(text: str, default: str = "english") -> str:
         if most > len(letters) * _MIN_SCRIPT_SHARE:
             kana = counts["japanese"] > most * _MIN_KANA_SHARE
             return "japanese" if name in ("chinese", "japanese") and kana else name
+    if _GERMAN_WHAT.match(text) and not function_words()["english"] & {*words} - {"in", "was"}:
+        return "german"
     hits = {name: sum(word in known for word in words) for name, known in function_words().items()}
     best = max(hits, key=lambda name: (hits[name], name == default))
     return best if hits[best] >= max(1, len(words) * _MIN_WORD_SHARE) else default

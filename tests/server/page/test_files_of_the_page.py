@@ -22,13 +22,14 @@ import hoptree
 from hoptree.cli import render
 from hoptree.core.errors import _PUBLIC_TEXTS, EndpointError, InternalError, public_error
 from hoptree.core.values import Passage
-from hoptree.engine.answer_sentence import NOT_SAID, OWN_KNOWLEDGE, Level, _weigh_support, describe_answer
+from hoptree.engine.answer_sentence import NOT_SAID, OWN_KNOWLEDGE, Level, _not_named, _weigh_support, describe_answer
 from hoptree.engine.events import SOURCE_WORDS
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import UNSUPPORTED, TreeNode
 from hoptree.engine.sentence_view import LEVELS
 from hoptree.engine.trace import ModelProgress
 from hoptree.methods.hop import candidates
+from hoptree.text.answer_fit import explain_misfit
 
 PAGE = Path(hoptree.__file__).parent / "server" / "page"
 SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(PAGE.glob("*.js"))}
@@ -192,16 +193,24 @@ def test_reasons_have_words_in_all_languages() -> None:
         OWN_KNOWLEDGE,
         NOT_SAID,
         UNSUPPORTED,
-        candidates._STATED,
         *candidates._WORDS.values(),
     }
-    doubts = ("", ", but its last step says “Rome”", ", but the question asks for two things")
-    for holding, stated, backed, steps, against, chance in product(
-        (1, 2), (True, False), (0, 1, 3), (0, 1, 3), doubts, (None, 0.1, 0.5, 0.9)
+    misfits = [
+        explain_misfit("Who is it?", "1 May 1990"),
+        explain_misfit("Where is it?", "1 May 1990"),
+        explain_misfit("When is it?", "Bo Lund"),
+        explain_misfit("How many are there?", "Bo Lund"),
+    ]
+    assert all(misfits)
+    doubts = ["", ", but its last step says “Rome”", ", but the question asks for two things"]
+    doubts += [f", but {misfit}" for misfit in misfits]
+    for holding, backed, steps, doubt, chance in product(
+        (1, 2), (0, 1, 3), (0, 1, 3), (*doubts, None), (None, 0.1, 0.5, 0.9)
     ):
         for answer in ("Lund", "yes"):
             measured = None if chance is None else (chance, "x")
-            weighed = _weigh_support(answer, holding, stated, min(backed, steps), steps, against, measured)
+            against = _not_named(answer, steps) if doubt is None else doubt
+            weighed = _weigh_support(answer, holding, min(backed, steps), steps, against, measured)
             reasons.add(weighed.reason)
     for read in (0, 1, 7):
         nothing: dict[str, Any] = {

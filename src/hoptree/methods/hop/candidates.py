@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.methods.hop.chooser import Features, Weights, is_unfit
-from hoptree.text.grounding import Quote, find_quote, fits_question_type, grounded, share_of_names, stems
+from hoptree.text.answer_fit import fits_question_type
+from hoptree.text.grounding import Quote, find_quote, grounded, share_of_names, stems
 from hoptree.text.names import name_spans, sentences, word_set
 from hoptree.text.parse import question_key
 from hoptree.text.quantities import countries
@@ -44,9 +45,8 @@ _WORDS = {
     "supported": "its parts were answered from what was read",
     "parted": "it was put together from parts of the question",
 }  # the reason for an answer that a high value of each feature gives
-_STATED = "a sentence that was read states it"  # if the sentence also has the question's words
 # Features that are reasons even without another answer, from this value on.
-_FACTS, _MIN_FACT = ("computed", "agreement", "quoted", "supported"), 0.5
+_FACTS, _MIN_FACT = ("computed", "agreement", "supported"), 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class Pool:
         first, *others = ranked
         if not others:
             facts = [name for name in _FACTS if first.features.get(name, 0.0) >= _MIN_FACT]
-            return "; ".join(_in_words(facts, first.features)) or "no other answer was found"
+            return "; ".join(_in_words(facts)) or "no other answer was found"
         second = others[0]
         # Answers that may not be given rank last, however likely they are.
         excluded = [other for other in others if self.may_be_final(first) and not self.may_be_final(other)]
@@ -245,17 +245,15 @@ class Pool:
         if first.answer.confidence is None:
             gaps.pop("confidence", None)
         weighty = [name for name, gap in sorted(gaps.items(), key=lambda pair: -pair[1]) if gap >= _MIN_REASON]
-        reasons = _in_words(weighty, first.features)
+        reasons = _in_words(weighty)
         if not reasons and first.probability > second.probability:
             reasons = ["it is likelier by what was counted about both"]
         return reasons or ["it came first"]
 
 
-def _in_words(names: Iterable[str], features: Mapping[str, float]) -> list[str]:
+def _in_words(names: Iterable[str]) -> list[str]:
     """Return the first features as reasons in words."""
-    of_sentence = ("quoted", "sentence") if features.get("sentence", 0.0) >= _MIN_FACT else ()
-    words = (_STATED if name in of_sentence else _WORDS[name] for name in names)
-    return list(dict.fromkeys(words))[:_MAX_REASONS]
+    return [_WORDS[name] for name in names][:_MAX_REASONS]
 
 
 def mean_the_same(answer: str, other: str) -> bool:

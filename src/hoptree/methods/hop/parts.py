@@ -24,8 +24,9 @@ from hoptree.methods.hop.reading import (
 )
 from hoptree.methods.steps.decompose import record_plan
 from hoptree.retrieval.retriever import TITLE
+from hoptree.text.answer_fit import explain_type_mismatch
 from hoptree.text.comparison_questions import detect_comparison, expected_answer_type, may_list, named_spans
-from hoptree.text.grounding import explain_type_mismatch, grounded, holding
+from hoptree.text.grounding import grounded, holding
 from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.quantities import countries, date_spans
 from hoptree.text.question_tree import Node, Plan, resolve

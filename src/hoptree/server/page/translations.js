@@ -254,7 +254,7 @@ export const ROWS = [
   ["from the model’s own knowledge", "aus dem Wissen des Modells", "来自模型自身的知识"],
   ["further", "weiter", "下一页"],
   ["graph", "den Graphen", "图谱"],
-  ["guess: the documents do not say", "geraten: die Dokumente sagen es nicht", "猜测：文档中没有说明"],
+  ["guess: nothing that was read clearly says so", "geraten: nichts Gelesenes sagt es deutlich", "猜测：读过的内容没有明确这样说"],
   ["unlikely to be chance", "kaum Zufall", "不太可能是偶然"],
   ["look at it", "ansehen", "查看"],
   ["may be chance", "vielleicht Zufall", "可能是偶然"],

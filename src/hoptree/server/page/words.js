@@ -7,7 +7,7 @@ const SOURCES = {
   internal: "from the model’s own knowledge",
   external: "from documents",
   synthesis: "from its sub-questions",
-  fallback: "guess: the documents do not say",
+  fallback: "guess: nothing that was read clearly says so",
   none: "no answer found",
 };
 const LOOKED_IN = { graph: "from the graph", hybrid: "from documents or the graph" };
@@ -89,21 +89,32 @@ export const capital = (words) => words[0].toUpperCase() + words.slice(1);
 export const folded = (answer) =>
   String(answer ?? "").normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/\b(the|a|an)\b/g, " ").replace(/[^\p{L}\p{N}]+/gu, " ").trim();
 
-const [MIN_WIDTH, FULL, MIN_SPACES] = [50, 0.85, 5];
+const [MIN_WIDTH, FULL, MIN_SPACES, MIN_INDENTED_LINES] = [50, 0.85, 5, 3];
 const GOES_ON = /^[\p{L}\p{N}"'“„‘(]/u;
 const BEGINS_ITEM = /^(?:[\p{L}\p{N}_]{1,3}[.)]\s|[\p{L}\p{N}_-]{1,20}:\s)/u;
+
+const isFull = (line, following, width) => line.length + 1 + following.split(" ")[0].length > FULL * width && line.split(" ").length > MIN_SPACES;
+const widest = (lines) => Math.max(...lines.map((line) => line.length));
+
+/** The lines of indented prose without the indent; other lines as they are. */
+function withoutIndent(lines) {
+  const bare = lines.map((line) => line.replace(/^ +/, ""));
+  const indents = new Set(lines.slice(1).filter((line) => line.trim()).map((line) => line.search(/[^ ]/)));
+  const isProse = lines.length >= MIN_INDENTED_LINES && bare.slice(1).every((line, at) => !line || isFull(bare[at], line, widest(bare)));
+  return indents.size === 1 && isProse ? bare : lines;
+}
 
 /** Replaces the line breaks inside sentences with spaces; hoptree.text.line_breaks has the same. */
 export function unwrapped(text) {
   return text.split("\n\n").map((paragraph) => {
     const lines = paragraph.split("\n");
-    const width = Math.max(...lines.map((line) => line.length));
+    const read = withoutIndent(lines);
+    const width = widest(read);
     if (lines.length < 2 || width < MIN_WIDTH) return paragraph;
-    return lines.slice(1).reduce((joined, following, at) => {
-      const line = lines[at];
-      const isFull = line.length + 1 + following.split(" ")[0].length > FULL * width && line.split(" ").length > MIN_SPACES;
+    return lines.slice(1).reduce((joined, original, at) => {
+      const [line, following] = [read[at], read[at + 1]];
       const ends = !line.trim() || /[.!?:;…"”]$/.test(line);
-      return joined + (isFull && !ends && GOES_ON.test(following) && !BEGINS_ITEM.test(following) ? " " : "\n") + following;
+      return joined + (isFull(line, following, width) && !ends && GOES_ON.test(following) && !BEGINS_ITEM.test(following) ? " " : "\n") + original;
     }, lines[0]);
   }).join("\n\n");
 }

@@ -1,0 +1,208 @@
+"""Decide whether an answer fits its question, in type and in what it is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from hoptree.core.lazy import lazy_re
+from hoptree.core.values import Passage
+from hoptree.text.comparison_questions import expected_answer_type
+from hoptree.text.grounding import (
+    Name,
+    folded_passage,
+    held_parts,
+    holding,
+    names_in,
+)
+from hoptree.text.names import CLOSED, name_spans, sentence_spans, word_set
+from hoptree.text.parse import question_key, read_yes_no
+from hoptree.text.quantities import countries, date_spans, read_dates, read_quantity
+
+_ROW = lazy_re(r"[^:;|\n]{1,100}: [^\n]*?; [^:;|\n]{1,100}: |[^\n|]+ \| ")
+"""A row of a table: "name: Antigua; currency: XCD", or cells between bars."""
+_STEM_CHARS = 5  # so that "Horsas" is Horsa, and "Kassebaum's" Kassebaum
+_MIN_WORD_CHARS = 3
+_KINDS = CLOSED | word_set(
+    "academy airport album award awards band battle book cathedral church city club college company county cup "
+    "district emperor festival film institute island islands king kingdom lady lake league lord mount mountain "
+    "mountains movie museum national new north northern novel party pope president prince princess prize province "
+    "queen region republic river royal saint school sir song south southern east eastern west western state states "
+    "station street team town union united university village war world"
+)  # words that do not tell names of the same kind apart
+_BRACKETED = " ("
+_ASKS_NUMBER = lazy_re(
+    r"\W*(?:\w+\s+)?how\s+(?:many|much|old|tall|high|far|long|large|big|deep|wide|heavy|fast)\b"
+    r"|\W*what\s+(?:is|was)\s+(?:the\s+(?:population|number|height|length|depth|weight|elevation)\s+of|.+['’]s\s+"
+    r"(?:population|height|length|depth|weight|elevation)\W*\Z)",
+    re.IGNORECASE,
+)
+_ASKS_DATE = lazy_re(r"\W*(?:\w+\s+)?(?:what|which)\s+(?:year|month|day|date|decade|century)\b", re.IGNORECASE)
+_ANY_NAME = lazy_re(r"(?:(?:the|an?)\s+)?(?!\d)\w[\w.'’-]*(?:\s+(?!\d)[\w.'’-]+)*", re.IGNORECASE)
+_SMALL = CLOSED | word_set("de la van von der da del di el al")
+_AMOUNTS = word_set(
+    "all billions both countless dozens enough few free half hundreds infinite many millions most no nobody none "
+    "nothing once several some thousands trillions twice unknown various zero"
+)
+_DIGIT = lazy_re(r"\d")
+_LETTER = lazy_re(r"[^\W\d_]")
+_WHEN = lazy_re(r"\W*(?:(?:and|so|then|since|until|by)\s+)?when\b", re.IGNORECASE)
+_LEAD = lazy_re(r"\W*(?:(?:in|on|at|near|from|around|about|the|an?)\s+)*", re.IGNORECASE)
+# Names of times: the Middle Ages, World War II, Easter, the Jurassic. Some months and days are people's names too.
+_TIME_WORD = lazy_re(
+    r"\b(?:ages?|eras?|periods?|epochs?|times?|years?|months?|weeks?|days?|night|eve|season|century|centuries|wars?"
+    r"|reign|dynasty|revolution|renaissance|antiquity|depression|olympics|games|spring|summer|autumn|fall|winter"
+    r"|christmas|easter|ramadan|january|february|march|april|may|june|july|august|september|october|november"
+    r"|december|\w+days?|\w+(?:ian|ic|cene|ous))\b",
+    re.IGNORECASE,
+)
+
+
+def stating(answer: str, question: str, passages: Sequence[Passage]) -> tuple[set[str], set[str]]:
+    """Return the ids of passages with an answer, and of those that name its thing.
+
+    Several passages may hold the parts of an answer together. A row of a table is read without the other rows, since
+    each is about a thing of its own.
+    """
+    held, named = set[str](), set[str]()
+    for passage in passages:
+        for text in _texts(passage):
+            if holding(answer, "", [text]):
+                held.add(passage.id)
+                if names_thing(question, text):
+                    named.add(passage.id)
+    if held:
+        return held, named
+    parts = [part for part in held_parts(answer, passages) if part.casefold() not in CLOSED]
+    held = {name for part in parts for name in holding(part, "", passages)}
+    is_named = any(passage.id in held and names_thing(question, passage) for passage in passages)
+    return held, held if is_named else set()
+
+
+def names_thing(question: str, passage: Passage) -> bool:
+    """Return whether a passage has a name of a question, or the question has none.
+
+    The title counts. A last name, another word for a country ("Polish"), or most words of a name are enough.
+    """
+    names = names_in(question)
+    held = folded_passage(passage.title, passage.text)
+    return not names or any(name.stands_in(held) for name in names) or any(_resembles(name, held) for name in names)
+
+
+def _resembles(name: Name, held: str) -> bool:
+    """Return whether a folded text has another form of a name."""
+    known = countries().by_name
+    if country := known.get(name.full):
+        return any(f" {other} " in held for other, same in known.items() if same == country)
+    words = [word for word in name.full.split() if len(word) >= _MIN_WORD_CHARS and word not in _KINDS]
+    present = [f" {word[:_STEM_CHARS]}" in held for word in words]
+    return bool(present) and (present[-1] or 2 * sum(present) > len(present))
+
+
+def bridging(question: str, answer: str, stated: Sequence[Passage], passages: Iterable[Passage]) -> Passage | None:
+    """Return a passage with a question's name and the title of an answer's passage.
+
+    "Where did the director of Vertigo die?" needs a sentence of a page on Vertigo that names the page of the answer.
+    """
+    titles = [question_key(passage.title.partition(_BRACKETED)[0]) for passage in stated]
+    wanted = [f" {title} " for title in titles if title and title != question_key(answer)]
+    ids = {passage.id for passage in stated}
+    for passage in passages:
+        if passage.id in ids or not names_thing(question, passage):
+            continue
+        for start, end in sentence_spans(passage.text):
+            sentence = passage.text[start:end]
+            key = f" {question_key(sentence)} "
+            if any(title in key for title in wanted) and names_thing(question, replace(passage, text=sentence)):
+                return passage
+    return None
+
+
+def _texts(passage: Passage) -> Iterator[Passage]:
+    """Yield a passage, or each row of its table with the lines around the table."""
+    lines = passage.text.split("\n")
+    rows = [line for line in lines if _ROW.match(line)]
+    if len(rows) < 2:
+        yield passage
+        return
+    around = "\n".join(line for line in lines if not _ROW.match(line))
+    for row in ("", *rows):
+        yield replace(passage, text=f"{around}\n{row}")
+
+
+def fits_question_type(question: str, answer: str) -> bool | None:
+    kind = expected_answer_type(question)
+    if kind == "date":
+        return bool(read_dates(answer))
+    if kind == "number":
+        return read_quantity(answer) is not None
+    if kind == "yes or no":
+        return read_yes_no(answer) is not None
+    if kind in ("person", "place"):
+        named = bool(_LETTER.search(answer)) and read_yes_no(answer) is None
+        return named and not (kind == "person" and bool(_DIGIT.search(answer)))
+    return None
+
+
+def explain_type_mismatch(question: str, answer: str) -> str:
+    """Explain why an answer is of the wrong type; "" if it may fit."""
+    expected = expected_answer_type(question)
+    if expected == "place" and _all_within(answer, date_spans(answer)):
+        return "a place is asked for, and a date given"
+    if expected == "date" and _WHEN.match(question) and fits_question_type(question, answer) is False:
+        named = _all_within(answer, name_spans(answer, _begin(answer)))
+        if named and not _DIGIT.search(answer) and not _TIME_WORD.search(answer):
+            return "a date is asked for, and a name given"
+    return ""
+
+
+def _all_within(text: str, spans: Sequence[tuple[int, int]]) -> bool:
+    """Return whether a text holds nothing but these spans and small words before them."""
+    rest = text[_begin(text) :]
+    for start, end in spans:
+        rest = rest.replace(text[start:end], " ", 1)
+    return bool(spans) and re.search(r"\w", rest) is None
+
+
+def _begin(text: str) -> int:
+    lead = _LEAD.match(text)
+    return lead.end() if lead else 0
+
+
+def explain_misfit(question: str, answer: str) -> str:
+    """Explain why an answer in English is of the wrong type; "" if it may fit."""
+    if mismatch := explain_type_mismatch(question, answer):
+        return mismatch
+    if expected_answer_type(question) == "person" and date_spans(answer) == ((0, len(answer)),):
+        return "a person is asked for, and a date given"
+    if not _is_name(answer):
+        return ""
+    if _ASKS_NUMBER.match(question):
+        return "a number is asked for, and a name given"
+    return "a date is asked for, and a name given" if _ASKS_DATE.match(question) else ""
+
+
+def _is_name(answer: str) -> bool:
+    """Return whether an answer is only a name: neither an amount nor a time."""
+    words = answer.split()
+    if not _ANY_NAME.fullmatch(answer) or _TIME_WORD.search(answer) or read_quantity(answer) is not None:
+        return False
+    if any(word.casefold() in _AMOUNTS or any(map(str.isdigit, word)) for word in words):
+        return False
+    return words[-1][0].isupper() and all(word[0].isupper() or word.casefold() in _SMALL for word in words)
+
+
+def shorten_row(line: str, question: str, answer: str) -> str:
+    """Return a row of a table with its first cell and those of question and answer."""
+    if not _ROW.match(line) or "; " not in line:
+        return line
+    cells = line.split("; ")
+    asked, wanted = f" {question_key(question)} ", question_key(answer)
+    kept = []
+    for place, cell in enumerate(cells):
+        column, _, value = cell.partition(": ")
+        is_asked = any(f" {question_key(part)} " in asked for part in (column, value) if question_key(part))
+        kept.append(not place or is_asked or f" {wanted} " in f" {question_key(cell)} ")
+    shown = [cell if keep else "…" for cell, keep in zip(cells, kept, strict=True)]
+    return "; ".join(cell for place, cell in enumerate(shown) if cell != "…" or shown[place - 1 : place] != ["…"])
