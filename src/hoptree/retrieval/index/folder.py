@@ -237,7 +237,10 @@ def holds_documents(corpus: Path) -> bool:
         from hoptree.corpus.files import suffix_of
 
         return bool(suffix_of(corpus.name))
-    if not corpus.is_dir() or (corpus / MANIFEST).exists():
+    try:
+        if not corpus.is_dir() or (corpus / MANIFEST).exists():
+            return False
+    except PermissionError:  # opening it as an index says so
         return False
     return not any(corpus.glob("[0-9]*.part")) and not any(corpus.glob(_ANY_GENERATION))
 
