@@ -88,9 +88,7 @@ def test_show_says_how_a_struck_out_answer_looks(here: Path) -> None:
     assert "old ⇒ new" in hoptree(here, "show", "--help")[1]
 
 
-def test_a_file_that_may_not_be_used_is_named_with_a_remedy(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_may_not_be_used_is_named_with_a_remedy(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied", "adapters/a.gguf")
 
