@@ -7,6 +7,7 @@ The process ends with its input.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import os
@@ -113,7 +114,8 @@ def _page(pdf: Any, number: int) -> dict[str, str]:
 _MAX_BOXES = 5_000  # of a page that is searched for tables
 _MIN_ROWS = 3
 _MAX_LINES = 20  # of a row
-_BOLDER = 100  # the least difference of weights
+_BOLD, _BOLDER = 700, 100  # the weight of bold print, and the least difference
+_MAX_FONT_NAME_BYTES = 200
 _MAX_LINE_GAP = 0.8  # between the lines of a paragraph, in heights of a line
 _LEADERS = (". . . .", "....", "…")  # of a table of contents
 _LIST_MARK = re.compile(r"\W{0,2}\w{0,3}[.):\]]?|\W{1,3}|\d[\d.]*")
@@ -229,9 +231,11 @@ def _text(page: Any, box: _Box) -> str:
 
 
 def _weight(page: Any, box: _Box) -> int:
-    """Return the weight of the font at the beginning of a box; bold is about 700."""
+    """Return the weight of the font at the beginning of a box, by its name if it is bold."""
     at = raw.FPDFText_GetCharIndexAtPos(page, box[0] + 1, (box[1] + box[3]) / 2, 3, 3)
-    return int(raw.FPDFText_GetFontWeight(page, at))
+    name = ctypes.create_string_buffer(_MAX_FONT_NAME_BYTES)
+    raw.FPDFText_GetFontInfo(page, at, name, len(name), ctypes.c_int())
+    return _BOLD if b"bold" in name.value.lower() else int(raw.FPDFText_GetFontWeight(page, at))
 
 
 if __name__ == "__main__":

@@ -321,6 +321,7 @@ LANGUAGES = (
 _MIN_SCRIPT_SHARE, _MIN_KANA_SHARE, _MIN_WORD_SHARE = 0.2, 0.1, 0.08
 _SAMPLE_CHARS = 4_000
 _LETTERS = lazy_re(r"[^\W\d_]+")
+_ADDRESS = lazy_re(r"[^\s<>]*(?:@|://|www\.)[^\s<>]*")  # of mail and of pages, whose words are of no language
 
 
 @cache
@@ -333,8 +334,8 @@ def function_words() -> dict[str, frozenset[str]]:
 def language_of(text: str, default: str = "english") -> str:
     """Return the language of the middle of a text, or `default` if unclear."""
     start = max(0, (len(text) - _SAMPLE_CHARS) // 2)
-    words = [word.lower() for word in _LETTERS.findall(text[start : start + _SAMPLE_CHARS])]
-    letters = "".join(words)
+    sample = text[start : start + _SAMPLE_CHARS].lower()
+    letters = "".join(_LETTERS.findall(sample))
     if not letters:
         return default
     if not letters.isascii():
@@ -343,6 +344,7 @@ def language_of(text: str, default: str = "english") -> str:
         if most > len(letters) * _MIN_SCRIPT_SHARE:
             kana = counts["japanese"] > most * _MIN_KANA_SHARE
             return "japanese" if name in ("chinese", "japanese") and kana else name
+    words = _LETTERS.findall(_ADDRESS.sub(" ", sample))
     hits = {name: sum(word in known for word in words) for name, known in function_words().items()}
     best = max(hits, key=lambda name: (hits[name], name == default))
     return best if hits[best] >= max(1, len(words) * _MIN_WORD_SHARE) else default
