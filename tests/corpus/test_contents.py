@@ -93,6 +93,8 @@ def test_other_lists_of_short_lines_are_no_headwords() -> None:
         HEADWORDS[:15],  # short
         [*HEADWORDS[::2], *HEADWORDS[1::2], *HEADWORDS[::-1]],  # in another order
         [f"{word}: on" for word in HEADWORDS],
+        [f"{word}:on" for word in HEADWORDS],
+        ["A ship that sails to the southern fjords is called an askew,", "as all keepers know.", *HEADWORDS],
         [f"{word} {len(word)}" for word in HEADWORDS],
         [f"{word} flies." for word in HEADWORDS],
         [f"{word} has a text of its own" for word in HEADWORDS],

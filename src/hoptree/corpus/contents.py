@@ -33,7 +33,8 @@ _LEADER_MARKS = ("…", "....", ". . .")
 _LEADERS = re.compile(r"(?:…|(?:\.\s?){4})\s{0,9}(?:\d{1,4}|[ivxlc]{1,7})$", re.IGNORECASE)
 _MIN_HEADWORDS, _MIN_SORTED_SHARE = 20, 0.85
 _MAX_HEADWORD_WORDS, _MAX_LINE_WORDS = 4.0, 1.5  # on average, of paragraphs and of lines, which may be rows of a table
-_DATA = re.compile(r"[\d;|=\t]|\w: |\S  +\S")
+_MAX_HEADWORD_CHARS, _MAX_OTHER_SHARE = 40, 0.1  # of the letters, in other lines
+_DATA = re.compile(r"[\d;|=\t]|\w:|,\S|\S  +\S")
 """A mark of code, or of a row of data."""
 _PLACEHOLDER = re.compile(r"\b(?:TODO|TBD|FIXME|[Tt]o be (?:written|done|added|completed))\b")
 _MAX_PLACEHOLDER_CHARS = 80
@@ -87,7 +88,8 @@ def lists_headwords(piece: str) -> bool:
     is_spaced = piece.count("\n") > 1.5 * len(lines)
     if len(lines) < _MIN_HEADWORDS or words > len(lines) * (_MAX_HEADWORD_WORDS if is_spaced else _MAX_LINE_WORDS):
         return False
-    if sum(_DATA.search(line) is not None or _SENTENCE.search(line) is not None for line in lines) * 10 > len(lines):
+    others = (line for line in lines if len(line) > _MAX_HEADWORD_CHARS or _DATA.search(line) or _SENTENCE.search(line))
+    if sum(map(_letters, others)) > _MAX_OTHER_SHARE * _letters(piece):
         return False
     keys = ["".join(filter(str.isalnum, line.casefold())) for line in lines]
     return sum(map(le, keys, keys[1:])) >= _MIN_SORTED_SHARE * (len(keys) - 1)
