@@ -1,4 +1,4 @@
-"""Detect tables of contents, indexes of links, navigation bars, lists of headwords and notes of what is to do.
+"""Detect tables of contents, lists of links or headwords, and notes to write.
 
 Readers mark the lines that are entries of such a list (`is_entry`); lines with leaders and a page number
 ("Tables … 12") are recognised by their form, and headwords by their order. A passage of only such lines is marked, and
@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from operator import itemgetter, le
+from itertools import pairwise
+from operator import itemgetter
 
 from hoptree.corpus.document import BETWEEN_HEADINGS
 
@@ -80,7 +81,7 @@ def lists_contents(text: str, start: int, end: int, entries: Sequence[Entry], ti
 
 
 def lists_headwords(piece: str) -> bool:
-    """Return whether a passage is a long list of words and names in alphabetical order."""
+    """Return whether a passage is a long list of words in alphabetical order."""
     if piece.count("\n") + 1 < _MIN_HEADWORDS:  # as for most passages
         return False
     lines = [line.strip() for line in piece.split("\n") if line.strip()]
@@ -92,7 +93,7 @@ def lists_headwords(piece: str) -> bool:
     if sum(map(_letters, others)) > _MAX_OTHER_SHARE * _letters(piece):
         return False
     keys = ["".join(filter(str.isalnum, line.casefold())) for line in lines]
-    return sum(map(le, keys, keys[1:])) >= _MIN_SORTED_SHARE * (len(keys) - 1)
+    return sum(before <= word for before, word in pairwise(keys)) >= _MIN_SORTED_SHARE * (len(keys) - 1)
 
 
 def _letters(text: str) -> int:

@@ -130,7 +130,7 @@ def is_document(path: Path) -> bool:
 
 
 def holds_prose(name: str, head: bytes) -> bool:
-    """Return whether a file with an unknown suffix is text for people, by its beginning."""
+    """Return whether a file with an unknown suffix begins like a text for people."""
     encoding = _encoding_of(head)
     if not head or not encoding or name.lower().removesuffix(".gz").endswith(NO_PROSE):
         return False
@@ -140,7 +140,7 @@ def holds_prose(name: str, head: bytes) -> bool:
 
 
 def _encoding_of(head: bytes) -> str:
-    """Return the encoding of the whole lines of a file's beginning, "" if it is binary."""
+    """Return the encoding of the lines that a file begins with; "" if binary."""
     return decode(head[: head.rfind(b"\n") + 1 or len(head)])[1]
 
 

@@ -358,12 +358,12 @@ def _is_in_aside(heading: LexborNode) -> bool:
 
 
 def _has_blocks(node: LexborNode) -> bool:
-    """Return whether a table or row has a table, a heading or preformatted text inside."""
+    """Return whether there is a table, heading or preformatted text in an element."""
     return any(inner.tag in ("table", "pre", *_HEADINGS) for inner in islice(node.traverse(), 1, None))
 
 
 def _is_line(row: LexborNode) -> bool:
-    """Return whether the cells of a row are short enough for a line, also if they hold paragraphs."""
+    """Return whether a row is short enough for a line, with all its paragraphs."""
     if _has_blocks(row) or sum(cell.tag in _CELLS for cell in row.iter()) < 2:
         return False
     return len(row.text()) <= _MAX_ROW_CHARS

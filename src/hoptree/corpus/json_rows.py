@@ -376,7 +376,7 @@ def read_other_json(stream: io.BufferedReader, name: str, problems: Problems) ->
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
-    """Return the objects of an array or of JSON Lines, if most of their values are plain."""
+    """Return the objects of an array or of JSON Lines, if they are mostly flat."""
     text = text.removeprefix("\ufeff").strip()
     if len(text) > _MAX_TABLE_CHARS:
         return []

@@ -182,7 +182,7 @@ def _rows(boxes: list[_Box]) -> list[_Row]:
 
 
 def _tables(lines: list[_Row]) -> Iterator[list[_Row]]:
-    """Yield the rows of each table: lines one below another with cells in the same columns."""
+    """Yield the rows of each table: lines with cells in the same columns."""
     start = 0
     while start < len(lines):
         table, end = _table_at(lines, start)
@@ -231,7 +231,7 @@ def _text(page: Any, box: _Box) -> str:
 
 
 def _weight(page: Any, box: _Box) -> int:
-    """Return the weight of the font at the beginning of a box, by its name if it is bold."""
+    """Return the weight of the font at the beginning of a box."""
     at = raw.FPDFText_GetCharIndexAtPos(page, box[0] + 1, (box[1] + box[3]) / 2, 3, 3)
     name = ctypes.create_string_buffer(_MAX_FONT_NAME_BYTES)
     raw.FPDFText_GetFontInfo(page, at, name, len(name), ctypes.c_int())

@@ -307,7 +307,7 @@ class Ledger(SqliteFile):
         return {*self._column("select distinct file from passages"), *also}
 
     def passed_over(self) -> list[str]:
-        """Return the names of files that were left out, but for those that were read later."""
+        """Return the names of left-out files, but for those that were read later."""
         names = filter(None, self.fact(PASSED_FACT).split("\n"))
         read = {name for _, _, name in self.files()}
         return sorted(name for name in names if name not in read)
