@@ -11,7 +11,7 @@ from tests.small_indexes import rows, search_ids, write_rows
 
 from hoptree.core.errors import CorpusError
 from hoptree.corpus.files import find_files
-from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.folder import Index, holds_documents
 from hoptree.retrieval.indexing import add_to_index, build_index, compact_index, update_index
 from hoptree.retrieval.indexing.check import check_all, check_parts
 
@@ -83,3 +83,12 @@ def test_a_missing_source_is_called_missing(out: Path, tmp_path: Path) -> None:
         update_index(out)
     with pytest.raises(CorpusError, match="There is no "):
         add_to_index([tmp_path / "up" / "nosuch"], out)
+
+
+def test_an_unreadable_folder_that_is_asked_is_refused_with_a_remedy(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close(out, monkeypatch)
+    assert not holds_documents(out)
+    with pytest.raises(CorpusError, match="may not be read by you"):
+        Index(out)

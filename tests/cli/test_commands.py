@@ -60,6 +60,9 @@ def test_help_is_the_same_by_the_parser(tmp_path: Path) -> None:
     [
         (("indx",), "Did you mean 'hoptree index'?"),
         (("compare", "a", "b"), "Did you mean 'hoptree eval compare'?"),
+        (("update", "--out", "x"), "Did you mean 'hoptree index update'?"),
+        (("remove",), "Did you mean 'hoptree index remove' or 'hoptree graph remove'?"),
+        (("fit",), "Did you mean 'hoptree methods chooser fit'?"),
         (("completion",), "Did you mean 'hoptree --install-completion'?"),
         (("eval", "repot"), "Did you mean 'hoptree eval report'?"),
     ],

@@ -280,10 +280,12 @@ def test_formats_are_counted_and_what_is_unknown_is_told_once(home: Path) -> Non
     again = hoptree(home, "index", "update", "--out", "new")
     assert "kite.png" not in again.stderr and "new.png is not a document of a known kind." in again.stderr
     info = hoptree(home, "index", "info", "--out", "new").stdout
-    assert "  4 document files: 2 .md, " in info and ".docx" not in info
+    assert "  4 document files: 2 Markdown, " in info and "Word" not in info
+    assert "  2 files passed over: kite.png, new.png\n" in info
     assert "  1 further file gave no passage\n" in info
     counted = json.loads(hoptree(home, "index", "info", "--out", "new", "--json").stdout)
     assert counted["formats"][".md"] == 2 and counted["files_without_passages"] == 1
+    assert counted["kinds"]["Markdown"] == 2 and counted["passed_over"] == ["kite.png", "new.png"]
 
 
 def test_a_broken_file_that_has_not_changed_is_told_once(home: Path) -> None:

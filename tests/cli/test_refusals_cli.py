@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.command_line import call
 
+from hoptree.cli import console
 from hoptree.core.errors import CorpusError
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
@@ -85,3 +86,15 @@ def test_another_corpus_takes_the_place_of_those_of_an_experiment(here: Path) ->
 
 def test_show_says_how_a_struck_out_answer_looks(here: Path) -> None:
     assert "old ⇒ new" in hoptree(here, "show", "--help")[1]
+
+
+def test_a_file_that_may_not_be_used_is_named_with_a_remedy(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "adapters/a.gguf")
+
+    monkeypatch.setattr(console, "_call", refuse)
+    code, _, err = hoptree(here, "search", "mayor")
+    assert code == 2
+    assert err == (
+        "hoptree: adapters/a.gguf cannot be used: Permission denied. Let whoever owns it allow that, or name another.\n"
+    )

@@ -76,6 +76,44 @@ def test_lists_are_recognised_in_markdown_and_plain_text() -> None:
     assert listed(list(chunk(text_document(columns, "a.txt"), Chunking()))) == [False]
 
 
+HEADWORDS = [f"{first}{second} mode" for first in "bcdfg" for second in ("ack", "ead", "it", "ore", "ump")]
+
+
+def test_long_lists_of_headwords_are_lists() -> None:
+    for text in (
+        "\n\n   ".join(HEADWORDS),
+        "\n".join(word.split()[0] for word in HEADWORDS),
+        "\n\n".join((HEADWORDS[-1], *HEADWORDS)),
+    ):
+        assert listed(list(chunk(text_document(text, "a.txt"), Chunking()))) == [True]
+
+
+def test_other_lists_of_short_lines_are_no_headwords() -> None:
+    for lines in (
+        HEADWORDS[:15],  # short
+        [*HEADWORDS[::2], *HEADWORDS[1::2], *HEADWORDS[::-1]],  # in another order
+        [f"{word}: on" for word in HEADWORDS],
+        [f"{word}:on" for word in HEADWORDS],
+        ["A ship that sails to the southern fjords is called an askew,", "as all keepers know.", *HEADWORDS],
+        [f"{word} {len(word)}" for word in HEADWORDS],
+        [f"{word} flies." for word in HEADWORDS],
+        [f"{word} has a text of its own" for word in HEADWORDS],
+    ):
+        assert listed(list(chunk(text_document("\n\n".join(lines), "a.txt"), Chunking()))) == [False]
+    rows = text_document("\n".join(HEADWORDS), "a.txt")  # of a table with two columns, each with a word
+    assert listed(list(chunk(rows, Chunking()))) == [False]
+
+
+def test_a_note_of_what_is_to_be_written_ranks_behind_text() -> None:
+    for text, is_list in (
+        ("Note\n\nTODO: 撰写本节", True),
+        ("This section is yet to be written.", True),
+        ("Port\n\n8080", False),
+        ("Mark what is left with TODO, and the tool lists the open places of a file with their lines.", False),
+    ):
+        assert listed(list(chunk(text_document(text, "a.txt"), Chunking()))) == [is_list]
+
+
 @pytest.mark.parametrize("piece", [".", ". ", "…", ".1", "a. ", "x.) "])
 def test_time_grows_linearly_with_the_line(piece: str) -> None:
     text = piece * (200_000 // len(piece))

@@ -10,7 +10,8 @@ import pytest
 
 from hoptree.core.errors import CorpusError
 from hoptree.corpus.document import Problems
-from hoptree.corpus.files import find_files, suffix_of
+from hoptree.corpus.files import find_files
+from hoptree.corpus.kinds import suffix_of
 
 
 def write(path: Path, text: str = "Words.") -> Path:

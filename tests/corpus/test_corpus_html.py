@@ -229,3 +229,21 @@ def test_the_heading_of_a_note_begins_no_section(tmp_path: Path, head: str) -> N
     (passage,) = read_passages(path)
     assert passage.title == "Capes › The lamp"
     assert passage.text == "Note\n\nThe lamp is new.\n\nIt is seen from afar."
+
+
+def test_a_row_whose_cells_hold_paragraphs_is_one_line() -> None:
+    rows = "<tr><td><p>Aurora</p></td><td><p>1901</p></td></tr><tr><td><div>Borealis</div><td>19<br>22</tr>"
+    rows += '<tr><td><ul><li>Cora<li>Dora</ul><td><p>1930</p><p>sunk <a href="b.html">here</a></p></tr>'
+    document = html_document(f"<p>Ships</p><table>{rows}</table><p>End<p>.", "a.html")
+    assert document.text == "Ships\n\nAurora 1901\nBorealis 19 22\nCora Dora 1930 sunk here\n\nEnd\n\n."
+    assert [place for _, place in document.references] == ["b.html"]
+
+
+def test_tables_that_lay_out_a_page_keep_paragraphs() -> None:
+    for cells in (
+        "<td><p>a</p><p>b</p>",
+        "<td>x<td><h2>Part</h2><p>a</p><p>b</p>",
+        "<td>x<td><table><tr><td><p>a</p><p>b</p></table>",
+        f"<td>x<td><p>a</p><p>b</p>{'<p>long text</p>' * 200}",
+    ):
+        assert "a\n\nb" in html_document(f"<table><tr>{cells}</table>", "a.html").text

@@ -103,16 +103,16 @@ def xlsx(rows: str, strings: str = "", **sheets: str) -> bytes:
     )
 
 
-def epub(**pages: str) -> bytes:
+def epub(folder: str = "", **pages: str) -> bytes:
     items = "".join(f'<item id="{key}" href="{key}.xhtml" media-type="application/xhtml+xml"/>' for key in pages)
     order = "".join(f'<itemref idref="{key}"/>' for key in reversed(pages))
     package = '<package xmlns="o" xmlns:dc="d"><metadata><dc:title>Red Kite</dc:title></metadata>'
     package += f"<manifest>{items}</manifest><spine>{order}</spine></package>"
     return packed(
         {
-            "META-INF/container.xml": '<container xmlns="c"><rootfile full-path="O/book.opf"/></container>',
-            "O/book.opf": package,
-            **{f"O/{key}.xhtml": text for key, text in pages.items()},
+            f"{folder}META-INF/container.xml": '<container xmlns="c"><rootfile full-path="O/book.opf"/></container>',
+            f"{folder}O/book.opf": package,
+            **{f"{folder}O/{key}.xhtml": text for key, text in pages.items()},
         }
     )
 
@@ -374,3 +374,9 @@ def test_a_duration_is_no_date(tmp_path: Path) -> None:
     cells = "".join(f'<c s="{style}"><v>1.5</v></c>' for style in (4, 5, 1))
     shown = "36:00:00 | 36:00:00 | 1900-01-01 12:00:00"
     assert read(tmp_path / "a.xlsx", xlsx(f"<row>{cells}</row>"))[0][0][2] == shown
+
+
+def test_an_e_book_that_was_packed_with_its_folder_is_read(tmp_path: Path) -> None:
+    passages, problems = read(tmp_path / "a.epub", epub("epub/", kite="<p>Red kites fly."))
+    assert [(name, text) for name, _, text in passages] == [("a.epub#epub/O/kite.xhtml#1", "Red kites fly.")]
+    assert not problems.broken

@@ -14,8 +14,9 @@ from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking
 from hoptree.corpus.document import Problems
-from hoptree.corpus.files import SUFFIXES, SourceFile, find_files
-from hoptree.corpus.read import read_documents, read_file, read_passages
+from hoptree.corpus.files import SourceFile, find_files
+from hoptree.corpus.kinds import SUFFIXES
+from hoptree.corpus.read import format_of, read_documents, read_file, read_passages
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -395,3 +396,88 @@ def test_a_file_of_questions_without_passages_is_skipped(tmp_path: Path) -> None
     passages, problems = lenient(tmp_path)
     assert [passage.text for passage in passages] == ["Words."] and problems.counts == {"files of questions": 2}
     assert problems.notes[1] == "dev.jsonl holds questions without passages and is not read."
+
+
+MAIL = (
+    "From: Ada <a@b.org>\nDate: 1 May 2020\nSubject: Kites\nContent-Transfer-Encoding: base64\n\nUmVkIGtpdGVzIGZseS4=\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "ids"),
+    [
+        ("Inbox", f"From - Mon May  1 10:00:00 2020\n{MAIL}\n" * 2, ["#message=1#1", "#message=2#1"]),
+        ("cur/1588.M5P6.host:2,S", f"Return-Path: <a@b.org>\nReceived: from x\n\tby y; now\n{MAIL}", ["#1"]),
+        ("53068", MAIL.replace("\n", "\r\n"), ["#1"]),
+        ("list.txt", f"From ada at b.org  Mon May  1 10:00:00 2020\n{MAIL}", ["#message=1#1"]),
+    ],
+)
+def test_mail_is_recognised_by_its_first_lines(tmp_path: Path, name: str, text: str, ids: list[str]) -> None:
+    write(tmp_path / name, text)
+    passages = list(read_passages(tmp_path))
+    assert [passage.id for passage in passages] == [name + end for end in ids]
+    assert all("Red kites fly." in passage.text for passage in passages)
+    assert {passage.title for passage in passages} == {"Kites"}
+    assert format_of(tmp_path / name) == "e-mail"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Note: this is no mail.\nSubject: kites\n\nWords.",
+        "From here on: words.\nDate: soon\n",
+        "From: Ada\nTo whom it may concern: words.\n",
+        "Package: kites\nMaintainer: Ada\nDate: 2020\n",
+    ],
+)
+def test_other_texts_are_no_mail(tmp_path: Path, text: str) -> None:
+    write(tmp_path / "a", text)
+    assert [passage.text for passage in read_passages(tmp_path)] == [text.strip()]
+
+
+def test_text_with_an_unknown_suffix_is_read(tmp_path: Path) -> None:
+    for name in ("cities.dat", "rezept.alt", "a.gz"):
+        write(tmp_path / name, f"Words of {name}.")
+    (tmp_path / "b.dat.gz").write_bytes(gzip.compress(b"Packed words."))
+    for name, text in (
+        ("picture.xyz", b"\x89PNG\r\n\x1a\n" + bytes(range(256))),
+        ("vector.dia", b"<?xml version='1.0'?>\n<d>x</d>"),
+        ("letter.rtf", b"{\\rtf1 Dear}"),
+        ("page.ps", b"%!PS-Adobe\nshow"),
+        ("id.pub2", b"-----BEGIN PGP KEY-----\n"),
+        ("Inbox.msf", b'// <!-- <mdb:mork:z v="1.4"/> -->\n'),
+        ("packed.mini", b"var a=1;" * 1_000),
+        ("style.css", b"body { color: red }"),
+        ("c.tar", b"a.txt" + bytes(507) + b"Words of a text.\n" * 1_000),
+        ("empty.dat", b""),
+    ):
+        (tmp_path / name).write_bytes(text)
+    (tmp_path / "d.tar.gz").write_bytes(gzip.compress((tmp_path / "c.tar").read_bytes()))
+    problems = Problems()
+    passages = [(passage.title, passage.text) for passage in read_passages(tmp_path, problems=problems)]
+    assert passages == [
+        ("a", "Words of a.gz."),
+        ("b.dat", "Packed words."),
+        ("cities.dat", "Words of cities.dat."),
+        ("rezept.alt", "Words of rezept.alt."),
+    ]
+    assert problems.counts == {"files of an unknown kind": 11}
+    assert [passage.text for passage in read_passages(tmp_path / "rezept.alt")] == ["Words of rezept.alt."]
+    assert " .dat 1, " in problems.report()[0] and ".tar.gz 1" in problems.report()[0]
+
+
+@pytest.mark.parametrize("name", ["films.json", "films.jsonl"])
+def test_objects_without_texts_are_the_rows_of_a_table(tmp_path: Path, name: str) -> None:
+    rows = [{"Title": "Red Kite", "Year": 2014}, {"Title": "Blue", "Gross": None, "Cast": ["Ada", "Bo"], "Year": 7}]
+    text = json.dumps(rows) if name.endswith(".json") else "\n".join(map(json.dumps, rows))
+    write(tmp_path / name, text)
+    (passage,) = read_passages(tmp_path)
+    assert passage.text == 'Title: Red Kite; Year: 2014\n\nTitle: Blue; Cast: ["Ada", "Bo"]; Year: 7\n\nGross'
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1}', "[1, 2]", '[{"a": 1}]', '[{"a": {"b": 1}}, {"a": {"b": 2}}]', '[{"a": 1}, 2]', '[{"a": 1}, {']
+)
+def test_other_json_is_read_as_it_is(tmp_path: Path, text: str) -> None:
+    write(tmp_path / "a.json", text)
+    assert [passage.text for passage in read_passages(tmp_path)] == [text]

@@ -107,6 +107,7 @@ def test_rows_of_a_file_have_the_language_of_its_first_ones(tmp_path: Path) -> N
         ("Debianの創設者は誰ですか", "japanese"),
         ("데비안은 누가 만들었습니까", "korean"),
         ("谁创立了Debian？", "chinese"),
+        ("From: ada@a.com\nTo: bo@b.com; cy@c.com, https://www.d.com/de/la\nSubject: Test\n\nHi", "english"),
     ],
 )
 def test_the_language_of_a_text_is_told_by_its_script_or_its_words(text: str, language: str) -> None:

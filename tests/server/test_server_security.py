@@ -129,7 +129,7 @@ def test_bombs_are_not_unpacked(tmp_path: Path) -> None:
 
 def test_what_is_no_document_is_refused(server: Running) -> None:
     for name in ("a.exe", "a.html.bak", "picture.png"):
-        reply = server.client.post("/v1/corpora", data={"name": "kind"}, files={"files": (name, b"x")})
+        reply = server.client.post("/v1/corpora", data={"name": "kind"}, files={"files": (name, b"<p>x")})
         assert reply.status_code == 415
         assert ".docx" in reply.json()["error"]["remedy"]
 

@@ -56,10 +56,21 @@ def _run_command(arguments: list[str]) -> None:
     except Exception as error:
         if os.environ.get("HOPTREE_DEBUG"):
             raise
-        full = isinstance(error, OSError) and error.errno == errno.ENOSPC
-        remedy = "Free some space, then run the same command: nothing paid is lost."
-        print_error(HoptreeError("The disk is full.", remedy) if full else InternalError(error))
-        _leave(1)
+        failure = _unexpected(error)
+        print_error(failure)
+        _leave(failure.exit_code)
+
+
+def _unexpected(error: Exception) -> HoptreeError:
+    """Return the failure to print for an error that no command has translated."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return HoptreeError("The disk is full.", "Free some space, then run the same command: nothing paid is lost.")
+    if isinstance(error, PermissionError) and error.filename:
+        path = os.fsdecode(error.filename)
+        return InputError(
+            f"{path} cannot be used: {error.strerror}.", "Let whoever owns it allow that, or name another."
+        )
+    return InternalError(error)
 
 
 def _call(arguments: list[str]) -> None:

@@ -16,18 +16,21 @@ from rich.filesize import decimal
 from typer import Argument, Option
 from typer.core import TyperGroup
 
-from hoptree.cli.console import clean, counted, echo, print_json, stoppable, warn
+from hoptree.cli.console import clean, counted, echo, one_line, print_json, stoppable, warn
 from hoptree.cli.options import AsJson
 from hoptree.cli.progress import indexing_bar
 from hoptree.core.errors import ConfigError, CorpusError, InputError, ModelError, closest
 from hoptree.corpus.chunk import Chunking
-from hoptree.corpus.files import suffix_of
+from hoptree.corpus.kinds import suffix_of
+from hoptree.corpus.read import format_of
 from hoptree.retrieval import indexing
 from hoptree.retrieval.encoder import absolute_spec
 from hoptree.retrieval.hippo_retriever import count_facts
 from hoptree.retrieval.index.folder import MANIFEST, Index, Settings, read_manifest
 from hoptree.retrieval.indexing import check as checking
 from hoptree.retrieval.indexing.sources import Outcome, Reading
+
+_SHOWN_FILES = 8  # of those that were passed over
 
 
 def _resumes(options: Mapping[str, Any]) -> str:
@@ -310,14 +313,18 @@ def info(index_folder: Named = None, out: OrOut = None, as_json: AsJson = False)
     fact_counts = count_facts(index)
     with closing(index.ledger()) as ledger:
         prefixes = {source: ledger.prefix_of(source) for source in manifest.sources}
-        files, gave = [(file, name) for file, _, name in ledger.files() if name], ledger.files_with_passages()
-    formats = Counter(suffix_of(name) for file, name in files if file in gave)
-    without = len(files) - formats.total()
+        files, gave = [file for file in ledger.files() if file[2]], ledger.files_with_passages()
+        passed_over = ledger.passed_over()
+    read = [(Path(source), name) for file, source, name in files if file in gave]
+    kinds = Counter(format_of(source if source.is_file() else source / name) for source, name in read)
+    without = len(files) - len(read)
     other_languages = index.texts.languages
     languages = {"english": max(0, manifest.passages - sum(other_languages.values())), **other_languages}
     if as_json:
         counts = {
-            "formats": dict(formats.most_common()),
+            "formats": dict(Counter(suffix_of(name) for _, name in read).most_common()),
+            "kinds": dict(kinds.most_common()),
+            "passed_over": passed_over,
             "files_without_passages": without,
             "languages": languages,
             **({"facts": asdict(fact_counts)} if fact_counts else {}),
@@ -332,10 +339,14 @@ def info(index_folder: Named = None, out: OrOut = None, as_json: AsJson = False)
         by = fact_counts.encoder or "their words"
         echo(f"  {counted(fact_counts.facts, 'fact')} of {counted(fact_counts.passages, 'passage')}, found by {by}")
     echo(f"  digest {manifest.digest}")
-    if formats:
-        echo(f"  {counted(formats.total(), 'document file')}: {_counts(formats)}")
+    if kinds:
+        echo(f"  {counted(kinds.total(), 'document file')}: {_counts(kinds)}")
     if without:
         echo(f"  {counted(without, 'further file')} gave no passage")
+    if passed_over:
+        first = ", ".join(map(one_line, passed_over[:_SHOWN_FILES]))
+        more = ", … (--json names all)" if len(passed_over) > _SHOWN_FILES else ""
+        echo(f"  {counted(len(passed_over), 'file')} passed over: {first}{more}")
     echo(f"  passages by language: {_counts(Counter(languages))}")
     for source, prefix in prefixes.items():
         echo(f"  from {source}{f' (its files are called {prefix}/…)' if prefix else ''}")

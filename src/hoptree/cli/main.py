@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from copy import copy
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, get_args, get_origin
@@ -41,8 +42,10 @@ class _LazyGroup(TyperGroup):
             command = copy(self.get_command(ctx, name))
             command.help = inspect.cleandoc(SHORT_HELP[args[0]])
             return args[0], command, [*options, *args[1:]]
-        if args[0] not in self._targets and (meant := suggest_command(args[0])):
-            ctx.fail(f"No such command '{args[0]}'. Did you mean 'hoptree {meant}'?")
+        if args[0] not in self._targets:
+            places = [f"{path} {args[0]}" for path in _groups_with(args[0], self, ctx)] or [suggest_command(args[0])]
+            if meant := " or ".join(f"'hoptree {place}'" for place in places if place):
+                ctx.fail(f"No such command '{args[0]}'. Did you mean {meant}?")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -52,6 +55,16 @@ class _LazyGroup(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(self.help_text())
+
+
+def _groups_with(name: str, group: Any, ctx: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the paths of the groups below a group that have a command of this name."""
+    if name in group.commands:
+        yield " ".join(path)
+    for inner in group.commands:
+        command = group.get_command(ctx, inner)
+        if isinstance(command, TyperGroup):
+            yield from _groups_with(name, command, ctx, (*path, inner))
 
 
 class _EvaluationGroup(_LazyGroup):

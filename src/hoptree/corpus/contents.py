@@ -1,8 +1,8 @@
-"""Detect tables of contents, indexes of links and navigation bars.
+"""Detect tables of contents, lists of links or headwords, and notes to write.
 
 Readers mark the lines that are entries of such a list (`is_entry`); lines with leaders and a page number
-("Tables … 12") are recognised by their form. A passage of only such lines is marked, and a search ranks it behind
-text: it has many words of a question close together, but no answer.
+("Tables … 12") are recognised by their form, and headwords by their order. A passage of only such lines is marked, and
+a search ranks it behind text: it has many words of a question close together, but no answer.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from operator import itemgetter
 
 from hoptree.corpus.document import BETWEEN_HEADINGS
@@ -29,6 +30,13 @@ _LETTER = re.compile(r"[^\W\d_]")
 _SENTENCE = re.compile(r"\w\w[.!?。！？][\"'”’»)]*\s*$")
 _LEADER_MARKS = ("…", "....", ". . .")
 _LEADERS = re.compile(r"(?:…|(?:\.\s?){4})\s{0,9}(?:\d{1,4}|[ivxlc]{1,7})$", re.IGNORECASE)
+_MIN_HEADWORDS, _MIN_SORTED_SHARE = 20, 0.85
+_MAX_HEADWORD_WORDS, _MAX_LINE_WORDS = 4.0, 1.5  # on average, of paragraphs and of lines, which may be rows of a table
+_MAX_HEADWORD_CHARS, _MAX_OTHER_SHARE = 40, 0.1  # of the letters, in other lines
+_DATA = re.compile(r"[\d;|=\t]|\w:|,\S|\S  +\S")
+"""A mark of code, or of a row of data."""
+_PLACEHOLDER = re.compile(r"\b(?:TODO|TBD|FIXME|[Tt]o be (?:written|done|added|completed))\b")
+_MAX_PLACEHOLDER_CHARS = 80
 _END_CHARS = 40  # of a line that are searched for leaders or the end of a sentence
 
 Entry = tuple[int, int, int]
@@ -49,6 +57,8 @@ def is_entry(line: str, linked: Sequence[str], *, has_navigation_link: bool = Fa
 def lists_contents(text: str, start: int, end: int, entries: Sequence[Entry], title: str) -> bool:
     """Return whether a passage has only entries; lines of its title do not count."""
     piece, title = text[start:end], title.casefold()
+    if lists_headwords(piece) or (len(piece) <= _MAX_PLACEHOLDER_CHARS and _PLACEHOLDER.search(piece)):
+        return True
     within = bisect_right(entries, end, key=itemgetter(0)) - bisect_right(entries, start, key=itemgetter(1))
     if within <= 0 and not any(leader in piece for leader in _LEADER_MARKS):  # as for nearly all passages
         return False
@@ -66,6 +76,22 @@ def lists_contents(text: str, start: int, end: int, entries: Sequence[Entry], ti
         at += len(line) + 1
     least = 1 if title.rpartition(BETWEEN_HEADINGS)[2] in _CONTENTS_HEADINGS else _MIN_LINKS
     return count >= least and listed >= _MIN_ENTRY_SHARE * total
+
+
+def lists_headwords(piece: str) -> bool:
+    """Return whether a passage is a long list of words in alphabetical order."""
+    if piece.count("\n") + 1 < _MIN_HEADWORDS:  # as for most passages
+        return False
+    lines = [line.strip() for line in piece.split("\n") if line.strip()]
+    words = sum(len(line.split()) for line in lines)
+    is_spaced = piece.count("\n") > 1.5 * len(lines)
+    if len(lines) < _MIN_HEADWORDS or words > len(lines) * (_MAX_HEADWORD_WORDS if is_spaced else _MAX_LINE_WORDS):
+        return False
+    others = (line for line in lines if len(line) > _MAX_HEADWORD_CHARS or _DATA.search(line) or _SENTENCE.search(line))
+    if sum(map(_letters, others)) > _MAX_OTHER_SHARE * _letters(piece):
+        return False
+    keys = ["".join(filter(str.isalnum, line.casefold())) for line in lines]
+    return sum(before <= word for before, word in pairwise(keys)) >= _MIN_SORTED_SHARE * (len(keys) - 1)
 
 
 def _letters(text: str) -> int:

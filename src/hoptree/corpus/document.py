@@ -126,7 +126,8 @@ class Problems:
         first = self._first.setdefault(kind, [])
         first += [sentence] if len(first) < _MAX_SINGLE_NOTES else []
         if kind == "files of an unknown kind":
-            self._suffixes[PurePosixPath(file).suffix.lower() or "no suffix"] += 1
+            suffixes = PurePosixPath(file.lower()).suffixes
+            self._suffixes["".join(suffixes[-2:] if suffixes[-1:] == [".gz"] else suffixes[-1:]) or "no suffix"] += 1
         if len(self.notes) < _MAX_SENTENCES or self.counts[kind] <= _MIN_SENTENCES_PER_KIND:
             self.notes.append(sentence)
 
@@ -331,8 +332,11 @@ class TextBuilder:
         if entries and self._length > start:
             self._entries.append((start, self._length, entries))
 
-    def add_table(self, rows: Iterable[Mapping[int, str]]) -> None:
-        """Add a line for each row; of a long table, as a section named by its key."""
+    def add_table(self, rows: Iterable[Mapping[int, str]], *, named: bool = False) -> None:
+        """Add a line for each row; of a long table, as a section named by its key.
+
+        The first row has the names of the columns if they are certainly `named`.
+        """
         rows = iter(rows)
         first = list(islice(rows, _LONG_TABLE_ROWS))
         key = _key_column(first) if len(first) == _LONG_TABLE_ROWS else None
@@ -343,7 +347,7 @@ class TextBuilder:
             row = each
             return each
 
-        for line in table_lines(map(remember, chain(first, rows))):
+        for line in table_lines(map(remember, chain(first, rows)), named=named):
             if key is not None:
                 self.heading(2, row.get(key, "")[:_MAX_KEY_CHARS])
             self.add([line])

@@ -17,40 +17,15 @@ from typing import TYPE_CHECKING
 
 from hoptree.core.errors import CorpusError
 from hoptree.corpus.document import MAX_DOCUMENT_BYTES, Document, Problems, join_wrapped
+from hoptree.corpus.kinds import KNOWN_KINDS, NO_PROSE, SUFFIXES, suffix_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
-TEXT_SUFFIXES = (
-    ".txt", ".text", ".log", ".tex", ".org", ".adoc", ".asciidoc", ".textile", ".wiki", ".srt", ".vtt", ".diff",
-    ".py", ".pyi", ".js", ".mjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".scala", ".c", ".h", ".cc", ".cpp",
-    ".hpp", ".cs", ".go", ".rs", ".rb", ".php", ".pl", ".pm", ".lua", ".r", ".jl", ".swift", ".m", ".f90", ".hs",
-    ".ml", ".ex", ".erl", ".clj", ".el", ".lisp", ".sh", ".bash", ".zsh", ".fish", ".ps1", ".bat", ".sql",
-    ".proto", ".graphql", ".cmake", ".mk", ".toml", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".tf",
-    ".v", ".vhd", ".patch",
-)  # fmt: skip
-"""The suffixes of plain text, source code and logs, which are read as they are."""
-SUFFIXES = (
-    *(".md", ".markdown", ".rst", ".html", ".htm", ".xhtml", ".pdf", ".docx", ".pptx", ".xlsx", ".epub", ".ipynb"),
-    *(".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".eml", ".mbox", *TEXT_SUFFIXES),
-)
 _INDEX_MANIFEST = "hoptree-index.json"
 _BEIR_CORPUS = ("corpus.jsonl", "corpus.jsonl.gz")
 _BEIR_QUESTIONS = ("queries.jsonl", "queries.jsonl.gz", "qrels")
-KNOWN_KINDS = (
-    "These are read: text, man pages, Markdown, reStructuredText, HTML, PDF, Word (.docx), PowerPoint (.pptx), "
-    "Excel (.xlsx), CSV, TSV, EPUB, notebooks (.ipynb), e-mail (.eml, .mbox), JSON, JSON Lines, source code and logs, "
-    "each also packed (.gz)."
-)
-_TEXT_NAME = re.compile(
-    r"(?:readme|changelog|changes|news|copying|copyright|licen[cs]e|authors|todo|install|faq)\b", re.I
-)
-
-_MAN_SECTION = re.compile(
-    r"\.[1-9](?:am|const|edit|form|gcc|head|menu|ncurses|p|perl|pm|posix|readline|ssl|t|tcl|tk|type|x)"
-)
-"""A section of the manual with the name of its package, such as .3pm and .5ssl; others, such as .7z, are not text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +36,6 @@ class SourceFile:
     name: str
     size: int
     modified_ns: int
-
-
-def suffix_of(name: str) -> str:
-    """Return the suffix that says how to read a file, or "".
-
-    A name without a suffix, or with a number or a section of the manual as its suffix, is read as text.
-    """
-    base, suffix = os.path.splitext(name.lower().removesuffix(".gz"))  # noqa: PTH122 - a name, not a path
-    if suffix == ".txt" and base.endswith((".rst", ".md")):  # as Sphinx names the sources of pages
-        return os.path.splitext(base)[1]  # noqa: PTH122
-    if suffix in SUFFIXES:
-        return suffix
-    is_text = suffix.strip(".0123456789") == "" or _MAN_SECTION.fullmatch(suffix)
-    return ".txt" if is_text or _TEXT_NAME.match(base.rpartition("/")[2]) else ""
 
 
 def find_files(
@@ -97,7 +58,7 @@ def find_files(
             why = f"{source} is a link that leads in a circle."
         raise CorpusError(why, "Give a folder or a file with documents.") from error
     if stat.S_ISREG(status.st_mode):
-        if not suffix_of(source.name):
+        if not is_document(source):
             raise CorpusError(f"{source} is not a document of a known kind.", KNOWN_KINDS)
         yield SourceFile(source, _name(source.name), status.st_size, status.st_mtime_ns)
         return
@@ -142,7 +103,7 @@ def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
             elif not entry.is_file():
                 sentence = f"{_name(name)} is {_special(entry.stat().st_mode)} and not read."
                 problems.note("pipes, sockets and devices", sentence, _name(name))
-            elif not suffix_of(entry.name) or _is_program(entry):
+            elif not is_document(Path(entry.path)):
                 sentence = f"{_name(name)} is not a document of a known kind."
                 problems.note("files of an unknown kind", sentence, _name(name))
             else:
@@ -153,16 +114,34 @@ def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
             problems.add("unreadable files", f"{_name(name)} cannot be read: {error.strerror}.")
 
 
-def _is_program(entry: os.DirEntry[str]) -> bool:
-    """Return whether a file with an unknown suffix is binary."""
-    if entry.name.lower().removesuffix(".gz").endswith(SUFFIXES):
-        return False
+def is_document(path: Path) -> bool:
+    """Return whether a file can be read: by its suffix, or else because it holds text."""
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith((*SUFFIXES, *NO_PROSE)):
+        return name.endswith(SUFFIXES)
     try:
-        with open_bytes(Path(entry.path)) as stream:
+        with open_bytes(path, buffer_bytes=_HEAD_BYTES) as stream:
             head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
     except Damaged:
-        return False  # reading it reports the damage
-    return bool(head) and not decode(head[: head.rfind(b"\n") + 1 or len(head)])[1]
+        return bool(suffix_of(path.name))  # reading it reports the damage
+    if suffix_of(path.name):
+        return not head or bool(_encoding_of(head))
+    return holds_prose(path.name, head)
+
+
+def holds_prose(name: str, head: bytes) -> bool:
+    """Return whether a file with an unknown suffix begins like a text for people."""
+    encoding = _encoding_of(head)
+    if not head or not encoding or name.lower().removesuffix(".gz").endswith(NO_PROSE):
+        return False
+    if (0 in head and not encoding.startswith("utf-16")) or _NOT_PROSE.match(head):
+        return False
+    return len(head) < _MIN_PACKED_CHARS or len(head) <= _PACKED_LINE_CHARS * (head.count(b"\n") + 1)
+
+
+def _encoding_of(head: bytes) -> str:
+    """Return the encoding of the lines that a file begins with; "" if binary."""
+    return decode(head[: head.rfind(b"\n") + 1 or len(head)])[1]
 
 
 def _entries(folder: Path, name: str, problems: Problems) -> Iterator[os.DirEntry[str]]:
@@ -219,6 +198,8 @@ _MIN_PACKED_CHARS, _PACKED_LINE_CHARS = 4_000, 500
 """The length, and the average length of lines, from which on a script counts as packed."""
 _OVERSTRIKES = re.compile(r"[^\n]?\x08|\x1b\[[0-9;?]{0,20}[A-Za-z]")
 """Letters that are typed over, as for bold print, and colours of a terminal."""
+_NOT_PROSE = re.compile(rb"\s*(?:<|%!|%PDF|\{\\rtf|-----BEGIN|// <!--)")
+"""The beginning of markup, PostScript, keys, and indexes of mail folders."""
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\v\f\r\x1b\0"))
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -234,11 +215,13 @@ class Damaged(OSError):
 
 
 @contextmanager
-def open_bytes(path: Path, on_bytes: Callable[[int], None] | None = None) -> Iterator[io.BufferedReader]:
+def open_bytes(
+    path: Path, on_bytes: Callable[[int], None] | None = None, *, buffer_bytes: int = _READ_BYTES
+) -> Iterator[io.BufferedReader]:
     """Open a file, unpacking gzip; `on_bytes` gets the number of bytes read so far."""
     with path.open("rb", buffering=0) as raw:
-        stream: io.BufferedReader = io.BufferedReader(CountedFile(raw, on_bytes), _READ_BYTES)
-        yield io.BufferedReader(_Unpacked(stream), _READ_BYTES) if stream.peek(2)[:2] == _GZIP_MAGIC else stream
+        stream: io.BufferedReader = io.BufferedReader(CountedFile(raw, on_bytes), buffer_bytes)
+        yield io.BufferedReader(_Unpacked(stream), buffer_bytes) if stream.peek(2)[:2] == _GZIP_MAGIC else stream
 
 
 class CountedFile(io.RawIOBase):

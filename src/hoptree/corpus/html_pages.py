@@ -58,6 +58,7 @@ _NAVIGATION_WORDS = word_set("next prev previous up home top zurück weiter nach
 _PERMALINK, _HEADING_LINKS = "¶", frozenset(("#", "§", "🔗", "¶"))
 """The words of links from a heading to itself."""
 _MAX_SPANNING_CELLS, _MAX_REPEATED_CHARS = 50, 1_000  # cells that span rows, and the text that one may repeat
+_MAX_ROW_CHARS = 1_000  # of a table's row that becomes a line; longer ones lay out a page
 _MAX_DEPTH = 512  # as in browsers
 _MAX_REOPENED_TAGS = 1_000_000
 _FORMATTING = word_set("a b big code em font i nobr s small strike strong tt u")
@@ -209,6 +210,7 @@ class _Page:
         self._length = 0
         self._gap = ""
         self._pre_depth = 0
+        self._in_row = False
         self._heading: tuple[int, list[str]] | None = None
         self._walk(root)
         self._end_heading()
@@ -261,6 +263,7 @@ class _Page:
                 if tag in _HEADINGS and _is_in_aside(node):
                     tag = "p"
                 self._enter_or_leave(tag, 1)
+                self._in_row = self._in_row or (tag == "tr" and _is_line(node))
                 self._note_places(node, tag)
                 stack += [tag, *reversed(list(node.iter(include_text=True)))]
 
@@ -303,7 +306,10 @@ class _Page:
             self._heading[1].append(" ")
             if tag in _PARAGRAPHS and any(not piece.isspace() for piece in self._heading[1]):
                 self._end_heading()
-        self._widen("\n\n" if tag in _PARAGRAPHS else "\n" if tag in _LINES else " " if tag in _CELLS else "")
+        if tag == "tr":
+            self._in_row = False
+        gap = "\n\n" if tag in _PARAGRAPHS else "\n" if tag in _LINES else " " if tag in _CELLS else ""
+        self._widen(" " if self._in_row and gap else gap)
 
     def _add(self, text: str) -> None:
         if self._heading is not None:
@@ -355,9 +361,21 @@ def _is_in_aside(heading: LexborNode) -> bool:
     return box is not None and not _ASIDES.isdisjoint((box.attributes.get("class") or "").lower().split())
 
 
+def _has_blocks(node: LexborNode) -> bool:
+    """Return whether there is a table, heading or preformatted text in an element."""
+    return any(inner.tag in ("table", "pre", *_HEADINGS) for inner in islice(node.traverse(), 1, None))
+
+
+def _is_line(row: LexborNode) -> bool:
+    """Return whether a row is short enough for a line, with all its paragraphs."""
+    if _has_blocks(row) or sum(cell.tag in _CELLS for cell in row.iter()) < 2:
+        return False
+    return len(row.text()) <= _MAX_ROW_CHARS
+
+
 def _named_rows(table: LexborNode) -> Iterable[dict[int, str]] | None:
     """Return the rows of a table with a row of column names; None for other tables."""
-    if any(node.tag in ("table", "pre", *_HEADINGS) for node in islice(table.traverse(), 1, None)):
+    if _has_blocks(table):
         return None
     rows = table.css("tr")
     names = [cell.tag for cell in rows[0].iter()] if rows else []

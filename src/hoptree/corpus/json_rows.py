@@ -12,7 +12,8 @@ from itertools import chain, islice, pairwise
 from typing import Any
 
 from hoptree.corpus.document import Document, Problems, TextBuilder
-from hoptree.corpus.files import Damaged, bom_encoding, decode, is_binary, read_text, stem, suffix_of
+from hoptree.corpus.files import Damaged, bom_encoding, decode, is_binary, read_text, stem, text_document
+from hoptree.corpus.kinds import suffix_of
 
 Row = tuple[int, Any]
 """The number of the line where a row begins, and its value."""
@@ -257,6 +258,7 @@ _COLUMN_SYNONYMS = {"pid": "id", "passage": "text"}
 _HEADER_COLUMNS = frozenset(("text", "contents", "question"))
 """A first line with one of these has the names of the columns."""
 _SEPARATORS = ",;\t|"
+_MAX_TABLE_CHARS = 32 * 2**20  # of JSON that is read as a table
 _HEAD_LINES = 10  # of a table that are searched for its separator
 _MAX_CELL_CHARS = 2**20
 
@@ -355,6 +357,43 @@ def read_table(stream: io.BufferedReader, name: str, problems: Problems) -> Iter
     builder = TextBuilder(stem(name))
     builder.add_table(dict(enumerate(fields)) for fields in chain(first, rows))
     yield builder.document(name, stem(name))
+
+
+def read_other_json(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+    """Read JSON objects that are no passages as a table, and other JSON as it is."""
+    text = read_text(stream, name, problems)
+    if text is None:
+        return
+    rows = _objects(text)
+    if not rows:
+        yield text_document(text, name)
+        return
+    columns = {key: at for at, key in enumerate(dict.fromkeys(key for row in rows for key in row))}
+    cells = ({columns[key]: _cell(value) for key, value in row.items()} for row in rows)
+    builder = TextBuilder(stem(name))
+    builder.add_table(chain([{at: key for key, at in columns.items()}], cells), named=True)
+    yield builder.document(name, stem(name))
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """Return the objects of an array or of JSON Lines, if they are mostly flat."""
+    text = text.removeprefix("\ufeff").strip()
+    if len(text) > _MAX_TABLE_CHARS:
+        return []
+    try:
+        rows = json.loads(text) if text[:1] == "[" else [json.loads(line) for line in text.split("\n") if line.strip()]
+    except (ValueError, RecursionError):
+        return []
+    if len(rows) < 2 or not all(isinstance(row, dict) for row in rows) or len(set().union(*rows)) < 2:
+        return []
+    nested = [isinstance(value, dict | list) for row in rows for value in row.values()]
+    return without_surrogates(rows, text) if 2 * sum(nested) < len(nested) else []
+
+
+def _cell(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _separator_of(text: str) -> str:

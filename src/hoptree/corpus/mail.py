@@ -14,6 +14,7 @@ from typing import Any, cast
 from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Oversized, Problems, TextBuilder, shorten_title
 from hoptree.corpus.files import LATIN, decode, read_all, stem
 from hoptree.corpus.html_pages import html_document
+from hoptree.corpus.kinds import suffix_of
 
 _MAX_HEADER_CHARS = 10_000
 
@@ -30,13 +31,32 @@ _MESSAGE_START = re.compile(rb"^From \S[^\n]{0,300}?\d\d:\d\d[^\n]{0,100}\n", re
 """The line before a message; unlike a sentence that begins with "From ", it has a time."""
 
 
+_FIELD = re.compile(rb"([\w-]+):[ \t\n]")
+_MAIL_FIELDS = frozenset((b"date", b"subject", b"message-id", b"received", b"newsgroups"))
+
+
+def is_mail(head: bytes) -> bool:
+    """Return whether a text begins like a message: with its sender and other fields."""
+    head = head.replace(b"\r\n", b"\n")
+    start = _MESSAGE_START.match(head)
+    fields: set[bytes] = set()
+    for line in head[start.end() if start else 0 :].split(b"\n"):
+        field = _FIELD.match(line + b"\n")
+        if field:
+            fields.add(field[1].lower())
+        elif not fields or line[:1] not in (b" ", b"\t"):  # the line goes on with the field before
+            break
+    return (b"from" in fields or (start is not None and len(fields) > 1)) and not fields.isdisjoint(_MAIL_FIELDS)
+
+
 def read_mail(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
     """Yield a document for each message; of attachments only the names are read."""
     content = read_all(stream, name, problems)
     if content is None:
         return
     content = content.replace(b"\r\n", b"\n")
-    is_mailbox = name.lower().removesuffix(".gz").endswith(".mbox")
+    suffix = suffix_of(name)
+    is_mailbox = suffix == ".mbox" or (suffix != ".eml" and _MESSAGE_START.match(content) is not None)
     for number, message in enumerate(filter(None, _MESSAGE_START.split(content)) if is_mailbox else [content], 1):
         key = f"{name}#message={number}" if is_mailbox else name
         try:

@@ -46,9 +46,14 @@ _MDOC_MACROS = word_set(
 )
 
 
+def is_roff(text: str) -> bool:
+    """Return whether a text is the source of a man page."""
+    return bool(_ROFF.match(text[:_ROFF_HEAD_CHARS]))
+
+
 def plain_document(text: str, name: str) -> Document:
     """Make a document of a man page, or of any other text as it is."""
-    return (roff_document if _ROFF.match(text[:_ROFF_HEAD_CHARS]) else text_document)(text, name)
+    return (roff_document if is_roff(text) else text_document)(text, name)
 
 
 read_plain = text_reader(plain_document)

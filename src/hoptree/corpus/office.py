@@ -301,9 +301,14 @@ def _xlsx(archive: Archive, name: str, problems: Problems) -> Iterator[Document]
             yield document
 
 
+_CONTAINER = "META-INF/container.xml"
+
+
 def _epub(archive: Archive, name: str, problems: Problems) -> Iterator[Document]:
-    roots = (item.of("full-path") for item in archive.elements("META-INF/container.xml"))
-    package = next(filter(None, roots), "")
+    containers = [part for part in archive.names if part.endswith(_CONTAINER) and part.count("/") <= 2]
+    container = min(containers, key=len, default=_CONTAINER)  # all may be packed with the folder around them
+    roots = (item.of("full-path") for item in archive.elements(container))
+    package = container.removesuffix(_CONTAINER) + next(filter(None, roots), "")
     if package not in archive.names:
         raise Unreadable("is damaged, or no e-book")
     title = ""

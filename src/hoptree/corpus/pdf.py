@@ -30,6 +30,7 @@ from hoptree.corpus.document import (
     Problems,
     TextBuilder,
     shorten_title,
+    table_lines,
 )
 from hoptree.corpus.files import read_all, stem
 from hoptree.corpus.zipped_xml import DEFAULT_TITLE
@@ -299,12 +300,20 @@ class _Headings:
 
 
 def _paragraphs(lines: Sequence[str], headings: _Headings) -> list[str]:
-    """Join the lines of a page to paragraphs; headings stay apart."""
-    width = max(map(len, lines), default=0) * _FULL_LINE
+    """Join the lines of a page to paragraphs; headings and rows of tables stay apart."""
+    width = max((len(line) for line in lines if "\t" not in line), default=0) * _FULL_LINE
     paragraphs: list[list[str]] = []
+    rows: list[str] = []  # of a table, with tabs between the cells
     words = ""  # of the paragraph so far, without spaces; incomplete if too long for a heading
     ended, short_before = True, False
-    for line in lines:
+    for line in (*lines, ""):
+        if rows and ("\t" not in line or "\t\t" in line):
+            paragraphs += ([row] for row in _table(rows))
+            rows, ended = [], True
+        if "\t" in line:
+            rows.append(line)
+        if "\t" in line or not line:
+            continue
         bare = _without_spaces(line) if headings.most_chars else ""
         begins = _ITEM.match(line) or headings.has(bare)
         if ended or begins or (short_before and (line[0].isupper() or line[0].isdigit())):
@@ -318,6 +327,19 @@ def _paragraphs(lines: Sequence[str], headings: _Headings) -> list[str]:
         ended = bool(_LEADERS.search(line)) or (short_before and line[-1] in ".!?:;。！？")
         ended = ended or headings.has(words)
     return [_LEADERS.sub(" … ", "".join(pieces)) for pieces in paragraphs]
+
+
+def _table(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the rows of a table with the names of its columns.
+
+    The first row has the names if it is in bolder print, or has none of the numbers that all others have.
+    """
+    rows = [line.replace("\t\t", "\t").split("\t") for line in lines]
+    numbers = [[cell[:1].isdecimal() for cell in row] for row in rows]
+    is_named = "\t\t" in lines[0] or any(all(column) for column in zip(*numbers[1:], strict=False))
+    if is_named and not any(map(str.isdecimal, rows[0])):
+        return table_lines(dict(enumerate(row)) for row in rows)
+    return iter((" " if len(rows[0]) == 2 else " | ").join(row) for row in rows)
 
 
 def _whole_sentences(pages: list[list[str]]) -> list[list[str]]:

@@ -7,9 +7,11 @@ The process ends with its input.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import os
+import re
 import signal
 import sys
 import threading
@@ -19,6 +21,10 @@ from contextlib import closing, suppress
 from typing import Any
 
 import pypdfium2 as pdfium
+from pypdfium2 import raw
+
+_Box = tuple[float, float, float, float]  # left, bottom, right, top
+_Row = list[list[_Box]]  # the boxes of each cell, from left to right
 
 _MAX_MEMORY_BYTES = 2**30
 _MAX_TITLE_CHARS = 1_200
@@ -97,9 +103,139 @@ def _spelled(read: Callable[[], str]) -> str:
 def _page(pdf: Any, number: int) -> dict[str, str]:
     try:
         with closing(pdf[number]) as page, closing(page.get_textpage()) as opened:
-            return {"text": str(opened.get_text_range())}
+            return {"text": _with_rows(opened, str(opened.get_text_range()).replace("\t", " "))}
     except Exception as error:  # damaged pages make it raise errors of several kinds
         return {"failed": type(error).__name__}
+
+
+# Tables: PDF knows none, so they are lines in which gaps are at the same places. Columns of a text are no table, as
+# their lines do not follow one another from left to right in the file.
+
+_MAX_BOXES = 5_000  # of a page that is searched for tables
+_MIN_ROWS = 3
+_MAX_LINES = 20  # of a row
+_BOLD, _BOLDER = 700, 100  # the weight of bold print, and the least difference
+_MAX_FONT_NAME_BYTES = 200
+_MAX_LINE_GAP = 0.8  # between the lines of a paragraph, in heights of a line
+_LEADERS = (". . . .", "....", "…")  # of a table of contents
+_LIST_MARK = re.compile(r"\W{0,2}\w{0,3}[.):\]]?|\W{1,3}|\d[\d.]*")
+"""The first cell of an item of a list."""
+
+
+def _with_rows(page: Any, text: str) -> str:
+    """Return the text of a page, with a tab between the cells of tables.
+
+    It is two tabs in a row with the names of the columns, set in bolder print than the rows below.
+    """
+    count = page.count_rects()
+    if not 2 * _MIN_ROWS <= count <= _MAX_BOXES:
+        return text
+    lines = text.split("\r\n")
+    bare = ["".join(line.split()) for line in lines]
+    at, pieces = 0, list[str]()
+    places = _rows([page.get_rect(number) for number in range(count)])
+    order = {box: number for number, box in enumerate(box for line in places for cell in line for box in cell)}
+    for table in _tables(places):
+        texts = {box: _text(page, box) for row in table for cell in row for box in cell}
+        rows = [[" ".join(map(texts.__getitem__, cell)) for cell in row] for row in table]
+        is_list = len(rows[0]) == 2 and all(_LIST_MARK.fullmatch(row[0]) for row in rows)
+        if is_list or any(leader in " ".join(row) for row in rows for leader in _LEADERS):
+            continue
+        bolder = [_weight(page, name[0]) - _weight(page, cell[0]) for name, cell in zip(*table[:2], strict=True)]
+        has_names = max(bolder) > _BOLDER and min(bolder) > -_BOLDER
+        for number, row in enumerate(rows):
+            as_written = sorted((box for cell in table[number] for box in cell), key=order.__getitem__)
+            span = _find("".join("".join(map(texts.__getitem__, as_written)).split()), bare, at)
+            if span is None:
+                break
+            pieces += [*lines[at : span[0]], ("\t\t" if number == 0 and has_names else "\t").join(row)]
+            at = span[1]
+    return "\r\n".join([*pieces, *lines[at:]])
+
+
+def _find(words: str, bare: list[str], start: int) -> tuple[int, int] | None:
+    """Return the first and the last but one of the lines that have just these words."""
+    for first in range(start, len(bare)):
+        last, rest = first, words
+        while last < len(bare) and bare[last] and rest.startswith(bare[last]):
+            rest = rest[len(bare[last]) :]
+            last += 1
+            if not rest:
+                return first, last
+    return None
+
+
+def _rows(boxes: list[_Box]) -> list[_Row]:
+    """Return the lines of a page, each divided where there is a gap."""
+    rows: list[_Row] = []
+    for box in boxes:
+        left, bottom, right, top = box
+        before = rows[-1][-1][-1] if rows else (0.0, 0.0, 0.0, 0.0)
+        height = min(top - bottom, before[3] - before[1])
+        if min(top, before[3]) - max(bottom, before[1]) < height / 2 or height <= 0 or left < before[2] - 1:
+            rows.append([[box]])
+        elif left - before[2] < max(top - bottom, before[3] - before[1]):
+            rows[-1][-1][-1] = (before[0], min(bottom, before[1]), right, max(top, before[3]))
+        else:
+            rows[-1].append([box])
+    return rows
+
+
+def _tables(lines: list[_Row]) -> Iterator[list[_Row]]:
+    """Yield the rows of each table: lines with cells in the same columns."""
+    start = 0
+    while start < len(lines):
+        table, end = _table_at(lines, start)
+        if len(table) >= _MIN_ROWS:
+            yield table
+        start = end if len(table) >= _MIN_ROWS else start + 1
+
+
+def _table_at(lines: list[_Row], start: int) -> tuple[list[_Row], int]:
+    """Return the complete rows of a table that may begin at a line, and where it ends."""
+    columns = [(cell[0][0], cell[0][2]) for cell in lines[start]]
+    table, end, count = [[list(cell) for cell in lines[start]]], start + 1, 0
+    for at in range(start + 1, len(lines) if len(columns) > 1 else 0):
+        line, row = lines[at], table[-1]
+        places = [[place for place, column in enumerate(columns) if _overlap(cell[0], column)] for cell in line]
+        if any(len(place) != 1 for place in places) or len({place[0] for place in places}) < len(line):
+            break
+        cells = {place[0]: cell for place, cell in zip(places, line, strict=True)}
+        is_complete, count = all(row), count + 1
+        goes_on = all(not row[place] or _is_next(row[place][-1], cell[0]) for place, cell in cells.items())
+        if is_complete and 0 in cells and cells[0][0][3] < row[0][-1][3]:
+            table.append([list(cells.get(place, ())) for place in range(len(columns))])
+            count = 0
+        elif goes_on and count < _MAX_LINES and not (is_complete and 0 in cells):
+            for place, cell in cells.items():
+                row[place] += cell
+        else:
+            break
+        for place, cell in cells.items():
+            columns[place] = min(columns[place][0], cell[0][0]), max(columns[place][1], cell[0][2])
+        end = at + 1 if all(table[-1]) else end
+    return [row for row in table if all(row)], end
+
+
+def _overlap(box: _Box, column: tuple[float, float]) -> bool:
+    return box[0] < column[1] and box[2] > column[0]
+
+
+def _is_next(above: _Box, box: _Box) -> bool:
+    """Return whether a box is in the next line of the same paragraph."""
+    return above[1] - box[3] < _MAX_LINE_GAP * (box[3] - box[1])
+
+
+def _text(page: Any, box: _Box) -> str:
+    return " ".join(str(page.get_text_bounded(*box)).replace("\t", " ").split())
+
+
+def _weight(page: Any, box: _Box) -> int:
+    """Return the weight of the font at the beginning of a box."""
+    at = raw.FPDFText_GetCharIndexAtPos(page, box[0] + 1, (box[1] + box[3]) / 2, 3, 3)
+    name = ctypes.create_string_buffer(_MAX_FONT_NAME_BYTES)
+    raw.FPDFText_GetFontInfo(page, at, name, len(name), ctypes.c_int())
+    return _BOLD if b"bold" in name.value.lower() else int(raw.FPDFText_GetFontWeight(page, at))
 
 
 if __name__ == "__main__":

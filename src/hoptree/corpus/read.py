@@ -24,15 +24,14 @@ from hoptree.core.values import Passage
 from hoptree.corpus.chunk import MAX_ROW_CHARS, Chunking, Tokenizer, chunk
 from hoptree.corpus.document import MAX_DOCUMENT_BYTES, Document, Oversized, Problems
 from hoptree.corpus.files import (
-    TEXT_SUFFIXES,
     Damaged,
     Reader,
     SourceFile,
+    decode,
     find_files,
     open_bytes,
     read_script,
     read_text_file,
-    suffix_of,
 )
 from hoptree.corpus.html_pages import read_html
 from hoptree.corpus.json_rows import (
@@ -43,11 +42,13 @@ from hoptree.corpus.json_rows import (
     read_csv,
     read_json_lines,
     read_json_values,
+    read_other_json,
     read_table,
     read_tsv,
 )
-from hoptree.corpus.mail import read_mail
-from hoptree.corpus.man_pages import read_plain
+from hoptree.corpus.kinds import TEXT_SUFFIXES, format_name, suffix_of
+from hoptree.corpus.mail import is_mail, read_mail
+from hoptree.corpus.man_pages import is_roff, read_plain
 from hoptree.corpus.markdown import read_markdown, read_notebook
 from hoptree.corpus.office import read_docx, read_epub, read_pptx, read_xlsx
 from hoptree.corpus.pdf import read_pdf
@@ -56,11 +57,20 @@ from hoptree.corpus.rst import read_rst
 from hoptree.text.tokens import language_of
 
 _AUTO = Chunking()
+_HEAD_BYTES = 2**15  # of a text, to tell whether it is mail or a man page
 _SAMPLE_ROWS, _SAMPLE_CHARS = 3, 1_000  # of a file, to detect its language
+
+
+def _read_text(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+    """Read a plain text, a man page or mail."""
+    head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
+    return (read_mail if is_mail(head) else read_plain)(stream, name, problems)
+
+
 _DOCUMENTS: dict[str, Reader] = {
     **dict.fromkeys(TEXT_SUFFIXES, read_text_file),
     **dict.fromkeys((".js", ".mjs"), read_script),
-    ".txt": read_plain,
+    ".txt": _read_text,
     **dict.fromkeys((".md", ".markdown"), read_markdown),
     **dict.fromkeys((".html", ".htm", ".xhtml"), read_html),
     **dict.fromkeys((".eml", ".mbox"), read_mail),
@@ -175,15 +185,28 @@ def read_documents(
 
 def _reader_of(file: SourceFile) -> Reader | None:
     """Return the reader of a file's documents; None if its rows are passages."""
-    suffix = suffix_of(file.name)
+    suffix = suffix_of(file.name) or ".txt"
     with suppress(OSError), open_bytes(file.path) as stream:
         if suffix in _SEPARATORS and holds_passages(stream, _SEPARATORS[suffix]):
             return None
         if suffix not in _DOCUMENTS and holds_questions(stream):
             return _skip_questions
         if suffix not in _DOCUMENTS and holds_other_json(stream):
-            return read_text_file
+            return read_other_json
     return _DOCUMENTS.get(suffix)
+
+
+def format_of(path: Path) -> str:
+    """Return the format that a file is read as, in words."""
+    suffix = suffix_of(path.name) or ".txt"
+    if suffix == ".txt":
+        with suppress(OSError), open_bytes(path, buffer_bytes=_HEAD_BYTES) as stream:
+            head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
+            if is_mail(head):
+                return format_name(".mbox")
+            if is_roff(decode(head)[0]):
+                return "man pages"
+    return format_name(suffix)
 
 
 def _skip_questions(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:

@@ -15,7 +15,7 @@ from typing import Any
 from hoptree.core.errors import IndexUnavailable, InternalError, redact
 from hoptree.core.files import FolderLock
 from hoptree.core.http_server import log_line
-from hoptree.corpus.files import KNOWN_KINDS, suffix_of
+from hoptree.corpus.kinds import KNOWN_KINDS, suffix_of
 from hoptree.server.error_responses import Refusal
 from hoptree.server.jobs import Job, PassedOver
 from hoptree.server.resources import ManagedCorpus

@@ -11,10 +11,12 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from hoptree.corpus.files import KNOWN_KINDS, suffix_of
+from hoptree.corpus.files import holds_prose
+from hoptree.corpus.kinds import KNOWN_KINDS, suffix_of
 from hoptree.server.error_responses import Refusal
 from hoptree.server.settings import Limits
 
@@ -210,7 +212,8 @@ class UploadFolder:
     def _store(self, name: str, blocks: Iterable[bytes]) -> None:
         self._check_wanted()
         shown = f"'{printable_name(name)}'"
-        if not suffix_of(name):  # one picture among documents should not make the upload fail
+        first = next(blocks := iter(blocks), b"")
+        if not suffix_of(name) and not holds_prose(name, first):  # one picture should not make the upload fail
             self._leave_out(name)
             return
         if len(self.names) >= self._limits.files:
@@ -221,7 +224,7 @@ class UploadFolder:
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
-            for block in blocks:
+            for block in chain((first,), blocks):
                 self._count(len(block))
                 file.write(block)
         self._check_gzip(path)

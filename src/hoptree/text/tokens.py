@@ -328,6 +328,7 @@ _GERMAN_WHAT = lazy_re(
     r"|(?!(?:it|that|not|most|first|last|next|least|best|part|great|what|east|west|test|art|at)\b)[a-zäöüß]{2,}t(?:en?)?)\b"
 )
 """The beginning of a German question of "was", which is English too: "Was kostet …", but "Was it …"."""
+_ADDRESS = lazy_re(r"(?<![^\s<>])[^\s<>]*(?:@|://|www\.)[^\s<>]*")  # its words are of no language
 
 
 @cache
@@ -340,8 +341,8 @@ def function_words() -> dict[str, frozenset[str]]:
 def language_of(text: str, default: str = "english") -> str:
     """Return the language of the middle of a text, or `default` if unclear."""
     start = max(0, (len(text) - _SAMPLE_CHARS) // 2)
-    words = [word.lower() for word in _LETTERS.findall(text[start : start + _SAMPLE_CHARS])]
-    letters = "".join(words)
+    sample = text[start : start + _SAMPLE_CHARS].lower()
+    letters = "".join(_LETTERS.findall(sample))
     if not letters:
         return default
     if not letters.isascii():
@@ -350,6 +351,7 @@ def language_of(text: str, default: str = "english") -> str:
         if most > len(letters) * _MIN_SCRIPT_SHARE:
             kana = counts["japanese"] > most * _MIN_KANA_SHARE
             return "japanese" if name in ("chinese", "japanese") and kana else name
+    words = _LETTERS.findall(_ADDRESS.sub(" ", sample))
     if _GERMAN_WHAT.match(text) and not function_words()["english"] & {*words} - {"in", "was"}:
         return "german"
     hits = {name: sum(word in known for word in words) for name, known in function_words().items()}

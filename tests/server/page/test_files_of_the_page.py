@@ -100,7 +100,7 @@ def test_what_the_server_says_is_there_in_all_languages(script: str) -> None:
 
 
 def test_what_to_do_about_a_file_is_said_in_all_languages() -> None:
-    from hoptree.corpus.files import KNOWN_KINDS
+    from hoptree.corpus.kinds import KNOWN_KINDS
     from hoptree.server import indexing_worker as worker
 
     known = {row[0] for row in server_rows()}

@@ -21,8 +21,7 @@ from hoptree.text.names import open_tagger
 from hoptree.text.parse import gives_answer, led_to_answer, read_conclusion
 from hoptree.text.retrieval_triggers import sure_query
 
-_SIGNALS = ("hidden_states", "prefix", "top_p", "top_k")
-_TOKENS = 100  # of a step
+_SIGNALS, _STEP_TOKENS = ("hidden_states", "prefix", "top_p", "top_k"), 100
 
 
 @decision("answers")
@@ -69,9 +68,9 @@ async def seakr(
 
     `samples` are drawn of each step; U is the mean log-determinant of their states. A step with U above `theta` is
     searched for by its content words that question or last step have, or that are sure but for `doubt`. It is written
-    again with each of the `k` passages that are new, and the one that leaves the least U stays in view. The answer is
-    the surer of those from the steps and from the passages. A model that does not give its states has its samples
-    turned into vectors by `encoder`. `theta` wants tuning for each model; a warning says if U is always above it.
+    again with each new one of `k` passages; that with the least U stays in view. The answer is the surer of those from
+    the steps and from the passages. Without states of the model, `encoder` turns samples into vectors. Tune `theta`
+    for each model; a warning says if U is always above it.
     """
     ctx.require_corpus()
     ctx.require("logprobs")
@@ -106,7 +105,7 @@ class _Run:
 
     async def write_step(self, docs: list[Passage]) -> Measured:
         step = await self.spread.write(
-            self.text, "draft", _TOKENS, chain.show_context(self._ctx, docs, titles=self._titles)
+            self.text, "draft", _STEP_TOKENS, chain.show_context(self._ctx, docs, titles=self._titles)
         )
         note_written(self._ctx, "draft", step.text, self.text)
         return replace(step, draft=step.draft.first_sentence())

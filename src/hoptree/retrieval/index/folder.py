@@ -90,7 +90,7 @@ def _no_index(folder: Path) -> CorpusError:
         rebuild = f"Build it again: hoptree index … --out {folder}"
         return CorpusError(f"The index {folder} has lost its file {MANIFEST}.", rebuild)
     if folder.is_file() and not holds_documents(folder):
-        from hoptree.corpus.files import KNOWN_KINDS
+        from hoptree.corpus.kinds import KNOWN_KINDS
 
         return CorpusError(f"{folder} is not an index, and files of this kind are not read.", KNOWN_KINDS)
     if folder.exists():
@@ -234,10 +234,13 @@ def check_fit(ledger: Ledger, manifest: Manifest, folder: Path) -> None:
 def holds_documents(corpus: Path) -> bool:
     """Return whether a corpus is a file or folder of documents, and no index."""
     if corpus.is_file():
-        from hoptree.corpus.files import suffix_of
+        from hoptree.corpus.files import is_document
 
-        return bool(suffix_of(corpus.name))
-    if not corpus.is_dir() or (corpus / MANIFEST).exists():
+        return is_document(corpus)
+    try:
+        if not corpus.is_dir() or (corpus / MANIFEST).exists():
+            return False
+    except PermissionError:  # opening it as an index says so
         return False
     return not any(corpus.glob("[0-9]*.part")) and not any(corpus.glob(_ANY_GENERATION))
 

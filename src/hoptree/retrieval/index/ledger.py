@@ -16,6 +16,7 @@ from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.tantivy_files import ALLOW, FREE_SPACE, composed, encode, is_plain
 
+PASSED_FACT = "passed over"  # the names of left-out files that were reported
 _BUILD_AGAIN = "Build the index again."
 _SCHEMA = """
 create table if not exists passages (key integer primary key, content blob, file integer, number integer);
@@ -304,6 +305,12 @@ class Ledger(SqliteFile):
         """Return the ids of the files with passages, including repeated ones."""
         also = self._column("select distinct file from also") if self._has_also() else []
         return {*self._column("select distinct file from passages"), *also}
+
+    def passed_over(self) -> list[str]:
+        """Return the names of left-out files, but for those that were read later."""
+        names = filter(None, self.fact(PASSED_FACT).split("\n"))
+        read = {name for _, _, name in self.files()}
+        return sorted(name for name in names if name not in read)
 
     def spans(self) -> list[tuple[int, int]]:
         """Return the lowest and the highest number of each file's passages, in order."""

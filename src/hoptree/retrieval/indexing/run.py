@@ -19,7 +19,7 @@ from hoptree.corpus.read import QuestionFilter, read_file, read_questions
 from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.enrichment import carry_vectors, encode_passages, link_passages
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.ledger import Entry, content_of
+from hoptree.retrieval.index.ledger import PASSED_FACT, Entry, content_of
 from hoptree.retrieval.index.tantivy_files import key_of
 from hoptree.retrieval.indexing.sources import (
     Listener,
@@ -39,7 +39,7 @@ _AT_ONCE = 1_000
 _SAVE_EVERY, _SAVE_INTERVAL_S = 1_000_000, 60.0
 """Passages, or seconds, between checkpoints: what a killed run loses at most."""
 _COUNTS_FACT = "so far"
-_PASSED_FACT, _MAX_PASSED = "passed over", 10_000  # left-out files that were reported before
+_MAX_PASSED = 10_000  # left-out files that were reported before
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Run:
         self._change, self._ledger = change, change.ledger
         self._reading = reading
         self._on_progress = on_progress or (lambda progress: None)
-        self._passed = change.ledger.fact(_PASSED_FACT).split("\n")
+        self._passed = change.ledger.fact(PASSED_FACT).split("\n")
         self._problems = Problems(reading.skip_broken if skip_broken is None else skip_broken, self._passed)
         self._warnings: list[str] = []
         self._known_broken: set[int] = set()
@@ -359,7 +359,7 @@ class Run:
         self._total = fresh
         self._ledger.set_fact(_COUNTS_FACT, "")
         passed = dict.fromkeys((*self._problems.passed, *self._passed))
-        self._ledger.set_fact(_PASSED_FACT, "\n".join(list(passed)[:_MAX_PASSED]))
+        self._ledger.set_fact(PASSED_FACT, "\n".join(list(passed)[:_MAX_PASSED]))
         manifest = change.finish(reading=self._reading.stored())
         counts = (self._added, self._unchanged, self._replaced, self._removed, self._repeated, self._held_questions)
         examples = (*self._warnings, *self._problems.sentences, *self._problems.notes)
