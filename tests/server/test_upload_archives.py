@@ -48,6 +48,30 @@ def test_what_can_be_is_taken(tmp_path: Path, how: int) -> None:
     assert (tmp_path / "up" / "b.txt").read_bytes() == b"More."
 
 
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("عربي.txt".encode(), "عربي.txt"),  # of Linux and macOS, without the flag of UTF-8
+        ("文档/说明.txt".encode(), "文档/说明.txt"),
+        ("Prüfung.txt".encode(), "Prüfung.txt"),
+        ("Prüfung.txt".encode("cp437"), "Prüfung.txt"),  # of old Windows
+        (b"plain.txt", "plain.txt"),
+    ],
+)
+def test_names_are_read_as_utf8_before_cp437(tmp_path: Path, written: bytes, name: str) -> None:
+    packed = _zip(**{"x" * (len(written) - 4): b"Text."}).replace(b"x" * (len(written) - 4) + b".txt", written)
+    assert _take(tmp_path / "up", "a.zip", packed) == [name]
+    assert _take(tmp_path / "flagged", "a.zip", _zip(**{name.removesuffix(".txt"): b"Text."})) == [name]
+
+
+def test_a_name_in_utf8_cannot_lead_elsewhere(tmp_path: Path) -> None:
+    written = "../ع.txt".encode()
+    packed = _zip(**{"x" * (len(written) - 4): b"Text."}).replace(b"x" * (len(written) - 4) + b".txt", written)
+    with pytest.raises(Refusal) as refused:
+        _take(tmp_path / "up", "a.zip", packed)
+    assert refused.value.kind == "BadFileName"
+
+
 def test_a_large_directory_is_refused_before_it_is_read(tmp_path: Path) -> None:
     size = 2**20
     end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, size, 0, 0)  # speaks of one entry

@@ -108,6 +108,7 @@ def _folders(name: str) -> Iterator[str]:
 _BLOCK_BYTES = 2**18
 _GZIP = b"\x1f\x8b"
 _UNIX = 3
+_UTF8_FLAG = 0x800
 _STREAMED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Compression that `zipfile` unpacks in blocks; others may take any amount of memory."""
 _ZIP_ERRORS = (
@@ -171,6 +172,7 @@ class UploadFolder:
         with archive:
             entries = []
             for entry in archive.infolist():
+                entry.filename = _entry_name(entry)
                 if is_packer_artifact(entry.filename) and not entry.is_dir():
                     self._leave_out(entry.filename)
                 elif not entry.is_dir():
@@ -273,6 +275,15 @@ class _BoundedFile:
         if size > self._max_bytes:
             raise self._refusal
         return self._file.read(self._max_bytes if size < 0 else size)
+
+
+def _entry_name(entry: zipfile.ZipInfo) -> str:
+    """Return the name of a file in an archive; packers write UTF-8 without its flag."""
+    if entry.flag_bits & _UTF8_FLAG or entry.filename != entry.orig_filename:
+        return entry.filename
+    with suppress(UnicodeDecodeError):
+        return entry.filename.encode("cp437").decode("utf-8")
+    return entry.filename
 
 
 def _check_entry(entry: zipfile.ZipInfo) -> None:

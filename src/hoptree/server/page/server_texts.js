@@ -61,6 +61,7 @@ export const SERVER_ROWS = [
   ["the evidence refutes it", "die Belege widerlegen es", "证据否定它"],
   ["not settled", "nicht entschieden", "未定"],
   ["The model is writing, {n} tokens", "Das Modell schreibt, {n} Tokens", "模型正在写，{n} 个词元"],
+  ["The model is being loaded", "Das Modell wird geladen", "模型正在加载"],
   ["The model is writing", "Das Modell schreibt", "模型正在写"],
   ["The model is reading {n} of {m} tokens, {rate} a second, about {left} s left", "Das Modell liest {n} von {m} Tokens, {rate} je Sekunde, noch etwa {left} s", "模型正在读 {n} / {m} 个词元，每秒 {rate} 个，还需约 {left} 秒"],
   ["The model is reading {n} of {m} tokens", "Das Modell liest {n} von {m} Tokens", "模型正在读 {n} / {m} 个词元"],
