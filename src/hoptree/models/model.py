@@ -184,7 +184,7 @@ def first_line(error: Exception) -> str:
 
 
 class Progress(NamedTuple):
-    """Progress of a call: prompt tokens read (some cached) of `total`, tokens written."""
+    """Progress of a call: prompt tokens read (some cached) of `total`, tokens written; all 0 while the model loads."""
 
     read: int
     total: int

@@ -239,6 +239,7 @@ def test_steps_have_words_in_all_languages() -> None:
         ModelProgress(step="s", read=read, total=9, written=written, seconds=2.0)
         for read, written in ((4, 0), (9, 0), (9, 3))
     ]
+    progress.append(ModelProgress(step="s"))
     texts += [f"The model is {each.describe()}" for each in progress]
     assert len(texts) > 20
     assert [text for text in texts if not fitting(text)] == []
@@ -284,7 +285,7 @@ def told_by_the_page(function: str, *values: Any, of: str = "en", script: str = 
     program = (
         f"Object.defineProperty(globalThis, 'navigator', {{ value: {{ languages: ['{of}'] }} }});"
         "globalThis.document = { baseURI: 'http://127.0.0.1/' };"
-        f"import({module}).then((words) => console.log(JSON.stringify({given}.map((one) => words.{function}(one)))))"
+        f"import({module}).then((words) => console.log(JSON.stringify({given}.map((one) => words.{function}(...[one].flat())))))"
     )
     done = subprocess.run(["node", "-e", program], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     results: list[Any] = json.loads(done.stdout)
@@ -303,6 +304,22 @@ def test_seconds_are_written_as_the_language_writes_numbers() -> None:
         "Das Modell liest 1.024 von 2.048 Tokens",
         "Teilfrage 1.2",
     ]
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+@pytest.mark.parametrize(
+    ("passed", "told"),
+    [
+        (0, "The model is reading 714 of 9,917 tokens, 7 a second, about 1,271 s left"),
+        (70.2, "The model is reading 714 of 9,917 tokens, 7 a second, about 1,201 s left"),
+        (1271, "The model is reading 714 of 9,917 tokens"),
+    ],
+)
+def test_the_estimate_counts_down(passed: float, told: str) -> None:
+    now = ModelProgress(step="read", read=714, total=9917, seconds=714 / 7.2406)
+    text = f"The model is {now.describe()}"
+    assert told_by_the_page("translated", told, of="de", script="texts.js") != [told]
+    assert told_by_the_page("countedDown", [text, passed]) == [told]
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
