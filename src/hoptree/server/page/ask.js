@@ -16,6 +16,8 @@ const COUNTED_FROM = 0.9;
 /** Earlier questions that are sent with a follow-up. */
 const TURNS = 6;
 const PAST_SHOWN = 8;
+/** How answers are supported that the history marks. */
+const LEVELS_MARKED = ["a guess", "partly supported"];
 const NO_QUESTION = t("Write a question first.");
 /** Example questions about the sample. */
 export const EXAMPLES = [
@@ -71,10 +73,11 @@ export class AskPage {
     this.gone = make("div", { class: "gone", role: "status" });
     this.examples = make("div", { class: "examples", hidden: true });
     this.past = make("div", { class: "past", hidden: true });
+    this.before = make("section", { class: "before", "aria-label": t("Asked before in this conversation"), hidden: true });
     this.verdict = make("p", { class: "agreement", role: "status", hidden: true });
     this.panes = make("div", { class: "panes" });
     this.element = make("section", { class: "page ask-page", "aria-label": t("Ask") },
-      make("h1", { class: "unseen", text: t("Ask a question") }), this.form, this.trouble, this.gone, this.hint, this.examples, this.past, this.verdict, this.panes);
+      make("h1", { class: "unseen", text: t("Ask a question") }), this.form, this.trouble, this.gone, this.hint, this.examples, this.past, this.before, this.verdict, this.panes);
     this.question.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
         event.preventDefault();
@@ -205,7 +208,7 @@ export class AskPage {
     if (!asked.length) return;
     const date = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
     const entry = (past) => make("li", {}, link(past.hash, past.question, { dir: "auto" }),
-      make("p", { class: "note", dir: "auto" }, make("strong", { text: past.answer ?? "" }), ` · ${Number.isFinite(past.at) ? date.format(past.at) : ""}`));
+      make("p", { class: "note", dir: "auto" }, make("strong", { text: past.answer ?? "" }), LEVELS_MARKED.includes(past.level) ? make("span", { class: "warm", text: ` · ${t(past.level)}` }) : "", ` · ${Number.isFinite(past.at) ? date.format(past.at) : ""}`));
     const rest = asked.slice(PAST_SHOWN);
     this.past.replaceChildren(make("p", { class: "label", text: t("Asked before, in this browser") }), make("ul", {}, asked.slice(0, PAST_SHOWN).map(entry)),
       rest.length ? make("details", {}, make("summary", { text: t("{n} more", { n: digits(rest.length) }) }), make("ul", {}, rest.map(entry))) : "",
@@ -252,6 +255,7 @@ export class AskPage {
     this.hint.textContent = t("This address holds a question. Nothing is asked until you press Ask.");
     this.wanted = query.has("node") ? Number(query.get("node")) : null;
     this.#judge(kept ?? []);
+    this.#showBefore(kept?.[0].before ?? (asked.has("turn") ? this.#turns : []));
     if (!kept && asked.get("q")) this.button.focus();
   }
 
@@ -284,8 +288,10 @@ export class AskPage {
     const key = query.toString();
     for (const view of this.#answers.get(key) ?? []) view.close();
     const contenders = this.compare.checked ? [this.contender, this.other] : [this.contender];
-    const history = this.goesOn.checked && this.#turns.length ? { history: this.#turns.slice(-TURNS) } : {};
+    if (!this.goesOn.checked) this.#turns = [];
+    const history = this.#turns.length ? { history: this.#turns.slice(-TURNS).map(({ question, answer }) => ({ question, answer })) } : {};
     const views = contenders.map((contender) => this.#ask(question, { question, ...history, ...contender.request, ...this.where.request }, contenders.length > 1 ? contender.name : "", contenders.length > 1));
+    views[0].before = [...this.#turns];
     this.#keep(key, views);
     this.wanted = null;
     this.#shown = key;
@@ -293,6 +299,7 @@ export class AskPage {
     this.panes.replaceChildren(...views.map((view) => view.element));
     this.panes.classList.toggle("two", views.length === 2);
     this.#judge(views);
+    this.#showBefore(views[0].before);
     const hash = write(["ask"], query);
     if (location.hash !== hash) location.hash = hash;
   }
@@ -302,6 +309,7 @@ export class AskPage {
       question, heading, narrow, corpus: request.corpus ?? "", wantedNode: this.wanted,
       onNode: (id) => { if (!narrow && view.element.isConnected) note("node", id); },
     });
+    view.asked = question;
     view.addEventListener("done", () => this.#onDone(view));
     view.addEventListener("again", () => { view.ask(request); this.#judge(this.#viewsShown()); });
     view.ask(request);
@@ -316,17 +324,33 @@ export class AskPage {
     const views = this.#viewsShown();
     if (!views.includes(view)) return;
     this.#judge(views);
+    const hash = view.id ? write(["answer", view.id]) : location.hash;
     if (view.result?.answer && view === views[0]) {
-      this.#turns.push({ question: view.result.question, answer: view.result.answer });
+      this.#turns.push({ question: view.result.question, answer: view.result.answer, hash });
       keepTurns(this.#turns);
       this.talk.hidden = false;
       this.goesOn.checked = true;
     }
     if (view.result && !view.result.error && view === views[0]) {
-      const hash = view.id ? write(["answer", view.id]) : location.hash;
-      remember({ question: view.result.question, answer: view.result.answer || t("No answer."), hash, at: Date.now() });
+      const { question, answer, confidence } = view.result;
+      remember({ question, answer: answer || t("No answer."), level: answer ? confidence?.level : "", hash, at: Date.now() });
     }
+    if (view.result?.answer && view === views[0] && this.question.value.trim() === view.asked) this.#makeRoom();
     if (view.result?.answer) document.title = `${view.result.answer} – Hoptree`;
+  }
+
+  /** Shows the turns of the conversation that an answer goes on from. */
+  #showBefore(turns) {
+    this.before.hidden = !turns.length;
+    const entry = (turn) => make("li", { dir: "auto" }, make("span", { class: "asked", text: turn.question }), " ",
+      String(turn.hash).startsWith("#/") ? link(turn.hash, turn.answer) : make("span", { text: turn.answer }));
+    this.before.replaceChildren(make("p", { class: "label", text: t("Asked before in this conversation") }), make("ol", {}, turns.slice(-TURNS).map(entry)));
+  }
+
+  /** Selects the question that was answered, so that the next one takes its place. */
+  #makeRoom() {
+    const idle = [document.body, this.question, this.button].includes(document.activeElement);
+    if (idle && matchMedia("(hover: hover)").matches) this.focus();
   }
 
   /** Says whether two answers are the same. */

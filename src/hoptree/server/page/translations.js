@@ -25,6 +25,7 @@ export const ROWS = [
   ["Ask it again", "Noch einmal fragen", "再问一次"],
   ["Ask it something", "Etwas fragen", "向它提问"],
   ["Asked", "Gefragt", "已提问"],
+  ["Asked before in this conversation", "Vorher in diesem Gespräch gefragt", "此对话中之前的问题"],
   ["Asked before, in this browser", "Früher in diesem Browser gefragt", "此浏览器中问过的问题"],
   ["at least {n}", "mindestens {n}", "至少 {n}"],
   ["at least {n} of them", "mindestens {n} davon", "至少 {n} 个"],
