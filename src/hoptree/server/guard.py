@@ -194,9 +194,7 @@ class _Exchange:
         if self._status:
             return
         self.body = None
-        reply = _key_page(refusal, self._scope) or refusal_response(
-            refusal, openai=speaks_openai(self._scope["path"])
-        )
+        reply = _key_page(refusal, self._scope) or refusal_response(refusal, openai=speaks_openai(self._scope["path"]))
         reply.headers["Connection"] = "close"  # do not wait for a body that was not read
         await reply(self._scope, _disconnected, self.send)
 

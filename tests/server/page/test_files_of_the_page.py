@@ -285,7 +285,8 @@ def told_by_the_page(function: str, *values: Any, of: str = "en", script: str = 
     program = (
         f"Object.defineProperty(globalThis, 'navigator', {{ value: {{ languages: ['{of}'] }} }});"
         "globalThis.document = { baseURI: 'http://127.0.0.1/' };"
-        f"import({module}).then((words) => console.log(JSON.stringify({given}.map((one) => words.{function}(...[one].flat())))))"
+        f"import({module}).then((words) => {given}.map((one) => words.{function}(...[one].flat())))"
+        ".then((told) => console.log(JSON.stringify(told)))"
     )
     done = subprocess.run(["node", "-e", program], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     results: list[Any] = json.loads(done.stdout)
