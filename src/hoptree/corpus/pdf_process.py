@@ -81,7 +81,7 @@ def _read(content: bytes, left: int) -> Iterator[dict[str, Any]]:
                 left -= _PLACE_CHARS + len(page.get("text", ""))
                 if left < 0:
                     break
-                yield page
+                yield {**page, "blank": not page.get("text", "failed").strip() and _is_blank(pdf, number)}
     except pdfium.PdfiumError as error:
         yield {"refused": str(error)}
     yield {"end": True} | ({"oversized": True} if left < 0 else {})
@@ -100,6 +100,12 @@ def _page(pdf: Any, number: int) -> dict[str, str]:
             return {"text": str(opened.get_text_range())}
     except Exception as error:  # damaged pages make it raise errors of several kinds
         return {"failed": type(error).__name__}
+
+
+def _is_blank(pdf: Any, number: int) -> bool:
+    """Return whether nothing is drawn on a page: not a scan either."""
+    with closing(pdf[number]) as page:
+        return bool(pdfium.raw.FPDFPage_CountObjects(page) == 0)
 
 
 if __name__ == "__main__":
