@@ -72,6 +72,12 @@ def test_a_name_in_utf8_cannot_lead_elsewhere(tmp_path: Path) -> None:
     assert refused.value.kind == "BadFileName"
 
 
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Refusal) as refused:
+        _take(tmp_path / "up", "Berichte 2026.zip", b"Text.")
+    assert refused.value.cause == "'Berichte 2026.zip' is damaged, or no .zip file."
+
+
 def test_a_large_directory_is_refused_before_it_is_read(tmp_path: Path) -> None:
     size = 2**20
     end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, size, 0, 0)  # speaks of one entry

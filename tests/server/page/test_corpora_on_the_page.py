@@ -18,7 +18,7 @@ def file(name: str, text: str) -> FilePayload:
 def send(page: Page, name: str, *files: FilePayload) -> None:
     page.get_by_label("Name").fill(name)
     page.get_by_label("Files").set_input_files(files)
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Make the corpus").click()
 
 
 def test_from_files_to_a_question_and_back_to_nothing(watched: Watched) -> None:
@@ -115,7 +115,7 @@ def test_any_name_will_do_and_sizes_have_units(watched: Watched) -> None:
     assert "It will be called käse-brot-2026." in page.locator("form.files").inner_text()
     page.get_by_label("Files").set_input_files([odd])
     assert "1 file, 1.6 kB" in page.locator("form.files").inner_text()
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Make the corpus").click()
     page.wait_for_selector(".good")
     page.get_by_role("link", name="look at it").click()
     page.wait_for_selector("h1 >> text=käse-brot-2026")

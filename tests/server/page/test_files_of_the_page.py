@@ -28,6 +28,7 @@ from hoptree.engine.explain import Level
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import UNSUPPORTED, TreeNode
 from hoptree.engine.sentence_view import LEVELS
+from hoptree.engine.tasks import TASKS, describe_task
 from hoptree.engine.trace import ModelProgress
 from hoptree.methods.hop import candidates
 
@@ -139,8 +140,9 @@ def test_steps_of_the_methods_have_words_in_all_languages() -> None:
     call = r'\b(?:generate|write|ask|ask_twice|reply)\(\s*(?:[\w.]+,\s*)?"([a-z_]+)"|\bstep ?= ?"([a-z_]+)"'
     steps = {"".join(names).replace("_", " ") for source in sources for names in re.findall(call, source)}
     rows = {row[0] for row in server_rows()}
-    assert {"read", "decompose", "go on"} <= steps and sorted(steps - rows) == []
-    assert "{STEP}" in "".join(row for row in rows if row.startswith("The model replied"))
+    assert {"read", "decompose", "go on"} <= steps
+    assert sorted({describe_task(step.replace(" ", "_")) for step in steps} - rows) == []
+    assert "{STEP}" in "".join(row for row in rows if row.startswith("Asked the model to"))
 
 
 def test_what_a_comparison_can_detect_is_said_in_all_languages() -> None:
@@ -299,7 +301,11 @@ def test_seconds_are_written_as_the_language_writes_numbers() -> None:
     assert told_by_the_page("cost", usage)[0].endswith("1,234 tokens read, 0 written · 0 searches · 2.5 s")
     (german,) = told_by_the_page("cost", usage, of="de")
     assert "1.234" in german and german.endswith("2,5 s")
-    steps = ("The model replied: read (0.0 s)", "The model is reading 1,024 of 2,048 tokens", "Sub-question 1.2")
+    steps = (
+        "Asked the model to read what was found (0.0 s)",
+        "The model is reading 1,024 of 2,048 tokens",
+        "Sub-question 1.2",
+    )
     assert told_by_the_page("translated", *steps, of="de", script="texts.js") == [
         "Das Modell hat geantwortet: lesen (0,0 s)",
         "Das Modell liest 1.024 von 2.048 Tokens",
@@ -389,5 +395,5 @@ def test_without_an_answer_it_is_told_how_much_was_read() -> None:
     read = {"sentence": "No answer was found in the 2 passages that were read."}
     sentences = told_by_the_page("noAnswer", read, stopped, {})
     assert sentences[0].endswith("in the 2 passages that were read.")
-    assert sentences[1].endswith("None yet: the run was stopped (calls).")
+    assert sentences[1].endswith("None yet: it was stopped (calls).")
     assert sentences[2].endswith("None: no answer was found.")

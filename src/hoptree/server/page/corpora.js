@@ -66,7 +66,7 @@ export class CorporaPage {
     const name = make("input", { type: "text", autocomplete: "off", placeholder: t("Reports 2026") });
     const taken = corpora.map((corpus) => corpus.name);
     const hint = make("small", { class: "note", role: "status" });
-    const form = this.#filesForm(t("Make a corpus"), t("Make it"), async (data, box) => {
+    const form = this.#filesForm(t("Make a corpus"), t("Make the corpus"), async (data, box) => {
       const chosen = corpusName(name.value || stem(naming(data.getAll("files"))?.name ?? ""), taken);
       data.append("name", chosen);
       await this.#send("v1/corpora", data, box, () => {

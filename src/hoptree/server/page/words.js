@@ -74,8 +74,8 @@ export function countedDown(text, passed) {
 
 /** What to show in place of an answer. */
 export function noAnswer(result) {
-  if (result.error) return t("None: the run failed.");
-  if (result.stopped_by) return t("None yet: the run was stopped ({why}).", { why: translated(result.stopped_by) });
+  if (result.error) return t("None: an error stopped it.");
+  if (result.stopped_by) return t("None yet: it was stopped ({why}).", { why: translated(result.stopped_by) });
   return translated(result.sentence) || t("None: no answer was found.");
 }
 
