@@ -169,6 +169,20 @@ def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched, model
     assert page.locator(".read-as").count() == 0 and page.locator(".before").is_hidden()
 
 
+def test_a_reload_asks_on(watched: Watched, models: dict[str, Gated]) -> None:
+    models["films"].waits_at |= {"decompose", "confident"}
+    page = watched.ask(FILMS)
+    page.wait_for_selector(".pane.running")
+    page.reload()
+    page.wait_for_selector(".pane.running")
+    assert page.locator(".hint").is_hidden()
+    models["films"].waits_at.clear()
+    assert watched.answered() == "Touki Bouki"
+    page.reload()
+    page.wait_for_selector(".hint:not([hidden])")
+    assert page.locator(".pane").count() == 0
+
+
 def test_the_next_question_takes_the_place_of_the_last(watched: Watched) -> None:
     page = watched.open("#/ask")
     page.wait_for_selector(".advanced select >> nth=0", state="attached")

@@ -5,7 +5,7 @@ import { call, connection, remembering } from "./api.js";
 import { announce, button, count, link, make, problemBox } from "./dom.js";
 import { Contender, Shared } from "./form.js";
 import { note, write } from "./route.js";
-import { choices, forgetHistory, history, keepChoices, keepTurns, remember, turns } from "./storage.js";
+import { asking, choices, forgetHistory, history, keepAsking, keepChoices, keepTurns, remember, turns } from "./storage.js";
 import { digits, language, t } from "./texts.js";
 import { folded } from "./words.js";
 
@@ -16,8 +16,8 @@ const COUNTED_FROM = 0.9;
 /** Earlier questions that are sent with a follow-up. */
 const TURNS = 6;
 const PAST_SHOWN = 8;
-/** How answers are supported that the history marks. */
-const LEVELS_MARKED = ["a guess", "partly supported"];
+/** What marks an earlier answer that is not well supported. */
+const marked = (level) => (["a guess", "partly supported"].includes(level) ? make("span", { class: "note warm", text: ` · ${t(level)}` }) : "");
 const NO_QUESTION = t("Write a question first.");
 /** Example questions about the sample. */
 export const EXAMPLES = [
@@ -44,6 +44,7 @@ export class AskPage {
   #shown = "";
   #examplesOf = "";
   #early = false; // asked before the form was there
+  #leaving = false;
 
   constructor() {
     this.longest = LONGEST;
@@ -88,6 +89,7 @@ export class AskPage {
       this.#fit();
       if (this.hint.textContent === NO_QUESTION) this.hint.hidden = true;
     });
+    window.addEventListener("pagehide", () => { this.#leaving = true; });
     window.addEventListener("resize", () => this.#fit());
     this.compare.addEventListener("change", () => {
       this.#differ();
@@ -115,6 +117,7 @@ export class AskPage {
     if (key !== this.#shown || !this.panes.childElementCount) this.#restore(asked, key, query);
     this.question.value ||= typed;
     this.#fit();
+    if (first && asking() === key) this.#early = true; // the page was reloaded before the answer came
     if (this.#early && this.element.isConnected && this.question.value) this.#submit();
     this.#early = false;
     if (!this.question.value && this.element.isConnected && matchMedia("(hover: hover)").matches) this.question.focus();
@@ -208,7 +211,7 @@ export class AskPage {
     if (!asked.length) return;
     const date = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
     const entry = (past) => make("li", {}, link(past.hash, past.question, { dir: "auto" }),
-      make("p", { class: "note", dir: "auto" }, make("strong", { text: past.answer ?? "" }), LEVELS_MARKED.includes(past.level) ? make("span", { class: "warm", text: ` · ${t(past.level)}` }) : "", ` · ${Number.isFinite(past.at) ? date.format(past.at) : ""}`));
+      make("p", { class: "note", dir: "auto" }, make("strong", { text: past.answer ?? "" }), marked(past.level), ` · ${Number.isFinite(past.at) ? date.format(past.at) : ""}`));
     const rest = asked.slice(PAST_SHOWN);
     this.past.replaceChildren(make("p", { class: "label", text: t("Asked before, in this browser") }), make("ul", {}, asked.slice(0, PAST_SHOWN).map(entry)),
       rest.length ? make("details", {}, make("summary", { text: t("{n} more", { n: digits(rest.length) }) }), make("ul", {}, rest.map(entry))) : "",
@@ -292,6 +295,7 @@ export class AskPage {
     const history = this.#turns.length ? { history: this.#turns.slice(-TURNS).map(({ question, answer }) => ({ question, answer })) } : {};
     const views = contenders.map((contender) => this.#ask(question, { question, ...history, ...contender.request, ...this.where.request }, contenders.length > 1 ? contender.name : "", contenders.length > 1));
     views[0].before = [...this.#turns];
+    keepAsking(key);
     this.#keep(key, views);
     this.wanted = null;
     this.#shown = key;
@@ -323,10 +327,11 @@ export class AskPage {
   #onDone(view) {
     const views = this.#viewsShown();
     if (!views.includes(view)) return;
+    if (!this.#leaving && !views.some((shown) => shown.running)) keepAsking("");
     this.#judge(views);
     const hash = view.id ? write(["answer", view.id]) : location.hash;
     if (view.result?.answer && view === views[0]) {
-      this.#turns.push({ question: view.result.question, answer: view.result.answer, hash });
+      this.#turns.push({ question: view.result.question, answer: view.result.answer, hash, level: view.result.confidence?.level });
       keepTurns(this.#turns);
       this.talk.hidden = false;
       this.goesOn.checked = true;
@@ -343,7 +348,7 @@ export class AskPage {
   #showBefore(turns) {
     this.before.hidden = !turns.length;
     const entry = (turn) => make("li", { dir: "auto" }, make("span", { class: "asked", text: turn.question }), " ",
-      String(turn.hash).startsWith("#/") ? link(turn.hash, turn.answer) : make("span", { text: turn.answer }));
+      String(turn.hash).startsWith("#/") ? link(turn.hash, turn.answer) : make("span", { text: turn.answer }), marked(turn.level));
     this.before.replaceChildren(make("p", { class: "label", text: t("Asked before in this conversation") }), make("ol", {}, turns.slice(-TURNS).map(entry)));
   }
 
