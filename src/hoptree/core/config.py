@@ -172,7 +172,10 @@ _FIRST_KINDS = frozenset({"Ll", "Lm", "Lo", "Nd"})
 
 
 def is_plain_name(name: str) -> bool:
-    """Return whether a name is safe in paths and addresses: small letters of any script, digits, - and _."""
+    """Return whether a name is safe in paths and addresses.
+
+    It has small letters of any script, digits, - and _.
+    """
     kinds = [unicodedata.category(char) for char in name]
     return (
         0 < len(name) <= _MAX_NAME_CHARS

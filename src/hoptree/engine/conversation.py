@@ -66,8 +66,9 @@ Turn = tuple[str, str]  # a question and its answer
 
 
 async def rewrite_question(asked: Question, ctx: Context) -> Question:
-    """Return a follow-up question that can be understood alone; calls the model once, if it must be rewritten.
+    """Return a follow-up question that can be understood alone.
 
+    Calls the model once, unless the question stands alone already.
     A reply is rejected if it has no word of the question, a name that neither the question nor the conversation has, or
     too many new words.
     """
@@ -177,7 +178,10 @@ _PLAIN_NAME = lazy_re(r"\w \w|\d|\w[A-Z]|\W")
 
 
 def stands_alone(text: str) -> bool:
-    """Return whether a question plainly needs no earlier one: it names something, and refers to nothing else."""
+    """Return whether a question plainly needs no earlier one.
+
+    It names something itself, and has no word that may refer to anything else.
+    """
     if _REFERS.search(text) or _COMPARES.search(text):
         return False
     if re.search(r"[\u4e00-\u9fff]", text):
@@ -192,7 +196,7 @@ def stands_alone(text: str) -> bool:
 
 
 def _is_anchored(rest: str) -> bool:
-    """Return whether what follows "the" is a name, or a thing that the question itself describes."""
+    """Return whether what follows "the" is a name, or described by the question."""
     return _ANCHORED.match(rest) is not None or bool(name_spans(rest.split(maxsplit=1)[0] if rest else ""))
 
 

@@ -209,7 +209,7 @@ class _Exchange:
 
 
 def _key_page(refusal: Refusal, scope: Scope) -> Response | None:
-    """Lead a browser that follows a citation to the page, which asks for the key and shows the passage."""
+    """Lead a browser that follows a citation to the page, which asks for the key."""
     cited = _CITED.fullmatch(scope["path"])
     accepts_html = "text/html" in Headers(scope=scope).get("accept", "")
     if refusal.kind != "NoKey" or scope["method"] != "GET" or cited is None or not accepts_html:

@@ -87,7 +87,7 @@ _USUAL = word_set(
 
 
 def suggest_topics(passages: Iterable[Passage]) -> list[Topic]:
-    """Suggest topics, taking folders, languages, files and kinds in turn, and names if others are few."""
+    """Suggest topics of all folders, languages and kinds; names if others are few."""
     texts = (passage for passage in passages if CONTENTS not in passage.metadata)
     in_order = [replace(passage, text=passage.text[:_TEXT_CHARS]) for passage in texts]
     stride = max(1, len(in_order) // _MAX_TOPICS)  # from all over the corpus
@@ -102,7 +102,7 @@ def suggest_topics(passages: Iterable[Passage]) -> list[Topic]:
 
 
 def _spread(in_turn: Sequence[tuple[str, Topic]]) -> dict[str, Topic]:
-    """Choose topics by their titles, each of the folder, then language, then file that has the fewest so far."""
+    """Choose topics by title, each of the folder, language and file with the fewest."""
     folders = _top_folders({file for file, _ in in_turn})
     chosen: dict[str, Topic] = {}
     counts: Counter[str] = Counter()
@@ -117,13 +117,13 @@ def _spread(in_turn: Sequence[tuple[str, Topic]]) -> dict[str, Topic]:
 
 
 def _parts(pair: tuple[str, Topic], folders: Mapping[str, str]) -> tuple[str, str, str]:
-    """Return folder, language and file of a topic, as keys that differ from each other."""
+    """Return folder, language and file of a topic as distinct keys."""
     file, topic = pair
     return f"folder {folders[file]}", f"language {topic['language']}", f"file {file}"
 
 
 def _top_folders(files: Collection[str]) -> dict[str, str]:
-    """Return the topmost folder of each file below the folders that all have in common; a file alone is its own."""
+    """Return the folder, or name, of each file below the folders they all share."""
     paths = {file: file.split("/") for file in files}
     common = 0
     while len({path[common] for path in paths.values()}) == 1 and all(

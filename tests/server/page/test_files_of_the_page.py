@@ -28,7 +28,7 @@ from hoptree.engine.explain import Level
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import UNSUPPORTED, TreeNode
 from hoptree.engine.sentence_view import LEVELS
-from hoptree.engine.tasks import TASKS, describe_task
+from hoptree.engine.tasks import describe_task
 from hoptree.engine.trace import ModelProgress
 from hoptree.methods.hop import candidates
 
@@ -315,18 +315,18 @@ def test_seconds_are_written_as_the_language_writes_numbers() -> None:
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 @pytest.mark.parametrize(
-    ("passed", "told"),
+    ("passed", "words"),
     [
         (0, "The model is reading 714 of 9,917 tokens, 7 a second, about 1,271 s left"),
         (70.2, "The model is reading 714 of 9,917 tokens, 7 a second, about 1,201 s left"),
         (1271, "The model is reading 714 of 9,917 tokens"),
     ],
 )
-def test_the_estimate_counts_down(passed: float, told: str) -> None:
+def test_the_estimate_counts_down(passed: float, words: str) -> None:
     now = ModelProgress(step="read", read=714, total=9917, seconds=714 / 7.2406)
     text = f"The model is {now.describe()}"
-    assert told_by_the_page("translated", told, of="de", script="texts.js") != [told]
-    assert told_by_the_page("countedDown", [text, passed]) == [told]
+    assert told_by_the_page("translated", words, of="de", script="texts.js") != [words]
+    assert told_by_the_page("countedDown", [text, passed]) == [words]
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
