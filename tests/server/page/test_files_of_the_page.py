@@ -330,6 +330,13 @@ def test_the_estimate_counts_down(passed: float, words: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_files_are_named_in_the_letters_of_the_question() -> None:
+    questions = ("Wie heißt die Schlange für u\u0308ble Uploads?", "他在哪里去世？", "कहाँ है?", "?", "\U00020000" * 70)
+    named = ["wie-heißt-die-schlange-für-üble-uploads", "他在哪里去世", "कहाँ-है", "answer", "\U00020000" * 60]
+    assert told_by_the_page("fileName", *questions, script="export.js") == named
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 def test_a_guess_is_told_once_and_an_export_speaks_the_readers_language() -> None:
     result = {"question": "q?", "answer": "a", "sentence": "Possibly a: so.", "tree": []}
     guessed, supported = (

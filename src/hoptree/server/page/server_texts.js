@@ -284,6 +284,7 @@ export const SERVER_ROWS = [
   ["{file} cannot be read as PDF: it is damaged.", "{file} ist nicht als PDF lesbar: beschädigt.", "{file} 无法作为 PDF 读取：已损坏。"],
   ["{file} cannot be read as PDF: it takes more time or memory than it may.", "{file} ist nicht als PDF lesbar: Es braucht mehr Zeit oder Speicher, als es darf.", "{file} 无法作为 PDF 读取：所需时间或内存超出限制。"],
   ["{file} is locked with a password.", "{file} ist mit einem Passwort gesperrt.", "{file} 有密码保护。"],
+  ["The corpus '{name}' has no such passage.", "Die Sammlung „{name}“ hat keine solche Stelle.", "文档库“{name}”中没有此段落。"],
   ["{n} of {m} pages of {file} hold no text; scanned pages need OCR.", "{n} von {m} Seiten von {file} enthalten keinen Text; gescannte Seiten brauchen OCR.", "{file} 的 {m} 页中有 {n} 页没有文字；扫描页需要 OCR。"],
   ["{file} is not text: it is binary.", "{file} ist kein Text, sondern binär.", "{file} 不是文本，而是二进制文件。"],
   ["{file} is no UTF-8 text and was read as {encoding}.", "{file} ist kein UTF-8-Text und wurde als {encoding} gelesen.", "{file} 不是 UTF-8 文本，已按 {encoding} 读取。"],

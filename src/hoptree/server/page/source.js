@@ -54,6 +54,7 @@ export class PassagePage {
       scrollToMark(this.element);
     } catch (problem) {
       if (!problem.message) throw problem;
+      if (problem.status === 404) problem.remedy = t("The document may have been changed or removed since the answer.");
       this.element.replaceChildren(make("h1", { text: id, dir: "auto" }), problemBox(problem, button(t("Try again"), () => this.show(query, [corpus, id]))));
     }
   }

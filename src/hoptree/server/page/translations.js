@@ -184,6 +184,7 @@ export const ROWS = [
   ["The chain of reasoning", "Die Gedankenkette", "推理链"],
   ["The chains of reasoning", "Die Gedankenketten", "推理链"],
   ["The connection to the server broke off before the answer was there.", "Die Verbindung zum Server brach ab, bevor die Antwort da war.", "在得到答案之前与服务器的连接中断了。"],
+  ["The document may have been changed or removed since the answer.", "Das Dokument wurde seit der Antwort vielleicht geändert oder entfernt.", "文档可能在回答之后已被更改或删除。"],
   ["The evidence of the answer comes with it.", "Die Belege kommen mit der Antwort.", "证据会随答案一起到来。"],
   ["The model says that it does not know.", "Das Modell sagt, dass es das nicht weiß.", "模型表示不知道。"],
   ["The model says that it knows.", "Das Modell sagt, dass es das weiß.", "模型表示知道。"],
