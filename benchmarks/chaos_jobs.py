@@ -28,11 +28,12 @@ from tests.small_indexes import mention_pairs, rows, write_rows
 import hoptree
 from hoptree.core.errors import HoptreeError
 from hoptree.evaluation.run_folder import read_rows
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index, read_manifest
 from hoptree.retrieval.indexing import add_to_index, build_index, compact_index
 from hoptree.retrieval.indexing import run as indexing_run
 from hoptree.retrieval.indexing.check import check_all
-from hoptree.retrieval.linked import BM25, Linked
+from hoptree.retrieval.linked import Linked
 
 __all__ = ["JOBS", "Job", "Kind", "Parts", "Trouble"]
 

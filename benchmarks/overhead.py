@@ -31,8 +31,8 @@ from hoptree.engine.engine import Engine
 from hoptree.engine.trace import TraceFile
 from hoptree.models.model import Capability, Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index, sample_index
-from hoptree.retrieval.linked import BM25
 from hoptree.sample import sample_questions
 
 LATENCY = 0.05

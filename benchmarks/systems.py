@@ -43,8 +43,9 @@ class HoptreeSearcher:
     """Hoptree's index, searched by `bm25` or `linked`."""
 
     def __init__(self, index: Path, variant: str) -> None:
+        from hoptree.retrieval.bm25 import BM25
         from hoptree.retrieval.index.folder import Index
-        from hoptree.retrieval.linked import BM25, Linked
+        from hoptree.retrieval.linked import Linked
 
         opened = Index(index)
         self._retriever = Linked(opened) if variant == "linked" else BM25(opened)

@@ -14,7 +14,8 @@ from typing import Any
 
 from hoptree.core.values import Passage
 from hoptree.graph.facts import Direction, Entity, Fact, Neighbourhood, Property, Stats, Table, Term
-from hoptree.methods.steps.logic_tree import Claim, propagate_correction
+from hoptree.methods.steps.logic_tree import Claim
+from hoptree.methods.treeqa.speculative import propagate_correction
 from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage
 
 __all__ = ["ONE_TOP", "TREES", "Names", "Player", "Shelf", "World", "grown"]

@@ -1,9 +1,9 @@
-"""Write the reference pages from the code: commands, events, HTTP routes, and what of the papers is here.
+"""Write the reference pages from the code: commands, events, HTTP routes, methods, and what of the papers is here.
 
-    python docs/generate.py            # write docs/reference/cli.md, events.md, http.md and papers.md
+    python docs/generate.py            # write the pages of docs/reference
     python docs/generate.py --check    # exit 1 where one of them is not up to date
 
-`hoptree methods docs --out docs/reference/methods.md` writes the page of the methods.
+`methods_page.py` makes the page of the methods.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ def main() -> int:
         "cli.md": commands,
         "events.md": events,
         "http.md": routes,
+        "methods.md": methods,
         "papers.md": papers,
     }
     stale = []
@@ -120,6 +121,13 @@ def routes() -> Iterator[str]:
             yield f"| `{verb.upper()} {path}` | {_cell(text)} | {', '.join(sorted(operation['responses']))} |"
 
 
+def methods() -> Iterator[str]:
+    """Every method with its needs, costs, options and prompts."""
+    from methods_page import methods_page
+
+    yield methods_page().rstrip("\n")
+
+
 def papers() -> Iterator[str]:
     """Every step, hyperparameter, ablation, table, figure and claim of the papers, and how it is here."""
     from hoptree.evaluation.paper_tables import PAPERS, read_paper
@@ -168,10 +176,10 @@ def _paper(paper: Any) -> Iterator[str]:
         yield f"| {_cell(claim.says)} | {claim.table} | {_cell(claim.rule)} |"
     yield f"\n| option of `{method.name}` that leaves the paper | why it is there |\n|---|---|"
     leaving = method.deviations({})
-    for option, reason in method.beyond.items():
+    for option, reason in method.deviating_options.items():
         yield f"| `{option}`{' (the default)' if option in leaving else ''} | {_cell(reason)} |"
-    if method.differs:
-        yield f"| always | {_cell(method.differs)} |"
+    if method.always_deviates:
+        yield f"| always | {_cell(method.always_deviates)} |"
     yield ""
 
 

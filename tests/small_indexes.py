@@ -11,10 +11,10 @@ from pathlib import Path
 from tests.command_line import call
 
 from hoptree.core.values import Passage
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links
 from hoptree.retrieval.index.tantivy_files import key_of
-from hoptree.retrieval.linked import BM25
 
 __all__ = ["hoptree", "ids_of", "inodes", "mention_pairs", "replace_file", "rows", "search_ids", "write_rows"]
 

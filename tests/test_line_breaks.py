@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hoptree.core.values import Passage
-from hoptree.engine.explain import cite_answer, cut_around
+from hoptree.engine.answer_sentence import cite_answer, cut_around
 from hoptree.text.line_breaks import drop_mail_head, unwrap_lines
 
 LETTER = (

@@ -12,8 +12,8 @@ import pytest
 
 from hoptree.core.errors import CorpusError
 from hoptree.evaluation.datasets.reading import read_examples
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index, sample_index
-from hoptree.retrieval.linked import BM25
 from hoptree.sample import sample_questions
 
 

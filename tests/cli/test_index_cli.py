@@ -17,10 +17,10 @@ from hoptree.__main__ import main
 from hoptree.core.values import Passage
 from hoptree.corpus.files import SourceFile
 from hoptree.corpus.read import read_file
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Settings
 from hoptree.retrieval.indexing import build_index
 from hoptree.retrieval.indexing.sources import Outcome
-from hoptree.retrieval.linked import BM25
 
 
 def furnished(folder: Path) -> Path:

@@ -25,7 +25,7 @@ from hoptree.models.local import LocalModel
 from hoptree.models.openai import OpenAIModel
 from hoptree.sample import sample_questions
 
-DOCS = Path(__file__).parents[2] / "docs" / "reference" / "methods.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "methods.md"  # tests/test_docs.py keeps it up to date
 REPLIES = [{"step": "read", "reply": "a b c"}, {"step": "direct", "reply": "one two"}]
 
 
@@ -205,7 +205,7 @@ def test_the_paper_is_told_with_year_and_link(home: Path) -> None:
         "- Paper: [REPLUG: Retrieval-Augmented Black-Box Language Models](https://arxiv.org/abs/2301.12652), 2023.",
         "- Paper: TAIKC: Tree-Organized Active Internal Knowledge Completion for Multi-Hop Question Answering.",
     ):
-        assert f"\n{line}\n" in stdout_of(home, "docs")
+        assert f"\n{line}\n" in PAGE.read_text(encoding="utf-8")
 
 
 def test_every_paper_is_known_and_belongs_to_a_method() -> None:
@@ -215,8 +215,8 @@ def test_every_paper_is_known_and_belongs_to_a_method() -> None:
     assert len(set(links)) == len(links) and all(link.startswith("https://") for link in links)
 
 
-def test_the_docs_say_what_is_known_of_checkpoints(home: Path) -> None:
-    text = stdout_of(home, "docs")
+def test_the_docs_say_what_is_known_of_checkpoints() -> None:
+    text = PAGE.read_text(encoding="utf-8")
     assert ".." not in text.replace("...", ""), "no sentence ends twice"
     part = " ".join(text.partition("## Trained checkpoints")[2].partition("\n## ")[0].split())
     reworded = "The templates of `cok`, `compact`, `dyplan` and `search_r1` for these checkpoints are in our own words"
@@ -250,7 +250,6 @@ def test_every_method_can_be_explained(method: Method, capsys: pytest.CaptureFix
             ("measure", "direct", "-m", "scripted/script.json", "--limit", "1", "--out", "no/file"),
             ("cannot be written",),
         ),
-        (("docs", "--out", "no/file.md"), ("cannot be written",)),
     ],
 )
 def test_bad_input_is_one_sentence_with_a_remedy(
@@ -390,21 +389,6 @@ def test_the_figures_of_the_package_are_whole_and_of_its_methods() -> None:
         assert cost.steps or name == "seakr", "its traces are too large to carry about"
         if cost.steps:
             assert sum(cost.steps.values()) == pytest.approx(cost.calls, abs=0.05 * len(cost.steps)), name
-
-
-def test_the_page_of_the_docs_is_up_to_date(home: Path) -> None:
-    written = DOCS.read_text(encoding="utf-8")
-    assert stdout_of(home, "docs") == written, "write it anew: hoptree methods docs --out docs/reference/methods.md"
-
-
-def test_the_page_of_the_docs_is_written(home: Path, strange: Method) -> None:
-    stdout_of(home, "docs", "--out", "methods.md")
-    text = (home / "methods.md").read_text("utf-8")
-    assert stdout_of(home, "docs") == text
-    assert "needy" not in text, "methods of other packages describe themselves"
-    for method in list_methods()[:-1]:
-        assert f"\n## {method.name}\n" in text and method.summary in text
-    assert r"unified\|internal" in text
 
 
 def test_who_gives_a_signal_is_told_right() -> None:

@@ -104,3 +104,26 @@ def test_of_several_questions_one_must_be_named(trace: Path, tmp_path: Path) -> 
     done = CliRunner().invoke(app, ["show", str(both), "--node", "2"])
     assert isinstance(done.exception, InputError) and "--id" in str(done.exception)
     assert "→ Łódź" in shown(both, "--node", "2", "--id", first["question_id"])
+
+
+def test_an_answer_that_no_passage_holds_is_a_guess_everywhere(tmp_path: Path) -> None:
+    """The live lines, the record of the node, the tree and the object name the same source."""
+    plan = '{"query1": {"question": "Where did the director of The Hourglass Sanatorium die?", "children": {}}}'
+    rules = [
+        {"step": "decompose", "reply": plan},
+        {"step": "confident", "reply": "RAG_REQUIRED"},
+        {"step": "read", "reply": "Reykjavík"},
+        {"reply": "Reykjavík"},
+    ]
+    (tmp_path / "model.json").write_text(json.dumps({"replies": rules}), encoding="utf-8")
+    file = tmp_path / "t.jsonl"
+    given = ["--method", "taikc", "--corpus", "sample", "-m", f"scripted/{tmp_path / 'model.json'}", "--no-cache"]
+    asked = CliRunner().invoke(app, ["ask", QUESTION, *given, "--trace", str(file)])
+    assert asked.exit_code == 0 and "from documents" not in asked.output, asked.output
+    assert "1. → Reykjavík [guess: the documents do not say]" in asked.stderr
+    text = shown(file, "--node", "1")
+    assert "settled   Reykjavík [guess: the documents do not say]" in text
+    assert "why: guess: the documents do not say" in text and "from documents" not in text
+    data = as_json(file, "1")
+    assert (data["node"]["source"], data["node"]["evidence"]) == ("fallback", [])
+    assert "decision  the model asks to look it up" in text and "identifier_hit" not in text

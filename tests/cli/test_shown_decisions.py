@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from hoptree.cli.main import app
 from hoptree.engine.events import Decision
-from hoptree.engine.explain import describe_decision
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import read_result
+from hoptree.engine.result_text import describe_decision
 
 QUESTION = "Who directed The Hourglass Sanatorium?"
 SO = "He directed it. So the answer is: Has."

@@ -9,9 +9,9 @@ import pytest
 from tests.corpus.test_corpus_office import docx, p
 from tests.cpu_limit import cpu_limit
 
-from hoptree.core.values import Passage
+from hoptree.core.values import CONTENTS, Passage
 from hoptree.corpus.chunk import Chunking, chunk
-from hoptree.corpus.contents import CONTENTS, is_entry, lists_contents
+from hoptree.corpus.contents import is_entry, lists_contents
 from hoptree.corpus.files import text_document
 from hoptree.corpus.html_pages import html_document
 from hoptree.corpus.markdown import markdown_document

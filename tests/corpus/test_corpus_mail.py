@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from hoptree.core.values import Passage
+from hoptree.corpus import mail
+from hoptree.corpus.document import Problems
 from hoptree.corpus.read import read_passages
 
 _GERMAN = "From: Jürgen Groß <j@example.org>\nSubject: Grüße aus\n Köln\n{0}\nSchöne Größe.\n"
@@ -54,3 +56,13 @@ def test_a_raw_attachment_name_is_read(tmp_path: Path) -> None:
 def test_a_message_with_a_broken_header_is_read(tmp_path: Path, address: bytes) -> None:
     mail = _read(tmp_path / "a.eml", b"From: " + address + b"\nSubject: Bees\n\nAda keeps bees.")
     assert mail.title == "Bees" and mail.text.endswith("Ada keeps bees.")
+
+
+def test_lines_in_parts_in_parts_are_not_matched_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heads = "".join(f"Content-Type: multipart/mixed; boundary=b{at}\n\n--b{at}\n" for at in range(90))
+    (tmp_path / "deep.eml").write_text(f"Subject: Bees\n{heads}\nBees live in hives.\n")
+    assert [passage.title for passage in read_passages(tmp_path / "deep.eml")] == ["Bees"]
+    monkeypatch.setattr(mail, "_MAX_MATCHES", 90 * 90)
+    problems = Problems(limit=1)
+    assert list(read_passages(tmp_path / "deep.eml", problems=problems)) == []
+    assert "too many parts for its length" in problems.sentences[0]

@@ -187,6 +187,15 @@ def test_each_slide_is_a_document_with_its_notes(tmp_path: Path) -> None:
     assert next(read_passages(path)).metadata == (("slide", "1"),)
 
 
+def test_a_slide_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(pptx(shape("body", "One"), shape("body", "Two")))) as archive:
+        parts: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
+    main = parts["ppt/presentation.xml"]
+    assert isinstance(main, bytes)
+    slides = read(tmp_path / "deck.pptx", packed({**parts, "ppt/presentation.xml": main.replace(b"r2", b"r1")}))[0]
+    assert [text for _, _, text in slides] == ["One"]
+
+
 def test_a_table_after_the_slide_number_is_read(tmp_path: Path) -> None:
     cell = "<a:tc><a:p><a:r><a:t>{}</a:t></a:r></a:p></a:tc>"
     frame = f"<p:graphicFrame><a:tbl><a:tr>{cell.format('Ada')}</a:tr></a:tbl></p:graphicFrame>"

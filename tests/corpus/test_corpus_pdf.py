@@ -6,6 +6,7 @@ import base64
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -263,6 +264,27 @@ def test_a_file_that_blocks_the_library_is_skipped(tmp_path: Path, monkeypatch: 
     passages, problems = lenient(tmp_path / "b.pdf", pdf("Sound."))
     assert [passage.text for passage in passages] == ["Sound."]
     assert not problems.broken
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no limit on the memory of a process")
+def test_a_page_that_unpacks_to_gigabytes_is_skipped(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    packer = zlib.compressobj(9)
+    head = packer.compress(b" " * 2**20) + packer.flush(zlib.Z_FULL_FLUSH)
+    block = packer.compress(b" " * 2**20) + packer.flush(zlib.Z_FULL_FLUSH)
+    content = (head + block * 1_500).hex()  # without an end, which the library does not need
+    bomb = assembled(
+        {
+            1: "<</Type/Catalog/Pages 2 0 R>>",
+            2: "<</Type/Pages/Count 1/Kids[4 0 R]>>",
+            3: "<<>>",
+            4: "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 400]/Contents 5 0 R>>",
+            5: f"<</Filter[/ASCIIHexDecode/FlateDecode]/Length {len(content)}>>stream\n{content}\nendstream",
+        }
+    )
+    passages, problems = lenient(tmp_path / "a.pdf", bomb)
+    assert passages == []
+    assert problems.sentences == ["a.pdf cannot be read as PDF: it takes more time or memory than it may."]
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc")

@@ -13,7 +13,7 @@ from tests.e2e.endpoint import Endpoint, Response, Seen, index_of, said
 from tests.traced import as_dicts
 
 import hoptree
-from hoptree.engine.calls import THINKING_TOKENS
+from hoptree.engine.calls import REASONING_TOKENS
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result
 
@@ -162,14 +162,14 @@ def test_a_model_that_thinks_until_its_tokens_end_gets_more_of_them_from_then_on
     thought = "RAG_REQUIRED, or rather not found. " * 20
 
     def thinker(seen: Seen) -> Response:
-        if seen.body["max_tokens"] < THINKING_TOKENS:
+        if seen.body["max_tokens"] < REASONING_TOKENS:
             return said(f"<think>{thought}" if tagged else "", reasoning=None if tagged else thought, finish="length")
         return in_tags(THOUGHT[seen.step], SAID[seen.step])
 
     endpoint.on("", thinker)
     result = hoptree.ask(QUESTION, **settings)
     assert result.answer == "1948"
-    short = [seen for seen in endpoint.requests if seen.body["max_tokens"] < THINKING_TOKENS]
+    short = [seen for seen in endpoint.requests if seen.body["max_tokens"] < REASONING_TOKENS]
     assert len(short) == 1, "one call is enough to learn it"
     used = sum(len(f"{THOUGHT[step]} {SAID[step]}".split()) for step in endpoint.steps()[1:])
     assert result.usage.completion_tokens >= used + len(thought.split()), "the thought that led nowhere is paid too"

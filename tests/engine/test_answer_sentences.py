@@ -9,8 +9,8 @@ from tests.cpu_limit import cpu_limit
 from tests.traced import event
 
 from hoptree.core.values import Passage
+from hoptree.engine.answer_sentence import CITATIONS, cite_answer, cut_around, describe_answer, state_answer
 from hoptree.engine.engine import MAX_QUESTION
-from hoptree.engine.explain import CITATIONS, cite_answer, cut_around, state_answer, tell_answer
 from hoptree.engine.registry import find_method
 from hoptree.engine.result import Result, read_result
 from hoptree.text.grounding import correct_spelling, find_quote, holding, supports_answer
@@ -113,7 +113,7 @@ def test_what_is_no_supported_answer_is_told_in_the_language_of_the_question(
     question: str, answer: str, read: int, sentence: str
 ) -> None:
     parts: dict[str, Any] = {"computed": False, "nodes": (), "evidence": (), "cited": (), "measured": None}
-    stated, confidence = tell_answer(question, answer, "external", read=read, **parts)
+    stated, confidence = describe_answer(question, answer, "external", read=read, **parts)
     assert stated == sentence and (confidence is None or confidence.reason == "nothing that was read says so")
 
 
@@ -356,7 +356,7 @@ def test_an_answer_that_is_a_sentence_stays_one_and_rests_on_its_names() -> None
     assert state_answer("Who directed the film?", answer) == answer
     assert state_answer("Which film did Ada see?", "The Way We Were") == "The answer is The Way We Were"
     passages = [Passage("o", "Other", "The keeper has a boat."), Passage("film", "", "Wojciech Jerzy Has made it.")]
-    held = tell_answer(
+    held = describe_answer(
         "Who?", answer, "external", nodes=(), evidence=passages,
         cited=(), read=2, computed=False, measured=None,
     )  # fmt: skip

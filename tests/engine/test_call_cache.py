@@ -196,7 +196,8 @@ def test_writes_that_come_together_are_committed_together(tmp_path: Path, monkey
         cache = Cache(tmp_path / "replies.sqlite")
         model = ScriptedModel(rules=[Rule("Paris")])
         calls = Calls(cache)
-        calls._limits[model.endpoint] = AdaptiveLimit(100, start=100)
+        calls._limits[model.endpoint] = limit = AdaptiveLimit(100)
+        limit.width = 100.0
         await asyncio.gather(*(say(calls, model, asking(str(number))) for number in range(50)))
         (stored,) = cache._db.execute("SELECT count(*) FROM replies").fetchone()
         cache.close()

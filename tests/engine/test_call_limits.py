@@ -44,7 +44,8 @@ def test_an_endpoint_never_gets_more_than_its_slots(slots: int, concurrency: int
 
 def test_the_limit_never_lets_more_in_than_its_width() -> None:
     async def run() -> None:
-        limit = AdaptiveLimit(8, start=2)
+        limit = AdaptiveLimit(8)
+        limit.width = 2.0
         inside = 0
         widths: list[tuple[int, int]] = []
 
@@ -66,7 +67,8 @@ def test_the_limit_never_lets_more_in_than_its_width() -> None:
 
 
 def test_the_limit_doubles_each_round_until_it_is_refused_then_grows_by_one() -> None:
-    limit = AdaptiveLimit(100, start=4)
+    limit = AdaptiveLimit(100)
+    limit.width = 4.0
     for _ in range(4):
         limit.answered()
     assert limit.width == 8
@@ -165,8 +167,8 @@ def test_a_waiter_cancelled_in_the_queue_leaves_it() -> None:
     asyncio.run(run())
 
 
-def waited(error: ModelError, **settings: float) -> float | None:
-    return Calls(None, patience=settings.get("patience", 180))._wait(error, 1, settings.get("waited", 0.0))
+def waited(error: ModelError) -> float | None:
+    return Calls(None)._wait(error, 1, 0.0)
 
 
 def test_no_wait_is_longer_than_patience() -> None:
@@ -176,12 +178,13 @@ def test_no_wait_is_longer_than_patience() -> None:
     assert waited(RateLimited("slow", retryable=True, retry_after=30)) == 30
 
 
-def test_waiting_for_a_slot_is_not_waiting_for_a_rate_limit() -> None:
+def test_waiting_for_a_slot_is_not_waiting_for_a_rate_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Patience runs from the first refusal, however long the queue was before it."""
+    monkeypatch.setattr("hoptree.engine.calls._MAX_WAIT_S", 0.1)
     model = ScriptedModel(rules=[Rule(fault="429", contains="Second", times=1), Rule("Paris", latency=0.2)], slots=1)
 
     async def run() -> list[Call[Reply]]:
-        calls = Calls(None, patience=0.1)
+        calls = Calls(None)
         return list(await asyncio.gather(say(calls, model, asking("First?")), say(calls, model, asking("Second?"))))
 
     assert [call.reply.text for call in asyncio.run(run())] == ["Paris", "Paris"]

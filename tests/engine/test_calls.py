@@ -10,7 +10,7 @@ from tests.engine.calling import REQUEST, Finder, asking, one_after_another, say
 
 from hoptree.core.errors import ConfigError, EndpointError, ModelError, RateLimited
 from hoptree.engine.cache import Cache
-from hoptree.engine.calls import THINKING_TOKENS, Call, Calls
+from hoptree.engine.calls import REASONING_TOKENS, Call, Calls
 from hoptree.engine.engine import Engine
 from hoptree.models.model import Choice, Reply, Request, TokenUsage
 from hoptree.models.scripted import Rule, ScriptedModel
@@ -139,14 +139,16 @@ def test_what_may_pass_is_tried_again_and_told(fault: str, no_backoff: None) -> 
 def test_it_is_given_up_after_so_many_attempts(fault: str, no_backoff: None) -> None:
     model = ScriptedModel(rules=[Rule(fault=fault)])
     with pytest.raises(ModelError):
-        one_after_another(Calls(None, attempts=3), model, REQUEST)
-    assert len(model.requests) == 3
+        one_after_another(Calls(None), model, REQUEST)
+    assert len(model.requests) == 4
 
 
-def test_a_rate_limit_is_waited_for_as_long_as_patience_lasts() -> None:
+def test_a_rate_limit_is_waited_for_as_long_as_patience_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hoptree.engine.calls._MAX_WAIT_S", 0.12)
+    monkeypatch.setattr("hoptree.engine.calls._MAX_ATTEMPTS", 1)
     model = ScriptedModel(rules=[Rule(fault="429")])
     with pytest.raises(RateLimited):
-        one_after_another(Calls(None, attempts=1, patience=0.12), model, REQUEST)
+        one_after_another(Calls(None), model, REQUEST)
     assert 2 <= len(model.requests) <= 3
 
 
@@ -172,14 +174,16 @@ def test_an_error_of_another_kind_gives_its_slot_back() -> None:
 
 def test_backoff_grows_and_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("random.uniform", lambda low, high: 1.0)
-    calls = Calls(None, attempts=99)
+    monkeypatch.setattr("hoptree.engine.calls._MAX_ATTEMPTS", 99)
+    calls = Calls(None)
     error = EndpointError("x", retryable=True)
     waits = [calls._wait(error, failures, 0.0) for failures in range(1, 9)]
     assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
 
 
-def test_what_the_endpoint_asks_for_is_waited() -> None:
-    calls = Calls(None, patience=10)
+def test_what_the_endpoint_asks_for_is_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hoptree.engine.calls._MAX_WAIT_S", 10)
+    calls = Calls(None)
     assert calls._wait(RateLimited("x", retryable=True, retry_after=7.0), 1, 0.0) == 7.0
     assert calls._wait(RateLimited("x", retryable=True, retry_after=-3.0), 1, 0.0) == 0.05
     assert calls._wait(RateLimited("x", retryable=True, retry_after=7.0), 1, 4.0) is None
@@ -195,7 +199,7 @@ def test_a_thought_without_an_answer_is_asked_again_with_more_room() -> None:
 
         async def generate(self, request: Request, *, step: str) -> Reply:
             self.room.append(request.max_tokens)
-            if request.max_tokens < THINKING_TOKENS:
+            if request.max_tokens < REASONING_TOKENS:
                 return Reply((Choice("", "let me see", "length"),), TokenUsage(10, 0, 64, 64))
             return Reply((Choice("Paris", "let me see"),), TokenUsage(10, 8, 100, 90))
 
@@ -205,7 +209,7 @@ def test_a_thought_without_an_answer_is_asked_again_with_more_room() -> None:
     assert first.reply.text == "Paris"
     assert first.reply.usage == TokenUsage(20, 8, 164, 154)
     assert second.reply.usage == TokenUsage(10, 8, 100, 90)
-    assert model.room == [64, 64 + THINKING_TOKENS, 64 + THINKING_TOKENS]
+    assert model.room == [64, 64 + REASONING_TOKENS, 64 + REASONING_TOKENS]
 
 
 def test_a_scripted_thought_that_is_cut_off_is_asked_again() -> None:

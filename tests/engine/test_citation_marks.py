@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hoptree.core.values import Passage
-from hoptree.engine.explain import CITATIONS, cite_answer, tell_answer
+from hoptree.engine.answer_sentence import CITATIONS, cite_answer, describe_answer
 from hoptree.text.grounding import supports_answer
 
 FILES = Passage(
@@ -36,7 +36,7 @@ def test_a_list_is_held_where_all_its_parts_stand_to_the_letter(answer: str, hel
         "computed": False,
         "measured": None,
     }
-    sentence, confidence = tell_answer("Where do the settings lie?", answer, "external", **fields)
+    sentence, confidence = describe_answer("Where do the settings lie?", answer, "external", **fields)
     assert confidence is not None and (confidence.level == "a guess") is not held
     assert sentence.endswith("[1].") is held
 

@@ -6,8 +6,9 @@ from hoptree.core.values import Answer
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.result import read_result
-from hoptree.engine.schedule import grow, plant, spent_under
+from hoptree.engine.schedule import grow, plant
 from hoptree.engine.trace import Trace
+from hoptree.methods.ra_isf import _spent_under
 from hoptree.models.scripted import ScriptedModel
 
 
@@ -63,6 +64,6 @@ def test_a_subtree_pays_for_itself_alone() -> None:
     for node in (root, first, below, second):
         ctx.trace.add("llm", node=node.id, prompt_tokens=10, completion_tokens=node.id)
     ctx.trace.add("retrieve", node=below.id)
-    assert spent_under(ctx, first) == {"calls": 2, "retrievals": 1, "tokens": 20 + 1 + 11}
-    assert spent_under(ctx, second) == {"calls": 1, "retrievals": 0, "tokens": 12}
-    assert spent_under(ctx, root)["calls"] == 4
+    assert _spent_under(ctx, first) == {"calls": 2, "retrievals": 1, "tokens": 20 + 1 + 11}
+    assert _spent_under(ctx, second) == {"calls": 1, "retrievals": 0, "tokens": 12}
+    assert _spent_under(ctx, root)["calls"] == 4

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from hoptree.cli.main import app
 from hoptree.engine.events import Event
-from hoptree.engine.result import losses, read_result
+from hoptree.engine.result import read_result
 
 NODES = [{"id": 0, "question": "q?", "parent": None}, {"id": 1, "question": "a?", "parent": 0}]
 
@@ -20,6 +20,9 @@ NODES = [{"id": 0, "question": "q?", "parent": None}, {"id": 1, "question": "a?"
 def plan(*issues: tuple[str, str], **more: Any) -> Event:
     issue_rows = [{"kind": kind, "node": 0, "detail": detail} for kind, detail in issues]
     return event("plan", nodes=NODES, issues=issue_rows, **more)
+
+
+START = event("start", question="q?", method="treeqa", model="m", fidelity="exact", options={})
 
 
 def rebuilt(*issues: str, before: int = 3, after: int = 1) -> Event:
@@ -52,25 +55,24 @@ def test_what_a_method_warned_of_itself_is_not_told_twice() -> None:
     ],
 )
 def test_a_rebuilt_tree_that_was_dropped_or_cut_is_told(kind: str, why: str) -> None:
-    (warning,) = read_result([plan(), rebuilt(kind)]).warnings
+    (warning,) = read_result([START, plan(), rebuilt(kind)]).warnings
     assert why in warning and "sub-question 1" in warning
 
 
 def test_nothing_is_told_where_nothing_was_lost() -> None:
-    run = [plan(), rebuilt("rebuild_noop", before=1), rebuilt(), event("node", id=1, state="asking")]
-    assert list(losses(run)) == []
+    run = [START, plan(), rebuilt("rebuild_noop", before=1), rebuilt(), event("node", id=1, state="asking")]
+    assert read_result(run).warnings == ()
 
 
 def test_what_was_lost_from_a_tree_that_counts_no_more_is_not_told() -> None:
-    assert list(losses([plan(("cap_nodes", "x")), rebuilt("rebuild_noop"), plan()])) == []
-    kept = list(losses([plan(("cap_nodes", "x")), plan(("cap_nodes", "y"), under=1, rebuilt=True)]))
-    assert kept == ["The model's plan was repaired: x.", "The model's plan was repaired: y."]
+    assert read_result([START, plan(("cap_nodes", "x")), rebuilt("rebuild_noop"), plan()]).warnings == ()
+    kept = read_result([START, plan(("cap_nodes", "x")), plan(("cap_nodes", "y"), under=1, rebuilt=True)]).warnings
+    assert kept == ("The model's plan was repaired: x.", "The model's plan was repaired: y.")
 
 
 def test_a_trace_is_shown_with_what_was_lost(tmp_path: Path) -> None:
-    start = event("start", question="q?", method="treeqa", model="m", fidelity="exact", options={})
     final = event("final", answer="x", abstained=False, stopped_by="")
-    events = [start, plan(("cap_nodes", "24 nodes beyond 16 dropped")), rebuilt("rebuild_unreadable"), final]
+    events = [START, plan(("cap_nodes", "24 nodes beyond 16 dropped")), rebuilt("rebuild_unreadable"), final]
     trace = tmp_path / "t.jsonl"
     trace.write_text("".join(f"{json.dumps(each.as_dict())}\n" for each in events), encoding="utf-8")
     shown = CliRunner().invoke(app, ["show", str(trace)])

@@ -279,7 +279,7 @@ def test_ctrl_c_ends_it_at_once_although_it_never_waits(
             signal.raise_signal(signal.SIGINT)
         return ()
 
-    monkeypatch.setattr("hoptree.retrieval.linked.BM25.search_now", search_now)
+    monkeypatch.setattr("hoptree.retrieval.bm25.BM25.search_now", search_now)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         code, out, err = command()

@@ -9,8 +9,8 @@ import pytest
 
 from hoptree.core.errors import InputError
 from hoptree.evaluation.plan import IndexPlan, index_for
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.linked import BM25
 
 
 def corpus(path: Path, text: str) -> Path:

@@ -256,7 +256,7 @@ def test_a_folder_of_another_model_or_prompt_is_refused_unless_told(
     rests_on = json.loads((out / RESTS_ON).read_text(encoding="utf-8"))
     assert (rests_on["model"], [old["model"] for old in rests_on["before"]]) == (other.identity, [teller().identity])
     assert len(lines(out / FACTS)) == 4, "what was done before stays"
-    monkeypatch.setattr("hoptree.extraction.run.facts_template", lambda: "graph/facts@other")
+    monkeypatch.setattr("hoptree.extraction.run._prompt_template", lambda: "graph/facts@other")
     with pytest.raises(InputError, match="another prompt"):
         run(other, source, out)
 

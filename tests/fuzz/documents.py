@@ -65,6 +65,23 @@ def _shared(doctype: str) -> bytes:
     return packed({**parts, "xl/sharedStrings.xml": doctype + parts["xl/sharedStrings.xml"]})
 
 
+_FIRST_STRING = '<c t="s"><v>0</v></c>'
+
+
+def _goes_on_below(size: int) -> str:
+    """A table whose upper cell all rows below it repeat."""
+    upper = f'<w:tcPr><w:vMerge w:val="restart"/></w:tcPr>{p("a " * (size // 2))}'
+    below = "<w:tr><w:tc><w:tcPr><w:vMerge/></w:tcPr></w:tc></w:tr>" * 1_000
+    return f"<w:tbl><w:tr><w:tc>{upper}</w:tc></w:tr>{below}</w:tbl>"
+
+
+def _spanned(times: int) -> bytes:
+    """A table of named columns whose cells are repeated in a thousand rows each."""
+    names = "".join(f"<th>{'a' * 90}{number}" for number in range(50))
+    cells = "<tr>" + "<td rowspan=999>a" * 49 + "<td>a" + "<tr>" * 998
+    return f"<table><tr>{names}{cells * times}".encode()
+
+
 HOSTILE: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "a bomb in a Word file": ("a.docx", lambda size: _word(p("a " * (size // 2)))),
     "spaces without end in a Word file": ("a.docx", lambda size: _word(" " * size)),
@@ -78,6 +95,15 @@ HOSTILE: dict[str, tuple[str, Callable[[int], bytes]]] = {
     ),
     "a bomb in gzip": ("a.txt.gz", lambda size: gzip.compress(b"a " * (size // 2), 1)),
     "a row in gzip": ("a.jsonl.gz", lambda size: gzip.compress(b'{"text": "' + b"a" * size, 1)),
+    "a cell that goes on below in a Word file": ("a.docx", lambda size: _word(_goes_on_below(size // 10))),
+    "paragraphs without end in a cell of a Word file": (
+        "a.docx",
+        lambda size: _word("<w:tbl><w:tr><w:tc>" + p("a") * (size // 40) + "</w:tc></w:tr></w:tbl>"),
+    ),
+    "a string that every cell of an Excel file shows": (
+        "a.xlsx",
+        lambda size: xlsx(f"<row>{_FIRST_STRING * 1_000}</row>", f"<si><t>{'a ' * (size // 20)}</t></si>"),
+    ),
     "laughs in a Word file": ("a.docx", lambda _: _word(p("&j;"), _LAUGHS)),
     "laughs in an Excel file": ("a.xlsx", lambda _: _shared(_LAUGHS)),
     "laughs in an e-book": ("a.epub", lambda _: epub(a=f"{_LAUGHS}<html><body><p>&j;</p></body></html>")),
@@ -92,6 +118,7 @@ HOSTILE: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "a cell without end": ("a.csv", lambda size: b"name,kept\n" + b"a" * size),
     "a page without end": ("a.html", lambda size: b"<p>" + b"a " * (size // 2)),
     "tags without end": ("a.html", lambda size: b"<div>" * (size // 40)),
+    "cells that span rows without end": ("a.html", lambda size: _spanned(size // 44_000)),
     "a message without end": ("a.eml", lambda size: b"Subject: a\n\n" + b"a " * (size // 2)),
     "a subject without end": ("a.eml", lambda size: b"Subject: " + b"=?utf-8?q?a?= " * (size // 40) + b"\n\na"),
     "a notebook without end": (

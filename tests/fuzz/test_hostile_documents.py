@@ -27,7 +27,7 @@ def test_the_sound_documents_are_read(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_memory_and_time_are_bounded(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (document, files, pdf, zipped_xml):
+    for module in (document, files, html_pages, pdf, zipped_xml):
         monkeypatch.setattr(module, "MAX_DOCUMENT_BYTES", _LIMIT)
     monkeypatch.setattr(html_pages, "_MAX_BYTES", _LIMIT)
     monkeypatch.setattr(json_rows, "MAX_LINE_BYTES", _LIMIT)

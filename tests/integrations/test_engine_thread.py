@@ -14,7 +14,7 @@ from tests.timing import PausedModel
 
 from hoptree.core.errors import CorpusError, EndpointError
 from hoptree.core.values import Passage
-from hoptree.engine.explain import cite_answer
+from hoptree.engine.answer_sentence import cite_answer
 from hoptree.engine.result import read_result
 from hoptree.integrations.engine_thread import Hoptree, Quoted, quoted_sentence
 from hoptree.models.scripted import Rule, ScriptedModel

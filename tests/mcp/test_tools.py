@@ -91,7 +91,7 @@ def test_a_question_is_answered_with_its_tree_and_evidence(mode: str, tmp_path: 
     assert {passage["title"] for passage in content["evidence"]} == {title for title, _ in PASSAGES}
     assert content["usage"]["llm_calls"] == 7
     assert "\nAnswer: 1948\n" in text_of(result)
-    assert "  2. In which year was Bille August born? -> 1948 [documents" in text_of(result)
+    assert "  2. In which year was Bille August born? -> 1948 [from documents" in text_of(result)
 
 
 def test_progress_is_told_while_the_tree_grows(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_progress_is_told_while_the_tree_grows(tmp_path: Path) -> None:
     lines = asked(answering(latency=0.01), tmp_path, ask)
     assert lines.values == sorted(set(lines.values)), "each is more than the one before"
     assert "planned 2 sub-questions" in lines.lines
-    assert lines.lines.index("1. -> Bille August [documents]") < lines.lines.index(
+    assert lines.lines.index("1. -> Bille August [from documents]") < lines.lines.index(
         "2. In which year was Bille August born?"
     )
 

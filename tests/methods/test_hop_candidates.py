@@ -9,19 +9,19 @@ import pytest
 from tests.methods.hop_asked import FOUND
 
 from hoptree.core.values import Answer, Passage
-from hoptree.methods.hop.candidates import Pool, Way, mean_the_same
-from hoptree.methods.hop.chooser import (
-    Logistic,
-    Weights,
-    answer_signals,
+from hoptree.methods.hop.candidates import (
+    CLOSED_BOOK,
+    Move,
+    Pool,
+    answer_features,
     bridge_share,
     echoes,
-    frozen_chooser,
-    is_doubtful,
     is_stated,
-    question_signals,
-    reading_signals,
+    mean_the_same,
+    question_features,
+    reading_features,
 )
+from hoptree.methods.hop.chooser import Logistic, Weights, frozen_chooser, is_doubtful
 from hoptree.text.grounding import find_quote
 
 WEIGHTS = Weights(Logistic({"confidence": 1.0, "quoted": 1.0}, -1.0))
@@ -30,29 +30,29 @@ CITY = "In which city was the film made?"
 
 def make_pool(question: str = CITY, **options: Any) -> Pool:
     weights = options.pop("weights", WEIGHTS)
-    return Pool(question, weights, question_signals(question), **{"operated": False, "trusted": False, **options})
+    return Pool(question, weights, question_features(question), **options)
 
 
 def why(pool: Pool) -> str:
-    return pool.explain(pool.standings())
+    return pool.explain(pool.ranked_answers())
 
 
 def test_names_of_the_question_that_are_missing_where_an_answer_was_read() -> None:
     pool = make_pool("Who directed Whiplash?")
     pool.add(Answer("Damien Chazelle"), "read", FOUND[:1])
     pool.add(Answer("Alfred Hitchcock"), "split", FOUND[2:3])
-    named = {standing.answer.text: standing.features["named"] for standing in pool.standings()}
+    named = {answer.answer.text: answer.features["named"] for answer in pool.ranked_answers()}
     assert named == {"Damien Chazelle": 1.0, "Alfred Hitchcock": 0.0}
 
 
 @pytest.mark.parametrize("operated", [True, False])
 def test_what_a_reader_compared_is_told_apart_where_code_can_compare(operated: bool) -> None:
-    pool = make_pool("Which film is older, Whiplash or Vertigo?", operated=operated)
+    pool = make_pool("Which film is older, Whiplash or Vertigo?", combined_by_code=operated)
     pool.add(Answer("Whiplash"), "read")
     pool.add(Answer("Vertigo"), "split", computed=True)
     counted = {
-        standing.answer.text: (standing.features["computed"], standing.features["uncomputed"])
-        for standing in pool.standings()
+        answer.answer.text: (answer.features["computed"], answer.features["uncomputed"])
+        for answer in pool.ranked_answers()
     }
     assert counted == {"Whiplash": (0.0, float(operated)), "Vertigo": (1.0, 0.0)}
 
@@ -62,8 +62,8 @@ def test_answers_that_mean_the_same_are_one_with_what_speaks_for_each() -> None:
     pool.add(Answer("Capitol", confidence=0.4, support=("a",)), "read")
     pool.add(Answer("Capitol Records", confidence=0.9, support=("b",)), "split", supported=0.5)
     pool.add(Answer("Decca", confidence=0.2), "split")
-    first, second = pool.standings()
-    assert (first.answer.text, first.ways, first.answer.support) == ("Capitol Records", ("read", "split"), ("a", "b"))
+    first, second = pool.ranked_answers()
+    assert (first.answer.text, first.moves, first.answer.support) == ("Capitol Records", ("read", "split"), ("a", "b"))
     assert first.features | {"agreement": 0.5, "against": 0.5, "confidence": 0.9, "supported": 0.5} == first.features
     assert first.features["parted"] == 0 and first.features["unparted_links"] == 0, "a whole reading says it, too"
     assert (second.features["agreement"], second.features["guess"]) == (0.0, 0.0)
@@ -77,7 +77,7 @@ def test_of_equal_answers_the_first_one_stands_first() -> None:
     equal = make_pool()
     equal.add(Answer("Boston", confidence=0.4), "read")
     equal.add(Answer("Chicago", confidence=0.4), "split")
-    assert equal.standings()[0].answer.text == "Boston" and why(equal) == "it came first"
+    assert equal.ranked_answers()[0].answer.text == "Boston" and why(equal) == "it came first"
     alone = make_pool()
     alone.add(Answer("Boston"), "read")
     assert why(alone) == "no other answer was found"
@@ -103,7 +103,7 @@ def test_a_single_answer_is_explained_by_what_bears_it_out() -> None:
 def test_a_sentence_states_an_answer_where_it_holds_what_was_asked(question: str, share: float, words: str) -> None:
     pool = make_pool(question)
     pool.add(Answer("Providence"), "read", FOUND)
-    (only,) = pool.standings()
+    (only,) = pool.ranked_answers()
     assert only.features["quoted"] == 1 and only.features["sentence"] == share
     assert why(pool) == words
     pool.add(Answer("Nowhere"), "guess")
@@ -114,8 +114,8 @@ def test_a_sentence_that_holds_little_of_the_question_states_nothing() -> None:
     pool = make_pool("Which bakery was sold?", weights=Weights(Logistic({"sentence": 3.0}, 0.0)))
     pool.add(Answer("Providence"), "read", FOUND)
     pool.add(Answer("Nowhere"), "split")
-    features = pool.standings()[0].features | {"sentence": 0.3}
-    first, second = pool.standings()
+    features = pool.ranked_answers()[0].features | {"sentence": 0.3}
+    first, second = pool.ranked_answers()
     assert pool.explain([replace(first, features=features), second]) == "its sentence is nearer to the question"
 
 
@@ -123,15 +123,15 @@ def test_no_reason_is_given_that_speaks_against_an_answer() -> None:
     pool = make_pool(weights=Weights(Logistic({"quoted": -3.0}, 0.0)))
     pool.add(Answer("Providence"), "read", FOUND)
     pool.add(Answer("Boston"), "split", FOUND)
-    assert pool.standings()[0].answer.text == "Boston"
+    assert pool.ranked_answers()[0].answer.text == "Boston"
     assert why(pool) == "it is likelier by what was counted about both"
 
 
 def test_a_likelier_answer_that_may_not_be_given_is_said_to_be_none() -> None:
     pool = make_pool()
     pool.add(Answer("Boston", confidence=0.05), "read")
-    pool.add(Answer("Zurich"), "own")
-    first, second = pool.standings()
+    pool.add(Answer("Zurich"), CLOSED_BOOK)
+    first, second = pool.ranked_answers()
     assert first.features["against"] == second.features["against"] == 0, "what is none speaks against nothing"
     assert first.answer.text == "Boston" and second.probability > first.probability
     assert why(pool) == "Zurich is not an answer: only the model's own knowledge is behind it"
@@ -142,24 +142,24 @@ def test_a_likelier_answer_that_may_not_be_given_is_said_to_be_none() -> None:
 def test_what_parts_that_were_only_recalled_come_to_may_not_be_given() -> None:
     pool = make_pool()
     pool.add(Answer("Zurich"), "split", computed=True, recalled=True)
-    (only,) = pool.standings()
+    (only,) = pool.ranked_answers()
     assert only.recalled and not pool.may_be_final(only)
-    assert pool.why_not(only, 0.0) == "only the model's own knowledge is behind it"
+    assert pool.reason_withheld(only, 0.0) == "only the model's own knowledge is behind it"
     pool.add(Answer("Zurich"), "read")
-    (both,) = pool.standings()
-    assert pool.may_be_final(both) and not pool.why_not(both, 0.0), "a reading says it too"
-    known = make_pool(trusted=True)
+    (both,) = pool.ranked_answers()
+    assert pool.may_be_final(both) and not pool.reason_withheld(both, 0.0), "a reading says it too"
+    known = make_pool(knows_its_boundary=True)
     known.add(Answer("Zurich"), "split", recalled=True)
-    assert known.may_be_final(known.standings()[0])
-    assert known.why_not(known.standings()[0], 0.9) == "it is too unlikely"
+    assert known.may_be_final(known.ranked_answers()[0])
+    assert known.reason_withheld(known.ranked_answers()[0], 0.9) == "it is too unlikely"
 
 
 def test_what_is_unknown_is_no_candidate() -> None:
     pool = make_pool()
     pool.add(Answer("", status="unknown"), "read", FOUND)
     pool.add(Answer("Boston", status="unknown"), "split", FOUND)
-    assert pool.candidates == [] and pool.standings() == []
-    assert pool.state([]) == {**question_signals(CITY), "nothing": 1.0}
+    assert pool.candidates == [] and pool.ranked_answers() == []
+    assert pool.features_for_next_move([]) == {**question_features(CITY), "nothing": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -241,34 +241,34 @@ def test_a_bare_yes_rests_on_a_copy_alone() -> None:
 
 
 def test_what_a_question_shows() -> None:
-    signals = question_signals("In which city was the director of the film Whiplash born?")
-    assert signals == {"links": pytest.approx(2 / 4), "names": pytest.approx(1 / 3), "words": pytest.approx(11 / 30)}
-    assert question_signals("Who?") == {"links": 0.0, "names": 0.0, "words": pytest.approx(1 / 30)}
-    assert question_signals("")["words"] == 0.0
+    features = question_features("In which city was the director of the film Whiplash born?")
+    assert features == {"links": pytest.approx(2 / 4), "names": pytest.approx(1 / 3), "words": pytest.approx(11 / 30)}
+    assert question_features("Who?") == {"links": 0.0, "names": 0.0, "words": pytest.approx(1 / 30)}
+    assert question_features("")["words"] == 0.0
 
 
 def test_how_much_of_a_question_was_read() -> None:
     question = "Who directed the film Whiplash of Chazelle?"  # direc, film, whipl, chaze
-    assert reading_signals(question, FOUND[:1]) == {"page_best": 1.0, "pages": 1.0}
-    assert reading_signals(question, FOUND[1:2]) == {"page_best": 0.5, "pages": 0.5}
-    assert reading_signals(question, FOUND[1:3]) == {"page_best": 0.5, "pages": 0.75}
-    assert reading_signals(question, ()) == {"page_best": 0.0, "pages": 0.0}
+    assert reading_features(question, FOUND[:1]) == {"page_best": 1.0, "pages": 1.0}
+    assert reading_features(question, FOUND[1:2]) == {"page_best": 0.5, "pages": 0.5}
+    assert reading_features(question, FOUND[1:3]) == {"page_best": 0.5, "pages": 0.75}
+    assert reading_features(question, ()) == {"page_best": 0.0, "pages": 0.0}
 
 
 def test_how_much_of_a_question_an_answer_covers() -> None:
     question = "In which city was Damien Chazelle born?"
     quote = find_quote("Providence", question, FOUND)
-    signals = answer_signals(question, "Providence", quote, FOUND)
-    assert signals["quoted"] == signals["sentence"] == signals["page"] == signals["named"] == 1.0
-    assert (signals["typed"], signals["echo"]) == (1.0, 0.0)
-    nowhere = answer_signals(question, "Boston", None, FOUND)
+    features = answer_features(question, "Providence", quote, FOUND)
+    assert features["quoted"] == features["sentence"] == features["page"] == features["named"] == 1.0
+    assert (features["typed"], features["echo"]) == (1.0, 0.0)
+    nowhere = answer_features(question, "Boston", None, FOUND)
     assert {name: nowhere[name] for name in ("quoted", "sentence", "page", "named")} == dict.fromkeys(
         ("quoted", "sentence", "page", "named"), 0.0
     )
-    assert answer_signals("When was he born?", "Boston", None, ())["typed"] == -1.0
-    assert answer_signals("When was he born?", "1985", None, ())["typed"] == 1.0
-    assert answer_signals("Is Boston older than Oslo?", "Boston", None, ())["echo"] == 1.0
-    assert answer_signals("Is Boston older than Oslo?", "Bost", None, ())["echo"] == 0.0
+    assert answer_features("When was he born?", "Boston", None, ())["typed"] == -1.0
+    assert answer_features("When was he born?", "1985", None, ())["typed"] == 1.0
+    assert answer_features("Is Boston older than Oslo?", "Boston", None, ())["echo"] == 1.0
+    assert answer_features("Is Boston older than Oslo?", "Bost", None, ())["echo"] == 0.0
 
 
 BORN = Passage("b", "Damien Chazelle", "Damien Chazelle (Providence, 1985) has one sister.")
@@ -277,7 +277,7 @@ BORN = Passage("b", "Damien Chazelle", "Damien Chazelle (Providence, 1985) has o
 def test_how_much_of_a_question_two_sentences_cover() -> None:
     question = "In which city was the director of the film Whiplash born?"  # city, direc, film, whipl, born
     quote = find_quote("Providence", question, [BORN])
-    assert answer_signals(question, "Providence", quote, [BORN])["sentence"] == 0.0
+    assert answer_features(question, "Providence", quote, [BORN])["sentence"] == 0.0
     assert bridge_share(question, "Providence", quote, [FOUND[0], BORN]) == 0.4, "directed, Whiplash"
     assert bridge_share(question, "Providence", quote, [FOUND[2], BORN]) == 0.0, "Vertigo does not name him"
     assert bridge_share(question, "Providence", quote, [BORN]) == 0.0, "nor does his own page as another"
@@ -311,19 +311,19 @@ def test_what_only_repeats_the_question(answer: str, repeats: bool) -> None:
 
 @pytest.mark.parametrize(("operated", "first"), [(False, "Damien Chazelle"), (True, "Whiplash")])
 def test_what_only_repeats_the_question_stands_behind_other_answers(operated: bool, first: str) -> None:
-    pool = make_pool("Who directed the film Whiplash?", operated=operated)
+    pool = make_pool("Who directed the film Whiplash?", combined_by_code=operated)
     pool.add(Answer("Whiplash", confidence=0.9), "read", FOUND[:1])
     pool.add(Answer("Damien Chazelle", confidence=0.1), "split", FOUND[:1])
-    standings = pool.standings()
-    assert standings[0].answer.text == first, "what a question compares is among its own words"
-    assert {standing.answer.text for standing in standings} == {"Whiplash", "Damien Chazelle"}, "none is lost"
+    ranked = pool.ranked_answers()
+    assert ranked[0].answer.text == first, "what a question compares is among its own words"
+    assert {answer.answer.text for answer in ranked} == {"Whiplash", "Damien Chazelle"}, "none is lost"
 
 
 def test_an_answer_of_another_type_stands_behind_others() -> None:
     pool = make_pool("When was Damien Chazelle born?")
     pool.add(Answer("Providence", confidence=0.9), "read", FOUND[1:2])
     pool.add(Answer("1985", confidence=0.1), "split", FOUND[1:2])
-    assert [standing.answer.text for standing in pool.standings()] == ["1985", "Providence"]
+    assert [answer.answer.text for answer in pool.ranked_answers()] == ["1985", "Providence"]
 
 
 @pytest.mark.parametrize("logprobs", [True, False])
@@ -334,12 +334,12 @@ def test_what_several_moves_came_to_is_no_less_likely(logprobs: bool) -> None:
         ("Where was Alfred Hitchcock born?", "London"),
     ):
         likely = []
-        moves: list[tuple[Way, ...]] = [("read",), ("split",), ("read", "split")]
-        for ways in moves:
+        given_by: list[tuple[Move, ...]] = [("read",), ("split",), ("read", "split")]
+        for moves in given_by:
             pool = make_pool(question, weights=frozen_chooser().weights(logprobs=logprobs))
-            for way in ways:
-                pool.add(Answer(answer, confidence=0.7), way, FOUND, supported=float(way == "split"))
-            likely.append(pool.standings()[0].probability)
+            for move in moves:
+                pool.add(Answer(answer, confidence=0.7), move, FOUND, supported=float(move == "split"))
+            likely.append(pool.ranked_answers()[0].probability)
         assert likely[2] >= max(likely[:2])
 
 

@@ -19,7 +19,7 @@ from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
 from hoptree.evaluation.metrics import score_list
 from hoptree.methods.hop.candidates import Operator
-from hoptree.methods.hop.reading import Items, combine, split_list
+from hoptree.methods.hop.lists import Items, combine, split_list
 from hoptree.models.model import Capability, Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
 

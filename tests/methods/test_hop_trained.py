@@ -8,8 +8,7 @@ from tests.methods.asked import Asked, Shelf
 from tests.methods.hop_asked import EVERY, FOUND, ROOT, plan, reads
 from tests.models.small_adapters import install
 
-from hoptree.engine.own_prompts import OwnPrompts
-from hoptree.engine.prompts import packaged_text, prompt_for
+from hoptree.engine.prompts import OwnPrompts, packaged_text, prompt_for
 from hoptree.engine.registry import find_method, read_options
 from hoptree.models.scripted import Rule, ScriptedModel
 

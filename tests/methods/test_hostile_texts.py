@@ -86,6 +86,14 @@ def test_a_reply_of_a_megabyte_costs_no_more_than_what_was_asked_for() -> None:
     assert any("cut off" in warning for warning in result.warnings)
 
 
+def test_attention_is_asked_of_few_words_however_many_are_in_doubt() -> None:
+    """Each of them gets a weight for every word of the prompt."""
+    world = World("dragin", Voice(always("Aa Bb " * 500)))
+    world.ask()
+    spans = [len(request.attention_of) for _, request in world.voice.requests]
+    assert 0 < max(spans) <= 32
+
+
 def test_a_passage_is_read_up_to_a_limit_and_the_reader_is_told() -> None:
     pages = Library(*(Passage(p.id, p.title, p.text + " and" * MAX_PASSAGE_CHARS) for p in FOUND))
     world = World("oner", Voice(always("Providence")), corpus=pages)

@@ -88,7 +88,7 @@ def test_a_registered_method_is_found_and_still_callable(chosen: Method) -> None
 def test_a_trained_method_is_prompted_unless_its_checkpoint_answers(
     options: dict[str, Any], capabilities: list[str], fidelity: str
 ) -> None:
-    trained = Method("m", "M", sample, (), beyond={"thorough": "more"}, signals=("entropy",), trained=True)
+    trained = Method("m", "M", sample, (), deviating_options={"thorough": "more"}, signals=("entropy",), trained=True)
     assert trained.fidelity(options, capabilities) == fidelity
 
 
@@ -108,11 +108,11 @@ def test_a_value_that_goes_beyond_the_paper_counts_also_where_it_is_the_default(
     options: dict[str, Any], fidelity: str
 ) -> None:
     mode = Option("mode", Literal["fast", "slow"], "fast")
-    assert Method("m", "M", sample, (mode,), beyond={"mode=fast": "less"}).fidelity(options, []) == fidelity
+    assert Method("m", "M", sample, (mode,), deviating_options={"mode=fast": "less"}).fidelity(options, []) == fidelity
 
 
 def test_what_was_trained_is_approximate_where_it_is_asked_in_other_words() -> None:
-    reworded = Method("m", "M", sample, (Option("checkpoint", bool, False),), trained=True, reworded=True)
+    reworded = Method("m", "M", sample, (Option("checkpoint", bool, False),), trained=True, other_wording=True)
     assert [reworded.fidelity({"checkpoint": on}, ()) for on in (False, True)] == ["prompted", "approx"]
 
 
@@ -435,6 +435,7 @@ def test_the_published_form_of_a_paper_is_short(name: str) -> None:
 
 def test_what_always_differs_from_the_paper_is_approx_whatever_is_given() -> None:
     plain, different = (
-        Method("m", "M", sample, (), signals=("facts",), differs=difference) for difference in ("", "another graph")
+        Method("m", "M", sample, (), signals=("facts",), always_deviates=difference)
+        for difference in ("", "another graph")
     )
     assert [method.fidelity({}, {"facts"}) for method in (plain, different)] == ["exact", "approx"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any
 
 import numpy
@@ -156,13 +157,20 @@ def test_without_states_the_samples_are_turned_into_vectors(monkeypatch: pytest.
         async def encode(self, texts: list[str], *, role: str) -> Any:
             return numpy.array([[float(text.count(letter)) for letter in "aeiou"] for text in texts])
 
-    monkeypatch.setattr(module, "_open_encoder", lambda name: Letters())
+    opened: list[threading.Thread] = []
+
+    def open_letters(name: str) -> Letters:
+        opened.append(threading.current_thread())
+        return Letters()
+
+    monkeypatch.setattr(module, "_open_encoder", open_letters)
     script = [
         Rule([f"{FIRST} {LAST}", LAST], step="draft"),
         Rule(["His father is Jean.", "Hers was Marie."], step="sample"),
         Rule(": Charles Armand.", step="conclude"),
     ]
     run = Run("seakr", script, samples=2, without=frozenset({"n_samples"}))
+    assert opened and threading.main_thread() not in opened  # the loop goes on meanwhile
     assert run.of("decision", kind="fidelity")[0]["missing"] == ["hidden_states"]
     assert run.of("decision", kind="step")[0]["value"] and run.result.answer == "Charles Armand"
     assert DUKES[0].id in {passage["id"] for passage in run.of("retrieve")[0]["passages"]}

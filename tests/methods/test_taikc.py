@@ -32,9 +32,9 @@ from hoptree.models.scripted import ScriptedModel
     ],
 )
 def test_every_form_of_the_identifier_leads_to_retrieval(reply: str, hit: str) -> None:
-    run = Run(rules(confident=reply), strict=hit == "hard")
+    run = Run(rules(confident=reply, read="Damien Chazelle"), strict=hit == "hard")
     assert run.result.fidelity == ("exact" if hit == "hard" else "approx")
-    assert run.shelf.asked == [("Who directed the film Whiplash?", 5), ("Where was read answer born?", 5)]
+    assert run.shelf.asked == [("Who directed the film Whiplash?", 5), ("Where was Damien Chazelle born?", 5)]
     assert run.node(1)["identifier_hit"] == hit
     assert (run.node(1)["source"], run.node(1)["iterations"]) == ("external", 2)
 
@@ -130,7 +130,7 @@ def test_not_knowing_is_never_put_into_the_next_question(reply: str, options: di
 
 
 def test_external_always_retrieves_and_never_asks_whether_it_is_sure() -> None:
-    run = Run(rules(), source="external")
+    run = Run(rules(read="Damien Chazelle"), source="external")
     assert len(run.shelf.asked) == 2
     assert "confident" not in run.steps
     assert run.node(1)["source"] == "external"
@@ -138,7 +138,7 @@ def test_external_always_retrieves_and_never_asks_whether_it_is_sure() -> None:
 
 @pytest.mark.parametrize(("logprob", "tau", "sure"), [(-0.1, 0.5, True), (-2.0, 0.5, False), (-2.0, 0.1, True)])
 def test_probability_decides_on_either_side_of_tau(logprob: float, tau: float, sure: bool) -> None:
-    run = Run(rules(logprob=logprob), source="probability", tau=tau)
+    run = Run(rules(read="Damien Chazelle", logprob=logprob), source="probability", tau=tau)
     assert bool(run.shelf.asked) is not sure
     decision = run.of("decision", kind="probability")[0]
     assert (decision["value"], decision["threshold"]) == (sure, tau)

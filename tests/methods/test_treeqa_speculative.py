@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -24,8 +26,9 @@ from hoptree.engine.trace import Trace
 from hoptree.methods.steps.evidence_box import EvidenceBox, Verdict
 from hoptree.methods.steps.logic_tree import Claim
 from hoptree.methods.steps.mentions import Ahead, Wanted
-from hoptree.methods.treeqa.speculative import make_walk
-from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Rebuilt, Walk, hang
+from hoptree.methods.treeqa.speculative import SpeculativeWalk
+from hoptree.methods.treeqa.tree import Branch, Rebuilt, to_branches
+from hoptree.methods.treeqa.walk import Attempt, Outcome, ProcessNode, Walk
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.question_tree import Node
 
@@ -56,7 +59,14 @@ def calls_of(model: Fickle, traversal: str) -> int:
     return result.usage.llm_calls
 
 
-class Refusing:
+WALKS: dict[str, Callable[..., Walk]] = {
+    "serial": Walk,
+    "level": partial(Walk, by_level=True),
+    "speculative": SpeculativeWalk,
+}
+
+
+class Refusing(ProcessNode):
     """Refutes everything, the deeper the slower, and rebuilds it into what it is told."""
 
     max_attempts = 1
@@ -81,7 +91,7 @@ class Refusing:
 
 def refused(process: Refusing, *tops: Claim, how: Any = "speculative") -> Walk:
     ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("t"))
-    walk = make_walk(how, ctx, process, hang(tops, Node(0, "", depth=0), first=1))
+    walk = WALKS[how](ctx, process, to_branches(tops, Node(0, "", depth=0), first=1))
     asyncio.run(walk.run())
     return walk
 
@@ -128,7 +138,7 @@ def test_nothing_new_is_begun_for_a_node_that_was_given_up() -> None:
     assert "clue" not in run.steps and run.steps.count("validate") == 3
 
 
-class Corrected:
+class Corrected(ProcessNode):
     """Refutes the node that is called first, and takes its time to rebuild it."""
 
     max_attempts = 1
@@ -162,7 +172,7 @@ def walked(rebuilt: Claim, traversal: Any = "speculative", *, tells: bool = True
     old = Claim("Which flight?", "Apollo 8", (Claim("Who flew on Apollo 8?", "Frank Borman"),))
     process = Corrected(rebuilt, tells=tells)
     ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("t"))
-    walk = make_walk(traversal, ctx, process, hang([old], Node(0, "", depth=0), first=1))
+    walk = WALKS[traversal](ctx, process, to_branches([old], Node(0, "", depth=0), first=1))
     asyncio.run(walk.run())
     return process, walk
 
@@ -211,7 +221,7 @@ def test_a_failure_ahead_is_raised_where_the_walk_comes_to_it() -> None:
     assert run.result.error == "EndpointError" and run.node(1)["verdict"] == "supported"
 
 
-class Failing:
+class Failing(ProcessNode):
     """Fails the first time at the node below, and supports all others."""
 
     max_attempts = 1
@@ -232,7 +242,7 @@ class Failing:
 def test_what_failed_when_it_was_given_up_is_done_again_if_it_is_needed_after_all() -> None:
     ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("t"))
     process = Failing()
-    tops = hang([Claim("Which?", "Apollo 8", (Claim("Who?", "Borman"),))], Node(0, "", depth=0), first=1)
-    walk = make_walk("speculative", ctx, process, tops)
+    tops = to_branches([Claim("Which?", "Apollo 8", (Claim("Who?", "Borman"),))], Node(0, "", depth=0), first=1)
+    walk = SpeculativeWalk(ctx, process, tops)
     asyncio.run(walk.run())
     assert walk.outcomes[2].label == "supported"

@@ -23,7 +23,8 @@ from hoptree.core.values import Passage
 from hoptree.engine.engine import Engine
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.methods.steps.logic_tree import Claim, propagate_correction
+from hoptree.methods.steps.logic_tree import Claim
+from hoptree.methods.treeqa.speculative import propagate_correction
 from hoptree.models.model import Choice, Reply, Request, TokenUsage
 
 __all__ = ["APOLLO", "Fickle", "Foreseeable", "Generous", "asked", "final_tree", "settled"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hoptree.core.values import Passage
-from hoptree.retrieval.linked import BM25
+from hoptree.retrieval.bm25 import BM25
 
 __all__ = ["PASSAGES", "found"]
 

@@ -13,10 +13,10 @@ from tests.retrieval.bm25_passages import PASSAGES, found
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index import text_index as texts
 from hoptree.retrieval.index.folder import Index, Settings
 from hoptree.retrieval.indexing import add_to_index, compact_index, index_passages, remove_from_index
-from hoptree.retrieval.linked import BM25
 from hoptree.retrieval.retriever import open_retriever
 
 

@@ -13,9 +13,9 @@ from tests.small_indexes import replace_file
 
 from hoptree.core.errors import CorpusError, InputError
 from hoptree.core.values import Passage
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import MANIFEST, Index, Settings
 from hoptree.retrieval.indexing import index_passages
-from hoptree.retrieval.linked import BM25
 
 # Building
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from hoptree.core.values import Passage
-from hoptree.retrieval.bm25 import Analysis, Words, bm25
+from hoptree.retrieval.bm25 import BM25
+from hoptree.retrieval.bm25_memory import Analysis, Words, bm25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
-from hoptree.retrieval.linked import BM25
 
 PASSAGES = (
     Passage("a", "Apollo 14", "Alan Shepard was the commander of the mission to the Moon."),

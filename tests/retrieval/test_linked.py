@@ -16,10 +16,11 @@ from tests.small_indexes import ids_of
 
 from hoptree.core.errors import ConfigError, CorpusError
 from hoptree.core.values import Passage
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index, Settings
 from hoptree.retrieval.index.links import Links
 from hoptree.retrieval.indexing import index_passages, remove_from_index
-from hoptree.retrieval.linked import BM25, Linked, LinkWeights, _keep, _names_in
+from hoptree.retrieval.linked import Linked, LinkWeights, _keep, _names_in
 from hoptree.retrieval.retriever import open_retriever
 
 
@@ -301,7 +302,7 @@ def test_an_index_without_links_says_so(tmp_path: Path) -> None:
 def test_results_do_not_depend_on_concurrency(
     index: Index, kind: str, worth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hoptree.retrieval.linked._WORTH_A_THREAD", worth)
+    monkeypatch.setattr("hoptree.retrieval.bm25._WORTH_A_THREAD", worth)
     retriever = open_retriever(index.folder, kind)
     queries = [f"Who directed the film Grey Gull{n % 12}, or Eva Lund{n % 7}?" for n in range(64)]
     meant = [asyncio.run(retriever.search(query, k=5)) for query in queries]

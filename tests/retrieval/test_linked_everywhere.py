@@ -11,9 +11,9 @@ from tests.small_indexes import ids_of
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Passage
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index, Settings
 from hoptree.retrieval.indexing import index_passages
-from hoptree.retrieval.linked import BM25
 from hoptree.retrieval.retriever import open_retriever
 
 

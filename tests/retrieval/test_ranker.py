@@ -17,8 +17,7 @@ from tests.retrieval.linked_films import QUESTION, films
 
 from hoptree.core.errors import ConfigError, MissingModel
 from hoptree.core.files import WEIGHTS_FORMAT, WEIGHTS_MANIFEST, TrainedWeights
-from hoptree.core.values import Passage
-from hoptree.corpus.contents import CONTENTS
+from hoptree.core.values import CONTENTS, Passage
 from hoptree.retrieval import ranker, retriever
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages

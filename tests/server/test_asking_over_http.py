@@ -160,7 +160,10 @@ class _Endpoint(BaseHTTPRequestHandler):
         pass
 
 
-def test_what_an_endpoint_says_is_in_the_log_and_nowhere_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_an_endpoint_says_is_in_the_log_and_nowhere_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hoptree.engine.calls._MAX_ATTEMPTS", 2)
     with HTTPServer(("127.0.0.1", 0), _Endpoint) as endpoint:
         threading.Thread(target=endpoint.serve_forever, daemon=True).start()
         here = f"http://127.0.0.1:{endpoint.server_port}"
@@ -170,7 +173,6 @@ def test_what_an_endpoint_says_is_in_the_log_and_nowhere_else(tmp_path: Path, ca
             addresses["refused"] = f"http://127.0.0.1:{unheard.getsockname()[1]}/v1"
         models = dict.fromkeys(addresses, "openai/inner-name")
         with running(settings(tmp_path, models=models, base_urls=addresses)) as server:
-            server.state.questions.calls._attempts = 2
             for name in models:
                 caplog.clear()
                 plain = server.ask(model=name, method="direct")

@@ -224,7 +224,7 @@ def test_a_number_in_a_quote_is_no_citation() -> None:
 
 def test_the_tree_is_the_end_of_the_reasoning(server: Running) -> None:
     thought = _chat(server).json()["choices"][0]["message"]["reasoning_content"].splitlines()
-    assert "1. Who directed Night Train to Lisbon? → Bille August (documents)" in thought
+    assert "1. Who directed Night Train to Lisbon? → Bille August (from documents)" in thought
     chunks = _chat(server, stream=True).text.split("\n\n")
     streamed = [json.loads(chunk[6:])["choices"][0]["delta"] for chunk in chunks if chunk.startswith("data: {")]
     lines = "".join(delta.get("reasoning_content", "") for delta in streamed).splitlines()

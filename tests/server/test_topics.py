@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from hoptree.core.values import Passage
-from hoptree.corpus.contents import CONTENTS
+from hoptree.core.values import CONTENTS, Passage
 from hoptree.server.topics import Topic, suggest_topics
 
 POOLS = "Package pools are folders that several releases share."

@@ -12,7 +12,7 @@ from hoptree.engine.prompts import Prompt, break_control_tokens, read_prompt
 from hoptree.methods.steps.fact_extraction import read_triples
 from hoptree.models.model import read_choice
 from hoptree.text.comparison import agree, same
-from hoptree.text.comparison_questions import detect_comparison
+from hoptree.text.comparison_questions import asks_twice, detect_comparison
 from hoptree.text.grounding import explain_type_mismatch, parts_of, supports_answer
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import LexiconTagger, NameTagger, capitalised_names
@@ -111,6 +111,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "relations": lambda text: (relation_key(text), relation_is_of(text[:300], "father of", text)),
     "mentions": lambda text: (find_mentions("A", text), find_mentions(text, text)),
     "comparison": lambda text: (detect_comparison(text), detect_comparison("Which is older, " + text[:900])),
+    "two questions": asks_twice,
     "triples": read_triples,
     "conclusions": lambda text: (read_conclusion(text), before_answer(text), find_words(text, text.split())),
     "tokens of a thought": lambda text: read_choice(f"<think>{text}</think>{text}", tokens=tokens_of(text)),
@@ -185,6 +186,7 @@ LONG = {
     "not relevant": "[1] not relevant " * 750,
     "I know that": "I know that it was, " * 625,
     "sure": "sure. " * 2_000,
+    "question words and commas": "谁" * 6_250 + "，" * 6_250,
     **{f"hostile {name}": unit * (12_500 // len(unit)) for name, unit in HOSTILE.items()},
 }
 """Long enough that a reader whose time grows with the square of the length takes more than `_SECONDS`."""

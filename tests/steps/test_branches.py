@@ -8,7 +8,7 @@ from hoptree.core.values import Answer
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
-from hoptree.methods.steps.compare import compare_branches
+from hoptree.methods.hop.compare import compare_branches
 from hoptree.models.scripted import ScriptedModel
 from hoptree.text.question_tree import Node, Plan
 

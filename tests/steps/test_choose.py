@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from hoptree.core.values import Answer
 from hoptree.engine.events import Decision
-from hoptree.methods.steps.answer import answer_key, majority, surest
+from hoptree.methods.baselines.oner import choose_surest
+from hoptree.methods.steps.answer import answer_key, majority
 
 
 class Heard:
@@ -23,7 +24,7 @@ class Heard:
 
 def taken(*answers: Answer) -> tuple[str, list[tuple[str, object]]]:
     heard = Heard()
-    return surest(heard, answers, when="final").text, heard.decisions  # type: ignore[arg-type]
+    return choose_surest(heard, answers, when="final").text, heard.decisions  # type: ignore[arg-type]
 
 
 UNKNOWN = Answer("", status="unknown")

@@ -8,8 +8,8 @@ from hoptree.core.values import Answer
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
+from hoptree.methods.hop.lists import combine, split_list
 from hoptree.methods.hop.parts import MAY_BE_SEVERAL, asks_for_several
-from hoptree.methods.hop.reading import combine, split_list
 from hoptree.models.scripted import ScriptedModel
 
 

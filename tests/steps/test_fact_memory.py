@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from hoptree.core.values import Fact
-from hoptree.methods.mind.memory import FactMemory, Held
+from hoptree.methods.mind.memory import FactMemory, RememberedFact
 from hoptree.text.names import LexiconTagger
 from hoptree.text.relation_words import relation_key
 from hoptree.text.retrieval_triggers import sought_words
 from hoptree.text.tokens import Span
 
 
-def held(value: str, sure: float = 0.9, *, relation: str = "father", by: str = "p1", step: int = 1) -> Held:
-    return Held(Fact("Jean", relation, value, sure, by), title=f"Title {by}", step=step)
+def held(value: str, sure: float = 0.9, *, relation: str = "father", by: str = "p1", step: int = 1) -> RememberedFact:
+    return RememberedFact(Fact("Jean", relation, value, sure, by), title=f"Title {by}", step=step)
 
 
 def sought(sentence: str, hit: str) -> tuple[frozenset[str], tuple[Span, ...]]:
@@ -22,7 +22,7 @@ def sought(sentence: str, hit: str) -> tuple[frozenset[str], tuple[Span, ...]]:
     return relation_key(" ".join(sought_words(sentence, hits, LexiconTagger()))), hits
 
 
-def answered(memory: FactMemory, sentence: str, words: frozenset[str], hits: tuple[Span, ...]) -> Held | None:
+def answered(memory: FactMemory, sentence: str, words: frozenset[str], hits: tuple[Span, ...]) -> RememberedFact | None:
     return memory.answers(sentence, words, hits=hits)
 
 
@@ -209,9 +209,9 @@ def test_a_date_settles_no_doubt_of_a_name_and_a_name_none_of_a_date(sentence: s
 
 def test_facts_about_names_that_are_spoken_of_are_shown_before_surer_ones() -> None:
     memory = FactMemory()
-    memory.add(Held(Fact("Henri", "date of birth", "1859", 1.0, "p1")))
-    memory.add(Held(Fact("Octavie", "spouse", "Henri", 0.9, "p1")))
-    memory.add(last := Held(Fact("Louis", "spouse", "Marie", 0.6, "p1")))
+    memory.add(RememberedFact(Fact("Henri", "date of birth", "1859", 1.0, "p1")))
+    memory.add(RememberedFact(Fact("Octavie", "spouse", "Henri", 0.9, "p1")))
+    memory.add(last := RememberedFact(Fact("Louis", "spouse", "Marie", 0.6, "p1")))
     assert memory.render(1) == "- Henri | date of birth | 1859"
     assert memory.render(1, about="Where was the husband of Octavie born?") == "- Octavie | spouse | Henri"
     shown = memory.render(2, first=last, about="Octavie").splitlines()

@@ -14,7 +14,8 @@ from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
-from hoptree.methods.steps.fact_extraction import Extracted, StatedFact, Wording, extract_facts, ground_triples
+from hoptree.extraction.run import Extracted, extract_facts
+from hoptree.methods.steps.fact_extraction import StatedFact, Wording, ground_triples
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.names import fold, sentences
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.values import Answer, Passage
-from hoptree.text.grounding import grounded
+from hoptree.text.grounding import grounded, stems
 
 HAS = Passage("has", "Wojciech Jerzy Has", "The director died in Łódź in 2000.")
 CEMETERY = Passage("cemetery", "Assistens Cemetery", "Assistens Cemetery is in Copenhagen.")
@@ -125,3 +125,15 @@ def test_names_and_numbers_of_a_grounded_answer_are_all_in_the_passage(answer: l
     if checked.known:
         assert set(answer).intersection(TELLING) <= set(text)
         assert checked.text in " ".join(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("The Directors of İzmir's well_known bridge", {"direc", "i̇zmi", "s", "well", "bridg"}),
+        ("STRASSE und Straße, 東京", {"stras", "und", "東", "京"}),
+        ("", set[str]()),
+    ],
+)
+def test_stems_are_the_beginnings_of_folded_content_words(text: str, wanted: set[str]) -> None:
+    assert stems(text) == wanted

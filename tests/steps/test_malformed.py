@@ -24,9 +24,9 @@ from hoptree.engine.events import Event
 from hoptree.engine.result import read_result
 from hoptree.engine.trace import read_traces
 from hoptree.models.openai import OpenAIModel
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
-from hoptree.retrieval.linked import BM25
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 
 COUNT = 10_000 if THOROUGH else 3_000

@@ -14,9 +14,9 @@ from hoptree.engine.trace import Trace
 from hoptree.graph.facts import Entity
 from hoptree.methods.steps.mentions import Titles, own_page
 from hoptree.models.scripted import ScriptedModel
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing import index_passages
-from hoptree.retrieval.linked import BM25
 
 PAGES = [
     Passage("d", "Daisies (film)", "Daisies was made by Věra Chytilová."),

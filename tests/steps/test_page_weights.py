@@ -8,7 +8,7 @@ import pytest
 
 from hoptree.core.values import Passage
 from hoptree.methods.baselines.tog2 import weigh_pages
-from hoptree.retrieval.bm25 import best_sentences
+from hoptree.retrieval.bm25_memory import best_sentences
 
 
 def page(name: str, *scores: float) -> list[Passage]:

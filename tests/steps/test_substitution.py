@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.methods.steps.logic_tree import Claim, mentions_wrong_answer, propagate_correction, substituted
+from hoptree.methods.steps.logic_tree import Claim
+from hoptree.methods.treeqa.speculative import mentions_wrong_answer, propagate_correction, substituted
 from hoptree.text.comparison import agree, same
 
 

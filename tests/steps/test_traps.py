@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from hoptree.core.values import Answer
-from hoptree.engine.engine import settle
+from hoptree.engine.engine import drop_refusal
 from hoptree.methods.hop.reading import parse_reading
 from hoptree.methods.steps.evidence_box import read_verdict
 from hoptree.methods.steps.graph_exploration import read_enough
@@ -48,7 +48,7 @@ ASKED = "How many of them are there, and what are they called?"
 READERS: dict[str, Callable[[str], str]] = {
     "clean_answer": clean_answer,
     "in quotes": lambda text: clean_answer(f'"{text}"'),
-    "settle": lambda text: settle(Answer(text)).text,
+    "settle": lambda text: drop_refusal(Answer(text)).text,
     "read_answer": lambda text: read_answer(text).text,
     "read_conclusion": lambda text: read_conclusion(f"It is a film. So the answer is: {text}.").text,
     "read_cited": lambda text: read_cited(json.dumps({"answer": text, "citation": f"It is called {text}."})).answer,
@@ -88,7 +88,7 @@ def test_a_name_is_a_mention_and_no_yes_or_no(text: str) -> None:
 @pytest.mark.parametrize("text", of_kind("refusal"))
 def test_a_refusal_is_no_answer(text: str) -> None:
     assert find_refusal(text)
-    assert settle(Answer(clean_answer(text))).text == ""
+    assert drop_refusal(Answer(clean_answer(text))).text == ""
     assert read_answer(text).text == ""
     assert read_conclusion(f"So the answer is: {text}").text == ""
     assert read_cited(text).answer == ""

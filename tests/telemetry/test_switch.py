@@ -13,7 +13,7 @@ from tests.telemetry.collector import PATIENT, Collector
 from tests.timing import TIMEOUT_S
 
 from hoptree.core.errors import ConfigError, MissingExtra
-from hoptree.engine.engine import spans_wanted
+from hoptree.engine.engine import open_telemetry
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
@@ -21,10 +21,10 @@ ASK = """
 import asyncio, os, sys
 from hoptree import Engine
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.engine.engine import spans_wanted
+from hoptree.engine.engine import open_telemetry
 
 async def main():
-    spans = spans_wanted()
+    spans = open_telemetry()
     model = ScriptedModel(rules=[Rule("Ada")])
     async with Engine(method="direct", model=model, cache=None, listeners=[spans] if spans else []) as engine:
         print((await engine.ask("Who?")).answer)
@@ -117,17 +117,17 @@ def test_what_is_left_at_the_end_is_sent_then(collector: Collector) -> None:
 @pytest.mark.parametrize("value", ["", "0", "off"])
 def test_the_switch_is_off_without_a_word(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOPTREE_OTEL", value)
-    assert spans_wanted() is None
+    assert open_telemetry() is None
 
 
 def test_another_word_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOPTREE_OTEL", "maybe")
     with pytest.raises(ConfigError, match="HOPTREE_OTEL=1"):
-        spans_wanted()
+        open_telemetry()
 
 
 def test_the_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOPTREE_OTEL", "1")
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(MissingExtra, match=r"pip install 'hoptree\[otel\]'"):
-        spans_wanted()
+        open_telemetry()

@@ -1,4 +1,4 @@
-"""What `hoptree methods` shows of a method, and the reference page made from it."""
+"""What `hoptree methods` shows of a method."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any, get_args
 
 from hoptree.cli.method_costs import Cost, made_from, read_costs
 from hoptree.core.errors import MissingExtra, MissingModel
 from hoptree.engine.own_prompts import files_of, open_prompts
-from hoptree.engine.registry import Method, Option, list_methods
+from hoptree.engine.registry import Method, Option
 from hoptree.models import open_model
 from hoptree.models.hf import HFModel
 from hoptree.models.model import LOCAL_SERVERS, Capability
@@ -187,7 +186,7 @@ def held_by_corpus(method: Method) -> tuple[str, ...]:
 
 def notes_of(method: Method) -> tuple[str, ...]:
     """Return what the fidelity of a method depends on, a note each."""
-    notes = [f"approx: {method.differs}"] if method.differs and method.paper else []
+    notes = [f"approx: {method.always_deviates}"] if method.always_deviates and method.paper else []
     name, value = method.trained_by
     trained = f"{name}={'on' if value is True else value}"
     heard = [signal for signal in method.signals if is_signal(signal)]
@@ -199,10 +198,10 @@ def notes_of(method: Method) -> tuple[str, ...]:
     if corpus_needs := held_by_corpus(method):
         notes.append(f"approx unless the corpus has {_with_means(corpus_needs, _CORPUS_WITH)}")
     switches = {option.name for option in method.options if option.type is bool}
-    for option, reason in method.beyond.items():
+    for option, reason in method.deviating_options.items():
         notes.append(f"approx with {f'{option}=on' if option in switches else option}: {reason}")
     if method.trained:
-        asked = ", but asked in other words than its training's: approx" if method.reworded else ""
+        asked = ", but asked in other words than its training's: approx" if method.other_wording else ""
         notes.append(f"prompted with any model; what the paper trained is used with {trained}{asked}")
     return tuple(notes)
 
@@ -232,26 +231,7 @@ def example_of(method: Method) -> str:
     return " ".join(parts)
 
 
-_OLD = r" \*"
 OLD_COST = "measured before the method's code or prompts changed"
-
-
-def as_markdown() -> str:
-    """Describe the methods of this package as Markdown."""
-    methods = [method for method in list_methods() if method.run.__module__.startswith("hoptree.")]
-    facts = gather(methods, {})
-    needs = dict.fromkeys(need for method in methods for need in (*method.needs, *held_by_corpus(method)))
-    trained = [method for method in methods if method.trained and method.trained_by == ("checkpoint", True)]
-    template = files(__package__).joinpath("methods_reference.txt").read_text(encoding="utf-8")
-    return Template(template).substitute(
-        overview=_overview(methods),
-        needs=_table(("need", "how to meet it"), [(need, how_to_meet(need)) for need in needs]),
-        trained=_names(trained),
-        reworded=_names([method for method in trained if method.reworded]),
-        as_trained=_names([method for method in trained if not method.reworded]),
-        costs=_costs(facts),
-        sections="\n".join(map(_section, facts)),
-    )
 
 
 def overview_cells(method: Method) -> dict[str, str]:
@@ -271,68 +251,3 @@ def cost_cells(cost: Cost) -> tuple[str, str, str]:
     """Return the calls, tokens and searches of a question."""
     tokens = f"{cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f}"
     return f"{cost.calls:.1f}", tokens, f"{cost.retrievals:.1f}"
-
-
-def _overview(methods: Sequence[Method]) -> str:
-    rows = []
-    for method in methods:
-        # In the link to a heading, letters, digits, underscores and hyphens stay.
-        anchor = "".join(letter for letter in method.name.casefold() if letter.isalnum() or letter in "_-")
-        rows.append((f"[`{method.name}`](#{anchor})", *(cell or "–" for cell in overview_cells(method).values())))
-    return _table(("method", *overview_cells(methods[0])), rows)
-
-
-def _names(methods: Sequence[Method]) -> str:
-    *first, last = [f"`{method.name}`" for method in methods]
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def _costs(facts: Sequence[MethodFacts]) -> str:
-    rows = []
-    for fact in facts:
-        cost = fact.cost
-        if cost is None:
-            rows.append((f"`{fact.method.name}`", "not measured", "", "", "", ""))
-            continue
-        asked = f"{cost.questions}" + (f", {cost.failed} failed" if cost.failed else "")
-        asked += f", {cost.stopped} ended by the budget" if cost.stopped else ""
-        name = f"`{fact.method.name}`{_OLD if fact.cost_is_old else ''}"
-        rows.append((name, *cost_cells(cost), asked, f"`{cost.command}`"))
-    heads = ("method", "calls", "tokens (prompt + completion)", "searches", "questions", "by")
-    means = "Means on the packaged sample with default options."
-    if any(fact.cost_is_old for fact in facts):
-        means += f"{_OLD}: {OLD_COST}."
-    return f"{means}\n\n{_table(heads, rows)}"
-
-
-def _section(facts: MethodFacts) -> str:
-    method = facts.method
-    paper = f" ({method.paper})" if method.paper else ""
-    lines = [f"## {method.name}", "", f"**{method.title}**{paper}", ""]
-    for part in paragraphs(method):
-        lines += [part, ""]
-    for cited in PAPERS.get(method.paper, ()):
-        source = f"[{cited.title}]({cited.link}), {cited.year}" if cited.link else cited.cited
-        lines.append(f"- Paper: {source}.")
-    lines += [f"- Fidelity: {note.removesuffix('.')}." for note in notes_of(method)]
-    lines += [] if method.paper else ["- Of no paper."]
-    corpus_needs = " and ".join(held_by_corpus(method))
-    needs = ", ".join(method.needs) or "nothing but a model"
-    lines.append(f"- Needs: {needs}{f', which holds {corpus_needs}, else it is approx' if corpus_needs else ''}.")
-    if len(method.roles) > 1:
-        lines.append(f"- Roles (`--role ROLE=MODEL`): {', '.join(method.roles)}.")
-    if used := files_of(method):
-        lines.append(f"- Prompts and demonstrations: {', '.join(f'`{name}`' for name in used)}.")
-    if facts.steps:
-        steps = ", ".join(f"`{step}` {calls:g}" for step, calls in facts.steps.items())
-        lines.append(f"- Steps that ask the model, with their calls a question: {steps}.")
-    lines.append("")
-    if method.options:
-        rows = [(f"`{option.name}`", f"`{default_of(option)}`", option.describe()) for option in method.options]
-        lines += [_table(("option", "default", "takes"), rows)]
-    return "\n".join(lines)
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (heads, *rows)]
-    return "\n".join([lines[0], "|" + "---|" * len(heads), *lines[1:], ""])

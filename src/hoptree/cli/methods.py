@@ -20,14 +20,13 @@ from typer import Argument, Option
 from typer.core import TyperGroup
 
 from hoptree.cli import chooser, method_facts
-from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run_to_end, stoppable, warn, written
+from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run_to_end, stoppable, warn
 from hoptree.cli.method_costs import Cost, Setting, costs_of_runs, read_costs, short_name, write_costs
 from hoptree.cli.method_costs import measure as measure_one
 from hoptree.cli.method_facts import PAPERS, MethodFacts, cost_cells
 from hoptree.cli.options import AsJson, BaseURL, Graph, Model, NoCache, Prompts, complete_method, warn_unused_prompts
 from hoptree.cli.progress import progress_bar
 from hoptree.core.errors import HoptreeError
-from hoptree.core.files import atomic_write
 from hoptree.engine import own_prompts
 from hoptree.engine.context import Budget
 from hoptree.engine.registry import Method, find_method, list_methods, unusable_methods
@@ -223,23 +222,6 @@ async def _measure_all(methods: tuple[Method, ...], setting: Setting, out: Path,
     finally:
         await setting.model.aclose()
     return measured
-
-
-@app.command()
-def docs(
-    out: Annotated[Path | None, Option(metavar="FILE", help="Write it there instead of printing it.")] = None,
-) -> None:
-    """Write the reference of all methods as Markdown.
-
-    \b
-    hoptree methods docs --out docs/reference/methods.md
-    """
-    text = method_facts.as_markdown()
-    if out is None:
-        typer.echo(text, nl=False)
-    else:
-        with written(out, "Give --out a file in a folder that is there."):
-            atomic_write(out, [text])
 
 
 _FILE_COLUMNS = 200

@@ -295,25 +295,21 @@ def open_engine(
 
 def located(corpus: str | None) -> str | None:
     """Return the index of a corpus; folders are indexed into the cache."""
-    from hoptree.retrieval.index.folder import holds_documents, sample_index
-    from hoptree.retrieval.retriever import is_remote
+    from hoptree.retrieval.retriever import locate_corpus
 
-    if corpus == "sample":
-        return str(sample_index())
-    if corpus is None or is_remote(corpus) or not holds_documents(Path(corpus)):
-        return corpus
-    from hoptree.cli.progress import indexing_bar
-    from hoptree.retrieval.indexing import cached_index
-
+    if corpus is None:
+        return None
     with ExitStack() as stack:
         bar: list[Callable[[Any], None]] = []
 
         def show(progress: Any) -> None:
             if not bar:  # drawn only if there is something to do
+                from hoptree.cli.progress import indexing_bar
+
                 bar.append(stack.enter_context(indexing_bar(False)))
             bar[0](progress)
 
-        place, outcome = cached_index(Path(corpus), on_progress=show)
+        place, outcome = locate_corpus(corpus, on_progress=show)
     if outcome:
         for sentence in outcome.report:
             warn(sentence)

@@ -15,8 +15,8 @@ from rich.tree import Tree
 from hoptree.cli.console import clean, counted, one_line
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
+from hoptree.engine.answer_sentence import cut_around, shorten
 from hoptree.engine.events import SOURCE_WORDS
-from hoptree.engine.explain import cut_around, shorten
 from hoptree.engine.generation_view import Name, Part, ReadFact, SubQuery, Writing
 from hoptree.engine.registry import load_method
 from hoptree.engine.result import STOPPED, Result, TreeNode

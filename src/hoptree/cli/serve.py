@@ -174,7 +174,6 @@ def serve(
     )
     server_settings.check()
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines name endpoints, one a call
     if keys and keys.stat().st_mode & _OTHER_USERS_MODE:
         may = "change" if keys.stat().st_mode & stat.S_IWGRP else "read"
         warn(f"others on this machine may {may} {keys}; chmod 600 {keys} keeps it yours.")

@@ -10,8 +10,8 @@ from hoptree.cli.console import clean, counted, echo, listed
 from hoptree.cli.render import describe_outcome
 from hoptree.core.errors import InputError
 from hoptree.core.values import Passage
-from hoptree.engine.events import Decision, Event, NodeSettled, NodeStarted, OfNode
-from hoptree.engine.explain import cut_around, describe_decision, shorten
+from hoptree.engine.answer_sentence import cut_around, shorten
+from hoptree.engine.events import Decision, Event, NodeEvent, NodeSettled, NodeStarted
 from hoptree.engine.result import Result, TreeNode
 from hoptree.engine.trace import EntitiesFound, ExternalCall, FactsFound, ModelCalled, Retrieved, TitlesFound, events_of
 from hoptree.text.grounding import Quote, find_quote
@@ -37,7 +37,7 @@ class NodeRecord:
         if not wanted.isdecimal() or int(wanted) not in known:
             there = [f"{each.id} ({shorten(each.resolved or each.question, 60)})" for each in known.values()]
             cause = f"There is no sub-question '{name}' in the tree."
-            raise InputError(cause, f"There are {listed(there, _MAX_NODES)}.")
+            raise InputError(cause, f"The tree has these: {listed(there, _MAX_NODES)}.")
         self.result = result
         self.node = known[int(wanted)]
         self.is_question = self.node is question
@@ -110,7 +110,7 @@ def _own_events(events: Sequence[Event], number: int) -> Iterator[Event]:
         if isinstance(event, NodeStarted | NodeSettled):
             if event.id == number:
                 yield event
-        elif id(event) in own or (number == 0 and isinstance(event, OfNode) and event.node is None):
+        elif id(event) in own or (number == 0 and isinstance(event, NodeEvent) and event.node is None):
             yield event
 
 
@@ -150,5 +150,4 @@ def _lines(event: Event) -> Iterator[str]:
         entities = [" ".join(each) for each in event.found]
         yield f"entities  for {event.name}: {listed(entities, _MAX_ITEMS) or 'none'}{cached}"
     elif isinstance(event, Decision):
-        data = event.as_dict()
-        yield f"decision  {shorten(event.shown_line() or describe_decision(data['kind'], data), _MAX_DECISION_CHARS)}"
+        yield f"decision  {shorten(event.node_line(), _MAX_DECISION_CHARS)}"

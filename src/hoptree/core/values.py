@@ -27,6 +27,8 @@ class Question:
 
 PLACE = "\x1e"
 """The first character of a link target's name; no name in a text has it."""
+CONTENTS = ("contents", "yes")
+"""The metadata of a passage that is only a table of contents, or a list of links."""
 
 
 @dataclass(frozen=True, slots=True)

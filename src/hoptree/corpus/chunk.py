@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from hoptree.core.errors import ConfigError, MissingExtra
-from hoptree.core.values import Passage
-from hoptree.corpus.contents import CONTENTS, lists_contents
+from hoptree.core.values import CONTENTS, Passage
+from hoptree.corpus.contents import lists_contents
 from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Section
 from hoptree.text.names import word_set
 

@@ -14,8 +14,6 @@ from operator import itemgetter
 
 from hoptree.corpus.document import BETWEEN_HEADINGS
 
-CONTENTS = ("contents", "yes")
-"""The metadata of a passage that is only such a list."""
 _MIN_LINKS = 3  # of a list; fewer may be a sentence with links
 _CONTENTS_HEADINGS = frozenset(
     (

@@ -194,11 +194,16 @@ def table_lines(rows: Iterable[Mapping[int, str]], *, named: bool = False) -> It
     """Yield a line for each table row, with its column names.
 
     The first row of two cells or more has the names, unless a cell of it is long, repeated or a number. Successive
-    years ("2019", "2020") may be names, and so may all numbers if the columns are certainly `named`.
+    years ("2019", "2020") may be names, and so may all numbers if the columns are certainly `named`. Raises Oversized,
+    as a small file may repeat a long cell or name without end.
     """
     names: Mapping[int, str] | None = None
     unused: dict[int, str] = {}
+    length = 0
     for row in rows:
+        length += sum(map(len, row.values()))
+        if length > MAX_DOCUMENT_BYTES:
+            raise Oversized
         cells = {at: words for at, cell in row.items() if (words := " ".join(cell.split()))}
         if names is None and len(cells) > 1:
             values = list(cells.values())
@@ -213,7 +218,9 @@ def table_lines(rows: Iterable[Mapping[int, str]], *, named: bool = False) -> It
             for at in cells.keys() & unused.keys():
                 del unused[at]
             with_names = (f"{names[at]}: {cell}" if names and at in names else cell for at, cell in cells.items())
-            yield ("; " if names else " | ").join(with_names)
+            line = ("; " if names else " | ").join(with_names)
+            length += len(line)
+            yield line
     if unused:  # names of columns without cells
         yield " | ".join(unused.values())
 

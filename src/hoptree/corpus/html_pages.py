@@ -6,14 +6,16 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from hoptree.corpus.contents import is_entry
 from hoptree.corpus.document import (
+    MAX_DOCUMENT_BYTES,
     Document,
     HeadingPath,
+    Oversized,
     Problems,
     Section,
     is_informative,
@@ -250,7 +252,7 @@ class _Page:
                     if len(title) > len(self.title):  # it was never closed, so that it contains the text
                         self._put(title)
                     continue
-                if tag == "table" and (rows := _named_rows(node)):
+                if tag == "table" and (rows := _named_rows(node)) is not None:
                     self._widen("\n\n")
                     for line in table_lines(rows, named=True):
                         self._put(line)
@@ -325,6 +327,8 @@ class _Page:
         self._gap = ""
         self._pieces.append(piece)
         self._length += len(piece)
+        if self._length > MAX_DOCUMENT_BYTES:  # tables may repeat cells
+            raise Oversized
 
     def _end_heading(self) -> None:
         if self._heading is None:
@@ -351,16 +355,16 @@ def _is_in_aside(heading: LexborNode) -> bool:
     return box is not None and not _ASIDES.isdisjoint((box.attributes.get("class") or "").lower().split())
 
 
-def _named_rows(table: LexborNode) -> list[dict[int, str]]:
-    """Return the rows of a table with a row of column names; none for other tables."""
+def _named_rows(table: LexborNode) -> Iterable[dict[int, str]] | None:
+    """Return the rows of a table with a row of column names; None for other tables."""
     if any(node.tag in ("table", "pre", *_HEADINGS) for node in islice(table.traverse(), 1, None)):
-        return []
+        return None
     rows = table.css("tr")
     names = [cell.tag for cell in rows[0].iter()] if rows else []
     if len(rows) < 2 or len(names) < 2 or set(names) != {"th"}:
-        return []
+        return None
     caption = table.css_first("caption")
-    return [*([{0: _Page(caption, "").text}] if caption else []), *_cells(rows)]
+    return chain([{0: _Page(caption, "").text}] if caption else [], _cells(rows))
 
 
 def _cells(rows: Iterable[LexborNode]) -> Iterator[dict[int, str]]:

@@ -55,6 +55,8 @@ class _NoMessage(Exception):
 _HEADER = re.compile(rb"^[\w-]+:[^\n]*(?:\n[ \t][^\n]*)*", re.MULTILINE)
 _PART_HEADER = re.compile(rb"^Content-(?:Type|Disposition):[^\n]*(?:\n[ \t][^\n]*)*", re.MULTILINE | re.IGNORECASE)
 _CHARSET = re.compile(rb"charset\s*=\s*\"?([\w.:-]{1,40})", re.IGNORECASE)
+_BOUNDARY, _MAX_MATCHES = re.compile(rb"boundary", re.IGNORECASE), 10**8
+"""The library matches each line with the boundaries of all parts around it."""
 _SAMPLE_BYTES = 100_000  # of a message, to guess how its headers are encoded
 
 
@@ -77,6 +79,8 @@ def _with_readable_headers(content: bytes) -> bytes:
 
 
 def _mail_document(content: bytes, key: str, name: str) -> Document:
+    if len(_BOUNDARY.findall(content)) * content.count(b"\n") > _MAX_MATCHES:
+        raise _NoMessage("it has too many parts for its length")
     content = _with_readable_headers(content)
     message = cast(EmailMessage, email.message_from_bytes(content, policy=_MAIL_POLICY))
     subject = _header(message, "Subject")

@@ -43,7 +43,9 @@ class _Paragraphs:
         self.style = ""
         self._open: list[list[str]] = []
         self._rows: list[list[dict[int, str]]] = []
-        """The rows of each open table by their columns; the last cell of the last row is open."""
+        """The rows of each open table by their columns."""
+        self._cells: list[list[str]] = []
+        """The paragraphs of the open cell of each open table."""
         self._spans: list[int] = []
         """The number of columns that the last cell of each open table spans."""
         self._skipped = 0
@@ -72,15 +74,14 @@ class _Paragraphs:
 
     def _paragraph(self, text: str) -> tuple[str, list[str]] | None:
         if self._rows and self._rows[-1]:
-            if row := self._rows[-1][-1]:
-                at = next(reversed(row))
-                row[at] = f"{row[at]} {text}".strip()
+            self._cells[-1].append(text)
             return None
         return self.style, [text]
 
     def _table(self, item: Element) -> tuple[str, list[str]] | None:
         if item.starts("tbl"):
             self._rows.append([])
+            self._cells.append([])
             self._spans.append(0)
         elif item.starts("tr") and self._rows:
             self._rows[-1].append({})
@@ -88,13 +89,16 @@ class _Paragraphs:
             row = self._rows[-1][-1]
             row[next(reversed(row)) + self._spans[-1] if row else 0] = ""
             self._spans[-1] = 1
+            self._cells[-1] = []
         elif item.starts("gridSpan") and self._spans:
             self._spans[-1] = min(max(_number(item.of("val")), 1), _MAX_SPAN)
         elif item.starts("vMerge") and item.of("val") in ("", "continue"):
             if self._rows and len(self._rows[-1]) > 1 and (row := self._rows[-1][-1]):
-                at = next(reversed(row))
-                row[at] = self._rows[-1][-2].get(at, "")
+                self._cells[-1] = [self._rows[-1][-2].get(next(reversed(row)), "")]
+        elif item.ends("tc") and self._rows and self._rows[-1] and (row := self._rows[-1][-1]):
+            row[next(reversed(row))] = " ".join(self._cells[-1]).strip()
         elif item.ends("tbl") and self._rows:
+            self._cells.pop()
             self._spans.pop()
             lines = list(table_lines(self._rows.pop()))
             if not self._rows:
@@ -148,7 +152,8 @@ def _pptx(archive: Archive, name: str, problems: Problems) -> Iterator[Document]
         raise Unreadable("is damaged, or no PowerPoint presentation")
     targets, title = archive.targets(main), archive.title() or stem(name)
     ids = [item.of("r:id") for item in archive.elements(main) if item.starts("sldId")]
-    for number, slide in enumerate((targets.get(key, ("", ""))[0] for key in ids), 1):
+    slides = dict.fromkeys(targets.get(key, ("", ""))[0] for key in ids)  # a hostile file may name one without end
+    for number, slide in enumerate(slides, 1):
         text = TextBuilder()
         _read_slide(archive, slide, text)
         for path, kind in archive.targets(slide).values():

@@ -20,7 +20,7 @@ from typing import Any
 
 import pypdfium2 as pdfium
 
-_MAX_MEMORY_BYTES = 4 * 2**30
+_MAX_MEMORY_BYTES = 2**30
 _MAX_TITLE_CHARS = 1_200
 _WATCH_SECONDS = 0.5
 _PLACE_CHARS = 1_000

@@ -10,9 +10,11 @@ import hashlib
 import json
 import math
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -43,6 +45,11 @@ _CHARS_PER_TOKEN, _SPARE_CHARS = 16, 2_000
 """Longer replies are cut: a token has about four characters, and some endpoints ignore `max_tokens`."""
 
 
+_FIRST_WIDTH = 32
+_MAX_WAIT_S = 180.0  # that rate limits of a call are waited for
+_MAX_ATTEMPTS = 4  # of a call that fails in another way
+
+
 class AdaptiveLimit:
     """A first-come semaphore whose width adapts to refusals.
 
@@ -50,9 +57,9 @@ class AdaptiveLimit:
     to 70 %, once for all requests that were in progress when it arrived.
     """
 
-    def __init__(self, ceiling: int, start: int = 32) -> None:
+    def __init__(self, ceiling: int) -> None:
         self.ceiling = ceiling
-        self.width = float(min(start, ceiling))
+        self.width = float(min(_FIRST_WIDTH, ceiling))
         self._in_use = 0
         self._queue: deque[asyncio.Future[None]] = deque()
         self._refused = False
@@ -97,7 +104,7 @@ T = TypeVar("T")
 OnRetry = Callable[[ModelError, float], None]
 """Called with a failed attempt and the seconds until the next one."""
 
-THINKING_TOKENS = 4096
+REASONING_TOKENS = 4096
 """Tokens added for a model that reasons before it answers."""
 
 SEARCH_SLOTS = 64
@@ -116,7 +123,6 @@ class Call(Generic[T]):
 class Calls:
     """All calls of a process: one cache, one single flight, one limit an endpoint.
 
-    `patience` is how many seconds a rate limit is waited for, `attempts` how often other failures are tried again.
     `concurrency` caps the limit of each endpoint, which `shared_by` processes divide among them.
     """
 
@@ -124,20 +130,16 @@ class Calls:
         self,
         cache: Store | None,
         *,
-        attempts: int = 4,
-        patience: float = 180.0,
         concurrency: int | None = None,
         shared_by: int = 1,
     ) -> None:
-        self.cache = self._given = cache
+        self.cache = self._opened_cache = cache
         self.cache_failure: CacheError | None = None
-        self._attempts = attempts
-        self._patience = patience
         self._concurrency = concurrency
         self._shared_by = shared_by
         self._flights = SingleFlight(keep=False)
         self._limits: dict[str, AdaptiveLimit] = {}
-        self._thinkers: set[str] = set()
+        self._reasoning_models: set[str] = set()
 
     async def generate(self, model: Model, request: Request, *, step: str, on_retry: OnRetry) -> Call[Reply]:
         async def compute() -> tuple[Reply, float]:
@@ -148,7 +150,7 @@ class Calls:
                 await self._write_cache(digest(key), REPLY, reply, seconds)
             return reply, seconds
 
-        return await self._once(call_key(model, request), REPLY, compute)
+        return await self._cached(call_key(model, request), REPLY, compute)
 
     async def search(
         self, retriever: Retriever, query: str, *, k: int, where: Mapping[str, str] | None, on_retry: OnRetry
@@ -166,7 +168,7 @@ class Calls:
             return Call(await once(), False, time.perf_counter() - began)
         limit = self._limit(retriever.identity, SEARCH_SLOTS)
         key = search_key(retriever, query, k, where)
-        return await self._once(key, PASSAGES, lambda: self._send_with_retries(limit, once, on_retry))
+        return await self._cached(key, PASSAGES, lambda: self._send_with_retries(limit, once, on_retry))
 
     async def facts(
         self, graph: KnowledgeGraph, entity: str, *, direction: Direction, limit: int
@@ -184,8 +186,8 @@ class Calls:
 
     def close(self) -> None:
         """Close the cache, even if it failed before."""
-        if self._given is not None:
-            self._given.close()
+        if self._opened_cache is not None:
+            self._opened_cache.close()
 
     async def _look_up(
         self, graph: KnowledgeGraph, key: Iterable[str], form: Form[T], ask: Callable[[], Awaitable[T]]
@@ -199,9 +201,9 @@ class Calls:
         if not graph.remote:
             reply, seconds = await timed()
             return Call(reply, False, seconds)
-        return await self._once((*key, *_period(graph)), form, timed)
+        return await self._cached((*key, *_period(graph)), form, timed)
 
-    async def _once(
+    async def _cached(
         self, asked: tuple[str, ...], form: Form[T], compute: Callable[[], Awaitable[tuple[T, float]]]
     ) -> Call[T]:
         """Return the in-flight or cached result, or compute and cache it."""
@@ -253,13 +255,13 @@ class Calls:
         def ask(request: Request) -> Awaitable[tuple[Reply, float]]:
             return self._send_with_retries(limit, lambda: _ask(model, request, step), on_retry)
 
-        if model.identity in self._thinkers and request.max_tokens:
+        if model.identity in self._reasoning_models and request.max_tokens:
             return await ask(_with_room(request))
         reply, seconds = await ask(request)
         # A reply that reasoning cut short is requested again with more tokens even if the model is new: the result
         # must not depend on earlier requests.
         if reply.finish == "length" and (reply.usage.reasoning or reply.choices[0].reasoning):
-            self._thinkers.add(model.identity)
+            self._reasoning_models.add(model.identity)
             longer, more_seconds = await ask(_with_room(request))
             return replace(longer, usage=_sum(reply.usage, longer.usage)), seconds + more_seconds
         return reply, seconds
@@ -293,9 +295,9 @@ class Calls:
         if not error.retryable:
             return None
         wait = retry_delay_s(error, failures)
-        if not waited + wait <= self._patience:  # `not … <=` also catches NaN
+        if not waited + wait <= _MAX_WAIT_S:  # `not … <=` also catches NaN
             return None
-        return wait if isinstance(error, RateLimited) or failures < self._attempts else None
+        return wait if isinstance(error, RateLimited) or failures < _MAX_ATTEMPTS else None
 
     def _limit(self, endpoint: str, slots: int) -> AdaptiveLimit:
         limit = self._limits.get(endpoint)
@@ -310,15 +312,17 @@ async def _ask(model: Model, request: Request, step: str) -> Reply:
     if not reply.choices:
         raise UnusableReply("The model's reply held no choices.", "Look at what the endpoint answers.")
     limit = _SPARE_CHARS + _CHARS_PER_TOKEN * request.max_tokens + len(request.prefix)
-    if all(len(choice.text) <= limit and len(choice.tokens) <= limit for choice in reply.choices):
-        return reply
-    return replace(reply, choices=tuple(_cut(choice, limit) for choice in reply.choices))
+    choices = tuple(_cut(choice, limit) for choice in reply.choices)
+    return reply if choices == reply.choices else replace(reply, choices=choices)
 
 
 def _cut(choice: Choice, limit: int) -> Choice:
-    if len(choice.text) <= limit and len(choice.tokens) <= limit:
+    """Keep the first characters of a choice, and the tokens that spell as many."""
+    tokens = choice.tokens[:limit]
+    kept = bisect_right([*accumulate(len(token.text) for token in tokens)], limit)
+    if len(choice.text) <= limit and len(choice.tokens) == kept:
         return choice
-    return replace(choice, text=choice.text[:limit], tokens=choice.tokens[:limit], finish="length")
+    return replace(choice, text=choice.text[:limit], tokens=tokens[:kept], finish="length")
 
 
 def open_calls(
@@ -384,7 +388,7 @@ def digest(parts: Iterable[str]) -> bytes:
 
 
 def _with_room(request: Request) -> Request:
-    return replace(request, max_tokens=request.max_tokens + THINKING_TOKENS)
+    return replace(request, max_tokens=request.max_tokens + REASONING_TOKENS)
 
 
 def _sum(first: TokenUsage, second: TokenUsage) -> TokenUsage:

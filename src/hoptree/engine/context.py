@@ -9,13 +9,13 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from hoptree.core.errors import BudgetSpent, ConfigError, CorpusError, GraphError, ModelError
+from hoptree.core.errors import BudgetSpent, ConfigError, CorpusError, GraphError
 from hoptree.core.values import DEFAULT_MAX_FACTS, Answer, Fact, Passage
 from hoptree.engine import trace as tracing
 from hoptree.engine.calls import MAX_PASSAGE_CHARS, Call, Calls, OnRetry
-from hoptree.engine.events import Decision, Event, FactsNear, NodeStarted, OfNode, Warned
+from hoptree.engine.events import Event, NodeEvent, NodeStarted, Warned
 from hoptree.engine.prompts import Filled
-from hoptree.engine.trace import Trace
+from hoptree.engine.trace import FactsNear, Trace
 from hoptree.models.model import Capability, Model, Progress, Reply, Request, Signal, on_progress
 from hoptree.retrieval.retriever import FactGuided, NameGuided, RanksSentences, Retriever, signals_of
 from hoptree.text.question_tree import Node
@@ -182,21 +182,21 @@ class Context:
         self._budget.check(self._calls_made, self._tokens, self._cost)
         self._calls_made += 1
         request = Request(
-            prompt.messages,
-            max_tokens,
-            temperature,
-            seed,
-            stop,
-            n,
-            top_logprobs,
-            json_schema,
-            prefix,
-            signals,
-            attention_of,
-            top_p,
-            top_k,
-            prompt.opening,
-            prompt.template,
+            messages=prompt.messages,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            seed=seed,
+            stop=stop,
+            n=n,
+            top_logprobs=top_logprobs,
+            json_schema=json_schema,
+            prefix=prefix,
+            signals=signals,
+            attention_of=attention_of,
+            top_p=top_p,
+            top_k=top_k,
+            opening=prompt.opening,
+            template=prompt.template,
         )
         async with self._gate(request) if self._gate else nullcontext():
             reply = await self._send(step, request, role, node)
@@ -375,12 +375,23 @@ class Context:
         if answer.known and order >= self._best_order:
             self.best, self.best_note, self._best_order = answer, note, order
 
+    def withdraw_proposal(self) -> None:
+        """Give no answer if the budget ends, until another is proposed."""
+        self.best = None
+
     def begin_node(self, node: Node, resolved: str) -> None:
         """Record that a node of the plan is being worked on."""
         self.trace.emit(NodeStarted(id=node.id, resolved=resolved))
 
     def end_node(self, node: Node, answer: Answer, **details: Any) -> None:
-        """Record a node's answer and how it was found, for the papers' tables."""
+        """Record a node's answer and how it was found, for the papers' tables.
+
+        An answer that none of the passages it cites states is recorded as a guess, unless `details` has a verdict or
+        facts.
+        """
+        source = answer.source if answer.known else "none"
+        if source == "external" and not (details.get("verdict") or details.get("facts")) and not self._states(answer):
+            source = "fallback"
         self.trace.add(
             "node",
             id=node.id,
@@ -389,16 +400,23 @@ class Context:
             question=node.question,
             refs=list(node.refs),
             answer=answer.text if answer.known else "",
-            source=answer.source if answer.known else "none",
+            source=source,
             confidence=answer.confidence,
             evidence=list(answer.support),
             **details,
-            **_node_record(tracing.events_of(self.trace.events, node.id)),
+            **tracing.record_of(tracing.events_of(self.trace.events, node.id)),
         )
+
+    def _states(self, answer: Answer) -> bool:
+        """Return whether the cited passages state an answer; yes if it cites none."""
+        from hoptree.text.grounding import is_stated  # imported late, so that the first call starts sooner
+
+        cited = tracing.passages_of(self.trace.events, answer.support)
+        return not cited or is_stated(answer.text, cited)
 
     def emit(self, event: Event, *, node: Node | None = None) -> None:
         """Record a typed event, such as a Decision, for a node if one is given."""
-        if node is not None and isinstance(event, OfNode):
+        if node is not None and isinstance(event, NodeEvent):
             event.place(node.id, node.depth)
         self.trace.emit(event)
 
@@ -418,10 +436,7 @@ class Context:
         self.trace.tell(event)
 
     def _on_retry(self, step: str) -> OnRetry:
-        def record(error: ModelError, wait: float) -> None:
-            self.trace.emit(tracing.Retried(step=step, error=str(error), wait=round(wait, 2)))
-
-        return record
+        return lambda error, wait: self.trace.emit(tracing.Retried(step=step, error=str(error), wait=round(wait, 2)))
 
     def _record_call(self, event: tracing.ExternalCall, node: Node | None) -> None:
         if self._calls.cache_failure is not None and not self._cache_lost:
@@ -432,18 +447,3 @@ class Context:
 
 def _times(issued: float, call: Call[Any]) -> dict[str, Any]:
     return {"cached": call.cached, "issued": round(issued, 4), "seconds": round(call.seconds, 4)}
-
-
-def _node_record(events: Sequence[Event]) -> dict[str, Any]:
-    """Return the tokens, time, passages and decisions of a node, from its events."""
-    calls = [event for event in events if isinstance(event, tracing.ModelCalled)]
-    record: dict[str, Any] = {
-        "tokens": sum(call.prompt_tokens + call.completion_tokens for call in calls),
-        "ms": round(1000 * sum(call.seconds for call in calls)),
-    }
-    for event in events:
-        if isinstance(event, tracing.Retrieved):
-            record["passages"] = [[passage["id"], passage["score"]] for passage in event.passages]
-        elif isinstance(event, Decision):
-            record |= event.node_record()
-    return record

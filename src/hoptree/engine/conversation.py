@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage, Question
-from hoptree.engine.explain import shorten
+from hoptree.engine.answer_sentence import shorten
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.trace import QuestionRewritten
 from hoptree.text.grounding import covers, stems

@@ -21,8 +21,7 @@ from hoptree.core.values import Answer, Question
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Budget, Context, Gate, Prices
 from hoptree.engine.events import FORMAT, Event, Finished, Started
-from hoptree.engine.own_prompts import OwnPrompts, open_prompts
-from hoptree.engine.prompts import using_prompts
+from hoptree.engine.prompts import OwnPrompts, using_prompts
 from hoptree.engine.registry import DEFAULT_METHOD, OFF, ON, check_role, find_method, read_options
 from hoptree.engine.trace import Listener, LiveListener, Trace, TraceFile
 from hoptree.models import DEFAULT_MODEL, open_model
@@ -79,7 +78,7 @@ class Engine:
             raise ConfigError("A budget of money needs prices.", "Give them: --prices IN/OUT, or Prices(…) in Python.")
         self.method = find_method(method)
         self.options = read_options(self.method, options or {})
-        self.prompts = open_prompts(prompts)
+        self.prompts = _open_prompts(prompts)
         self.retriever = _open_corpus(
             corpus, retriever, rerank, cached=cache is not None, facts=self.method.goes_by_facts
         )
@@ -93,7 +92,7 @@ class Engine:
         self.roles = self._open_roles(roles or {}, base_url)
         self._budget = budget
         self._prices = prices
-        self._spans = spans_wanted()
+        self._spans = open_telemetry()
         self._listeners: tuple[Listener, ...] = (*listeners, self._spans) if self._spans else tuple(listeners)
         self._calls = calls or open_calls(cache, concurrency=concurrency)
         self._shares_calls = calls is not None
@@ -172,9 +171,9 @@ class Engine:
         with using_prompts(self.prompts.texts, self.method.name):
             answer, stopped_by, failure = await self._answer(asked, ctx)
         if stopped_by:
-            answer = settle(ctx.best) if ctx.best else None
+            answer = drop_refusal(ctx.best) if ctx.best else None
             ctx.warn(
-                "stopped", f"The budget of {stopped_by} ended the run; {ctx.best_note or _found_until_then(answer)}."
+                "stopped", f"The budget of {stopped_by} ended the run; {ctx.best_note or _describe_proposal(answer)}."
             )
         self._finish(trace, answer or Answer(""), stopped_by, failure)
         return trace.events, failure
@@ -208,7 +207,7 @@ class Engine:
 
                     asked = await rewrite_question(asked, ctx)
                 answer = await self.method.run(asked, ctx, **self.options)
-                return settle(answer), "", None
+                return drop_refusal(answer), "", None
         except BudgetSpent as spent:
             return None, spent.limit, None
         except HoptreeError as error:
@@ -235,7 +234,7 @@ class Engine:
         )
 
 
-def settle(answer: Answer) -> Answer:
+def drop_refusal(answer: Answer) -> Answer:
     """Empty the text of a refusal or an endless repetition, in all methods alike."""
     is_none = not answer.known or looks_unanswered(answer.text) or _is_stuck(answer.text)
     return replace(answer, text="") if is_none else answer
@@ -301,7 +300,7 @@ async def aask(
     return result
 
 
-def _without_loop(asynchronous: Callable[P, Coroutine[Any, Any, Result]]) -> Callable[P, Result]:
+def _synchronous(asynchronous: Callable[P, Coroutine[Any, Any, Result]]) -> Callable[P, Result]:
     @functools.wraps(asynchronous)
     def synchronous(*args: P.args, **kwargs: P.kwargs) -> Result:
         try:
@@ -317,7 +316,7 @@ def _without_loop(asynchronous: Callable[P, Coroutine[Any, Any, Result]]) -> Cal
     return synchronous
 
 
-ask = _without_loop(aask)  # `aask` for code without an event loop, and for notebooks
+ask = _synchronous(aask)  # `aask` for code without an event loop, and for notebooks
 
 
 async def stream(question: str | Question, **settings: Any) -> AsyncIterator[Event | Result]:
@@ -379,7 +378,7 @@ def check_question(question: str | Question) -> Question:
     return asked
 
 
-def _found_until_then(answer: Answer | None) -> str:
+def _describe_proposal(answer: Answer | None) -> str:
     if answer is None:
         return "no answer was found until then"
     if answer.source == "fallback":
@@ -392,16 +391,18 @@ def _open_corpus(
 ) -> Retriever | None:
     if corpus is None or not isinstance(corpus, str | Path):
         return corpus
-    from hoptree.retrieval.index.folder import holds_documents, sample_index
-    from hoptree.retrieval.retriever import is_remote, open_retriever
+    from hoptree.retrieval.retriever import locate_corpus, open_retriever
 
-    if str(corpus) == "sample":
-        corpus = sample_index()
-    elif not is_remote(str(corpus)) and holds_documents(Path(corpus)):
-        from hoptree.retrieval.indexing import cached_index
-
-        corpus, _ = cached_index(Path(corpus))
+    corpus, _ = locate_corpus(corpus)
     return open_retriever(corpus, kind, rerank=rerank, cached=cached, facts=facts)
+
+
+def _open_prompts(prompts: str | Path | OwnPrompts | None) -> OwnPrompts:
+    if prompts is None or isinstance(prompts, OwnPrompts):
+        return prompts or OwnPrompts()
+    from hoptree.engine.own_prompts import open_prompts
+
+    return open_prompts(prompts)
 
 
 def _open_graph(graph: str | Path | KnowledgeGraph | None) -> KnowledgeGraph | None:
@@ -412,7 +413,7 @@ def _open_graph(graph: str | Path | KnowledgeGraph | None) -> KnowledgeGraph | N
     return open_graph(str(graph), cached=False)  # the call cache holds its replies
 
 
-def spans_wanted() -> SpanListener | None:
+def open_telemetry() -> SpanListener | None:
     """Return a listener that sends spans, if the environment asks for them."""
     value = os.environ.get(_SPANS_SWITCH, "").strip().casefold()
     if value in ("", *OFF):

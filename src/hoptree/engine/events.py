@@ -25,11 +25,9 @@ the first type that knows all fields of an object is taken, or OtherDecision if 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
-
-from hoptree.engine.explain import describe_decision
 
 if TYPE_CHECKING:
     from hoptree.engine.generation_view import GenerationView
@@ -41,6 +39,7 @@ GUESS = "guess"  # an answer that no passage states
 SOURCE_WORDS: Mapping[str, str] = {
     "internal": "from the model's own knowledge",
     "external": "from documents",
+    "graph": "from the graph",
     "synthesis": "from its sub-questions",
     "fallback": f"{GUESS}: the documents do not say",
     "none": "no answer found",
@@ -54,9 +53,10 @@ OMIT: Mapping[str, bool] = {"omit": True}
 def typed_event(cls: type[_Event]) -> type[_Event]:
     """Make a class of events a frozen dataclass with slots and keywords only.
 
-    `Event` has `__eq__`, `__hash__` and `__repr__` for all of them: compiling these for a hundred classes is slow.
+    `Event` has the methods that freeze and compare for all of them: `dataclass` would compile them for each of a
+    hundred classes, which is most of the start of a command.
     """
-    return dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)(cls)
+    return dataclass(slots=True, kw_only=True, eq=False, repr=False)(cls)
 
 
 @typed_event
@@ -74,6 +74,14 @@ class Event:
             _DECISIONS.setdefault(kind, {})[f"{cls.__module__}.{cls.__qualname__}"] = cls
         elif cls.event and "event" in cls.__dict__:
             _EVENTS[cls.event] = cls
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, name):  # a slot is empty until `__init__` sets it
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._compared() == other._compared()
@@ -166,7 +174,7 @@ class Finished(Event):
 
 
 @typed_event
-class OfNode(Event):
+class NodeEvent(Event):
     """Something done for a node, or for the question itself if `node` is None."""
 
     node: int | None = field(default=None, metadata=OMIT)
@@ -303,10 +311,11 @@ class PassageTruncated(Event):
 
 
 @typed_event
-class Decision(OfNode):
+class Decision(NodeEvent):
     """A decision of a method; subclasses have a `kind`, and its grounds as fields.
 
-    The methods below say how the decision is shown; a subclass overrides those that apply to it.
+    A subclass overrides the hooks that apply to it: `shown_line` stands below the answer, `reason` after "why:",
+    `log_line` among the live lines of `ask`, `node_line` in `show --node`, and `node_record` is stored with the node.
     """
 
     event: ClassVar[str] = "decision"
@@ -320,13 +329,18 @@ class Decision(OfNode):
 
     def shown_line(self) -> str:
         """Return the line shown with the answer; "" if a tree or a text shows it."""
-        return describe_decision(self.shown_as, self.as_dict()) if self.shown_as else ""
+        return _describe(self.shown_as, self.as_dict()) if self.shown_as else ""
+
+    def node_line(self) -> str:
+        """Return the line for the record of a node, in words."""
+        data = self.as_dict()
+        return self.shown_line() or _describe(data["kind"].replace("_", " "), data)
 
     def reason(self) -> str:
         """Return what this decided about the final answer; "" for nothing."""
         return ""
 
-    def settles(self) -> bool:
+    def decides_alone(self) -> bool:
         """Return whether this alone gave the answer, so that other reasons do not count."""
         return False
 
@@ -357,14 +371,6 @@ def decision(kind: str, *, shown_as: str = "") -> Callable[[type[_Decision]], ty
     return register
 
 
-@decision("facts_near")
-class FactsNear(Decision):
-    """The facts nearest to a query: rows of subject, relation, object, passage id."""
-
-    value: list[list[str]]
-    query: str = ""
-
-
 @typed_event
 class OtherDecision(Decision):
     """A decision of an unregistered kind: of another package or an older version."""
@@ -380,13 +386,13 @@ class OtherDecision(Decision):
     def shown_line(self) -> str:
         """Return the line, with the label of registered decisions of this kind."""
         labels = (cls.shown_as for cls in _DECISIONS.get(self.name, {}).values())
-        return describe_decision(label, self.as_dict()) if (label := next(filter(None, labels), "")) else ""
+        return _describe(label, self.as_dict()) if (label := next(filter(None, labels), "")) else ""
 
 
-def decisions_of(kind: str, events: Iterable[Event]) -> list[Decision]:
-    """Return the decisions of a kind, of whatever type."""
-    decisions = (event for event in events if isinstance(event, Decision))
-    return [decision for decision in decisions if decision.as_dict()["kind"] == kind]
+def _describe(label: str, data: Mapping[str, Any]) -> str:
+    from hoptree.engine.result_text import describe_decision  # it imports this module
+
+    return describe_decision(label, data)
 
 
 @typed_event

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, InputError, closest, did_you_mean
 from hoptree.core.lazy import lazy_re
-from hoptree.engine.prompts import SECTIONS_HINT, packaged_names, packaged_text, read_prompt, read_rows, split_lines
+from hoptree.engine.prompts import (
+    SECTIONS_HINT,
+    OwnPrompts,
+    packaged_names,
+    packaged_text,
+    read_prompt,
+    read_rows,
+    split_lines,
+)
 from hoptree.engine.registry import Method, list_methods, load_method
 
 _SHARED = "shared"
@@ -22,30 +28,10 @@ _KNOWN_HEADERS = ("--- system", "--- user", "--- assistant")
 _IDENTIFIER = lazy_re(r"\{([^\W\d]\w*)\}")  # wider than the variables that are filled in, so that {Question} is refused
 
 
-@dataclass(frozen=True, slots=True)
-class OwnPrompts:
-    """Texts by file name, as under `hoptree/prompts`, without those that equal ours.
-
-    `shared/FILE` replaces a prompt that methods share, `METHOD/FILE` the prompt of one method, even if the method
-    itself uses the shared one.
-    """
-
-    texts: Mapping[str, str] = field(default_factory=dict)
-
-    def of(self, method: Method) -> dict[str, str]:
-        """Return the digests, by file name, of the texts that a method may use."""
-        if not self.texts:
-            return {}
-        method = load_method(method.name) or method  # parts of a method run under the method's name
-        names = {name for used in files_of(method) for name in (used, f"{method.name}/{used.partition('/')[2]}")}
-        used = sorted(name for name in self.texts if name in names)
-        return {name: hashlib.sha256(self.texts[name].encode("utf-8")).hexdigest()[:8] for name in used}
-
-
-def open_prompts(given: str | Path | OwnPrompts | None) -> OwnPrompts:
-    """Read and check a folder of prompts; `OwnPrompts` are returned unchanged."""
-    if given is None or isinstance(given, OwnPrompts):
-        return given or OwnPrompts()
+def open_prompts(given: str | Path | None) -> OwnPrompts:
+    """Read and check a folder of prompts; without one, nothing is replaced."""
+    if given is None:
+        return OwnPrompts()
     folder = Path(given)
     if not folder.is_dir():
         raise InputError(f"There is no folder of prompts {folder}.", _START)

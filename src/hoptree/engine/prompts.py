@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import ahocorasick_rs
 
     from hoptree.engine.context import Context
+    from hoptree.engine.registry import Method
 
 _PROMPTS = Path(__file__).parent.parent / "prompts"  # importlib.resources is slow to import
 _VARIABLE = lazy_re(r"\{([a-z_]+)\}")
@@ -338,3 +339,26 @@ def _as_read(text: str) -> str:
     if plain.isprintable():
         return plain
     return "".join(char for char in plain if unicodedata.category(char) != "Cf")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPrompts:
+    """Texts by file name, as under `hoptree/prompts`, without those that equal ours.
+
+    `shared/FILE` replaces a prompt that methods share, `METHOD/FILE` the prompt of one method, even if the method
+    itself uses the shared one.
+    """
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, method: Method) -> dict[str, str]:
+        """Return the digests, by file name, of the texts that a method may use."""
+        if not self.texts:
+            return {}
+        from hoptree.engine.own_prompts import files_of
+        from hoptree.engine.registry import load_method
+
+        method = load_method(method.name) or method  # parts of a method run under the method's name
+        names = {name for used in files_of(method) for name in (used, f"{method.name}/{used.partition('/')[2]}")}
+        used = sorted(name for name in self.texts if name in names)
+        return {name: hashlib.sha256(self.texts[name].encode("utf-8")).hexdigest()[:8] for name in used}

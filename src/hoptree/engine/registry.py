@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, Union
 
 from hoptree.core.errors import ConfigError, closest
 from hoptree.core.values import Answer
-from hoptree.engine.events import Decision
-from hoptree.engine.explain import shorten
+from hoptree.engine.answer_sentence import shorten
+from hoptree.engine.events import Decision, NodeSettled
 from hoptree.models.model import SignalNotGiven
 
 DEFAULT_METHOD = "hop"
@@ -54,12 +54,16 @@ class Explanation:
     def explain_answer(self, decisions: Sequence[Decision]) -> str:
         """Return what decided between final answers; `decisions` belong to no node."""
         reasons = {type(decision): decision for decision in decisions if decision.reason()}
-        settled = [decision for decision in reasons.values() if decision.settles()]
+        settled = [decision for decision in reasons.values() if decision.decides_alone()]
         return "; ".join(decision.reason() for decision in settled[-1:] or reasons.values())
 
     def measure_answer(self, decisions: Sequence[Decision]) -> tuple[float, str] | None:
         """Return the probability that the answer is right and its calibration, or None."""
         return None
+
+    def dropped_parts(self, node: NodeSettled) -> Iterable[str]:
+        """Return warnings of parts of the tree that were dropped at a node."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +98,15 @@ class Method:
     dynamic: bool = False
     strategy: str = ""
     query: str = ""
-    beyond: Mapping[str, str] = field(default_factory=dict)  # options (or OPTION=VALUE) that leave the paper, and why
+    # Options (or OPTION=VALUE) that leave the paper, and why.
+    deviating_options: Mapping[str, str] = field(default_factory=dict)
     roles: tuple[str, ...] = ("answer",)  # parts that may each have a model of their own
     shared_prompts: tuple[str, ...] = ()  # files under `prompts/shared` that it uses; prompts without `.txt`
     signals: tuple[str, ...] = ()  # signals of model or corpus that the paper uses
     trained: bool = False  # whether the paper trained a model for the method …
     trained_by: tuple[str, Any] = ("checkpoint", True)  # … and which value of which option uses it
-    reworded: bool = False  # whether the trained model gets other wording than in its training
-    differs: str = ""  # what always differs from the paper, so that every run is `approx`
+    other_wording: bool = False  # whether the trained model gets other wording than in its training
+    always_deviates: str = ""  # what always differs from the paper, so that every run is `approx`
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # least and most value; by default from 0
     check: Callable[..., None] = lambda **options: None  # refuses options that exclude each other
     # Digests of what a run with certain options depends on beside model, corpus and graph.
@@ -119,17 +124,17 @@ class Method:
         """
         chosen = {**{option.name: option.default for option in self.options}, **options}
         missing = [signal for signal in self.signals if signal not in given]
-        if self.differs or self.deviations(chosen) or any(signal != _CONTINUES for signal in missing):
+        if self.always_deviates or self.deviations(chosen) or any(signal != _CONTINUES for signal in missing):
             return "approx"
         name, value = self.trained_by
         if self.trained and chosen.get(name) != value:
             return "prompted"
-        return "approx" if self.reworded or missing else "exact"
+        return "approx" if self.other_wording or missing else "exact"
 
     def deviations(self, options: Mapping[str, Any]) -> dict[str, str]:
         """Return which of the options leave the paper, each with its reason."""
         chosen = {**{option.name: option.default for option in self.options}, **options}
-        return {name: reason for name, reason in self.beyond.items() if _leaves(name, chosen)}
+        return {name: reason for name, reason in self.deviating_options.items() if _leaves(name, chosen)}
 
     @property
     def goes_by_facts(self) -> bool:
@@ -158,9 +163,9 @@ class Method:
         }
 
 
-def _leaves(beyond: str, chosen: Mapping[str, Any]) -> bool:
+def _leaves(deviating: str, chosen: Mapping[str, Any]) -> bool:
     """Return whether options leave the paper by a switch, a count or OPTION=VALUE."""
-    name, named, value = beyond.partition("=")
+    name, named, value = deviating.partition("=")
     given = chosen.get(name)
     if not named:
         return bool(given)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hoptree.core.errors import HoptreeError, TraceError
 from hoptree.core.values import Passage, Usage
+from hoptree.engine.answer_sentence import Confidence, describe_answer
 from hoptree.engine.events import (
     ChainWritten,
     Decision,
@@ -19,11 +20,10 @@ from hoptree.engine.events import (
     Started,
     Warned,
 )
-from hoptree.engine.explain import Confidence, tell_answer
 from hoptree.engine.registry import Explanation, load_method
 from hoptree.engine.result_text import result_html, result_text
 from hoptree.engine.trace import QuestionRewritten, Retrieved, usage_of
-from hoptree.text.grounding import correct_spelling, supports_answer
+from hoptree.text.grounding import correct_spelling, is_stated, supports_answer
 
 if TYPE_CHECKING:
     from hoptree.engine.generation_view import Writing
@@ -32,16 +32,6 @@ STOPPED = "stopped"  # the state of a node that a budget ended
 UNSUPPORTED = "what was read does not hold the answer: it is a guess that documents do not support"
 """The warning for an answer that no passage read for it holds."""
 _CUT = ("cap_nodes", "cap_depth")
-_DROPPED_BELOW = {
-    "rebuild_unreadable": "could not be read",
-    "rebuild_noop": "repeated what was refuted",
-}
-_SHRUNK = {
-    "rebuild_deeper": "was too deep: what lay deepest was dropped.",
-    "rebuild_siblings": "had several first nodes: all but one were dropped.",
-    "cap_nodes": "was too large: what came last was dropped.",
-    "cap_depth": "was too deep: what lay deepest was dropped.",
-}
 E = TypeVar("E", bound=Event)
 
 
@@ -58,7 +48,7 @@ class TreeNode:
     evidence: tuple[str, ...] = ()
     refs: tuple[int, ...] = ()  # the nodes whose answers its question needs
     why: str = ""
-    module: str = ""  # the part of the method that answered
+    branch: str = ""  # the part of the method that answered
     know: bool | None = None  # whether the model claims to know the answer; None if it was not asked
     hypothesis: str = ""  # an answer guessed beforehand
     verdict: str = ""  # of the evidence on the hypothesis
@@ -87,7 +77,7 @@ class TreeNode:
     def as_dict(self) -> dict[str, Any]:
         optional = {
             "state": self.state if self.state == STOPPED else "",
-            "module": self.module,
+            "module": self.branch,
             "why": self.why,
             "know": self.know,
             "hypothesis": self.hypothesis,
@@ -109,7 +99,14 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An answer with its tree, evidence and cost."""
+    """An answer with its tree, evidence and cost.
+
+    | `evidence` | passages that the answer rests on |
+    | `cited` | further passages, that only nodes of the tree cite |
+    | `consulted` | what the method named as support, even if it does not state the answer; all that was read for none |
+    | `shown` | `evidence` and `cited`, or else `consulted`: what [N] counts |
+    | `support` | how well the answer is supported, in words |
+    """
 
     question: str
     answer: str
@@ -234,10 +231,12 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     if tree and not final.answer:  # all that was read is shown
         consulted += tuple(passage for passage in passages.values() if passage not in consulted)
     cited = tuple(passages[name] for name in _cited(tree) if name in passages and passages[name] not in consulted)
-    warnings = dict.fromkeys([*(event.message for event in _of(Warned, events)), *losses(events)])
+    warnings = dict.fromkeys(
+        [*(event.message for event in _of(Warned, events)), *dropped_part_warnings(events, explain)]
+    )
     evidence, answer = consulted if final.answer else (), final.answer
-    noticed = any(decision.lowers_fidelity() for decision in decisions)
-    fidelity = "approx" if noticed and start.fidelity == "exact" else start.fidelity
+    deviated = any(decision.lowers_fidelity() for decision in decisions)
+    fidelity = "approx" if deviated and start.fidelity == "exact" else start.fidelity
     published = method is not None and method.paper and fidelity == "exact"  # its answers must stay comparable
     if answer and final.source != "internal" and not published:
         answer = correct_spelling(answer, question, tuple(passages.values()))
@@ -246,20 +245,22 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         for node in (node for top in tree for node in top.walk() if node.answer == final.answer):
             node.answer = answer
     if answer and consulted and tree:
-        tree = tuple(_without_unread_sources(node, {passage.id: passage for passage in consulted}) for node in tree)
+        tree = tuple(_mark_guesses(node, {passage.id: passage for passage in consulted}) for node in tree)
     elif answer and consulted and not supports_answer(answer, consulted):
         evidence = ()
         warnings[UNSUPPORTED] = None
     sentence, confidence = "", None
     if finals and not final.error:
         nodes = [node for top in tree for node in top.walk()]
-        sentence, confidence = tell_answer(
-            *(question, answer, final.source),
+        sentence, confidence = describe_answer(
+            question,
+            answer,
+            final.source,
             nodes=nodes,
             evidence=evidence,
             cited=cited,
             read=len(passages),
-            computed=any(decision.settles() for decision in decisions),
+            computed=any(decision.decides_alone() for decision in decisions),
             measured=explain.measure_answer(decisions),
         )
     return Result(
@@ -338,7 +339,7 @@ def _read_tree(events: Sequence[Event]) -> tuple[TreeNode, ...]:
 def _settle(node: TreeNode, event: NodeSettled) -> None:
     node.state, node.answer, node.source = event.state, event.answer, event.source
     node.evidence = tuple(event.evidence)
-    node.why, node.module = event.why or node.why, event.branch or node.module
+    node.why, node.branch = event.why or node.why, event.branch or node.branch
     for name in ("resolved", "know", "hypothesis", "verdict"):
         if (value := getattr(event, name)) is not None:
             setattr(node, name, value)
@@ -380,17 +381,18 @@ def _consulted(
     return tuple(passages[name] for name in ids if name in passages)
 
 
-def _without_unread_sources(node: TreeNode, passages: Mapping[str, Passage]) -> TreeNode:
-    """Mark answers as guesses if no passage that their node cites holds them."""
-    children = [_without_unread_sources(child, passages) for child in node.children]
+def _mark_guesses(node: TreeNode, passages: Mapping[str, Passage]) -> TreeNode:
+    """Drop the evidence of guesses; older traces also need their source marked."""
+    children = [_mark_guesses(child, passages) for child in node.children]
     read = tuple(passages[name] for name in node.evidence if name in passages)
-    if node.source != "external" or node.verdict or node.facts or not read or supports_answer(node.answer, read):
+    stated = node.source != "external" or node.verdict or node.facts or not read or is_stated(node.answer, read)
+    if stated and node.source != "fallback":
         return replace(node, children=children)
     return replace(node, children=children, source="fallback", evidence=())
 
 
-def losses(events: Iterable[Event]) -> Iterator[str]:
-    """Yield a warning for each dropped part of the last plan or of a rebuilt node."""
+def dropped_part_warnings(events: Iterable[Event], explain: Explanation) -> list[str]:
+    """Return a warning for each dropped part of the last plan or of a rebuilt node."""
     sentences: list[str] = []
     for event in events:
         if isinstance(event, Planned):
@@ -400,14 +402,5 @@ def losses(events: Iterable[Event]) -> Iterator[str]:
             # The same words as the warning of other methods, so that it is shown once.
             sentences += [f"The model's plan was repaired: {detail}." for detail in cuts]
         elif isinstance(event, NodeSettled):
-            sentences += _rebuild_losses(event)
-    yield from sentences
-
-
-def _rebuild_losses(event: NodeSettled) -> Iterator[str]:
-    subject = f"What the model wrote anew for sub-question {event.id}"
-    for kind in event.details.get("rebuild_issues", ()):
-        if kind in _DROPPED_BELOW and event.details.get("size_before", 0) > 1:
-            yield f"{subject} {_DROPPED_BELOW[kind]}: all that stood below it was dropped."
-        elif kind in _SHRUNK:
-            yield f"{subject} {_SHRUNK[kind]}"
+            sentences += explain.dropped_parts(event)
+    return sentences

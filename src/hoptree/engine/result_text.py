@@ -1,22 +1,26 @@
-"""Results as text and as HTML for people, without a model."""
+"""Results and decisions as text and HTML for people, without a model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from hoptree.engine.explain import MAX_LINE_CHARS, MAX_QUOTE_CHARS, cut_around
+from hoptree.engine.answer_sentence import MAX_LINE_CHARS, MAX_QUOTE_CHARS, MAX_VALUE_CHARS, cut_around, shorten
+from hoptree.engine.events import SOURCE_WORDS
 
 if TYPE_CHECKING:
     from hoptree.engine.result import Result, TreeNode
 
-SOURCES = {"internal": "own knowledge", "external": "documents", "synthesis": "its sub-questions", "graph": "the graph"}
+_NOT_DESCRIBED = frozenset(
+    ("event", "run", "t", "node", "depth", "kind", "value", "raw", "step", "labels", "encoder", "answer")
+)
+_MAX_ITEMS = 10
 
 
 def tree_lines(tree: Iterable[TreeNode], depth: int = 0) -> Iterator[str]:
     """Yield a line for each sub-question, indented by its depth."""
     for node in tree:
-        source = node.verdict or ("a guess" if node.source == "fallback" else SOURCES.get(node.source, ""))
+        source = node.verdict or SOURCE_WORDS.get(node.source, "")
         origin = f" ({source})" if source and node.answer else ""
         yield f"{'  ' * depth}{node.id}. {node.resolved or node.question} → {node.answer or '?'}{origin}"
         yield from tree_lines(node.children, depth + 1)
@@ -45,7 +49,7 @@ def result_html(result: Result) -> str:
     def items(tree: Iterable[TreeNode]) -> str:
         rows = [
             f"<li value='{node.id}'>{escape(node.resolved or node.question)} → <b>{escape(node.answer or '?')}</b> "
-            f"<small>{escape(', '.join(node.evidence) or SOURCES.get(node.source, node.source))}</small>"
+            f"<small>{escape(', '.join(node.evidence) or SOURCE_WORDS.get(node.source, node.source))}</small>"
             f"{items(node.children)}</li>"
             for node in tree
         ]
@@ -62,3 +66,36 @@ def result_html(result: Result) -> str:
         f"<div><p>{escape(result.question)}</p>{items(result.tree)}<p>{escape(result.sentence)}</p>"
         f"<p><b>{escape(result.answer or 'No answer')}</b> <small>{escape(status)}</small></p>{evidence}</div>"
     )
+
+
+def describe_decision(label: str, decision: Mapping[str, Any]) -> str:
+    """Put a decision into one line: "way: Retrieval (of Direct, Plan, Retrieval)"."""
+    grounds = (_describe_ground(name, value) for name, value in decision.items() if name not in _NOT_DESCRIBED)
+    behind = ", ".join(filter(None, grounds))
+    return f"{label}: {_describe_value(decision.get('value'))}" + (f" ({behind})" if behind else "")
+
+
+def _describe_ground(name: str, value: Any) -> str:
+    """Describe a ground of a decision; "" if it is long or a plain yes."""
+    if isinstance(value, bool):
+        return "" if value else f"not {name.replace('_', ' ')}"
+    if isinstance(value, Mapping):
+        value = [f"{_describe_value(key)} {_describe_value(item)}" for key, item in value.items() if _is_short(item)]
+    text = _describe_value(value) if _is_short(value) or isinstance(value, list) else ""
+    return f"{name.replace('_', ' ')} {text}" if text else ""
+
+
+def _describe_value(value: Any) -> str:
+    if isinstance(value, list):
+        items = [_describe_value(item) for item in value if _is_short(item)]
+        more = f" and {len(items) - _MAX_ITEMS} more" if len(items) > _MAX_ITEMS else ""
+        return ", ".join(items[:_MAX_ITEMS]) + more
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "none" if value is None else shorten(value, MAX_VALUE_CHARS)
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, str | int | float)

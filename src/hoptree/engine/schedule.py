@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hoptree.core.errors import BudgetSpent
 from hoptree.engine.events import Planned
-from hoptree.engine.trace import ExternalCall, ModelCalled, Retrieved
 from hoptree.text.question_tree import Node, Plan
 
 if TYPE_CHECKING:
@@ -164,22 +163,6 @@ def grow(ctx: Context, node: Node, questions: Sequence[str]) -> tuple[Node, ...]
     if children:
         ctx.emit(Planned(under=node.id, nodes=[plan_row(child) for child in children]))
     return children
-
-
-def spent_under(ctx: Context, node: Node) -> dict[str, int]:
-    """Return what a node and all below it have cost so far."""
-    start = "" if node.id == 0 else str(node.id)
-    mine = [
-        event
-        for event in ctx.trace.events
-        if isinstance(event, ExternalCall) and event.node is not None and str(event.node).startswith(start)
-    ]
-    replies = [event for event in mine if isinstance(event, ModelCalled)]
-    return {
-        "calls": len(replies),
-        "retrievals": sum(isinstance(event, Retrieved) for event in mine),
-        "tokens": sum(reply.prompt_tokens + reply.completion_tokens for reply in replies),
-    }
 
 
 def plan_row(node: Node) -> dict[str, Any]:

@@ -147,6 +147,7 @@ def _labelled(name: str, value: float | None) -> list[str]:
 def _scored(text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int]) -> tuple[WordView, ...]:
     """Return scored words in their order, each at its next place in the text."""
     views: list[WordView] = []
+    hit_places = frozenset(hits)
     at = 0
     for place, (word, entropy, attention, score, content) in enumerate(rows):
         start = text.find(word, at)
@@ -154,7 +155,7 @@ def _scored(text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int]) -> tu
             continue
         at = start + len(word)
         numbers = (number(entropy), number(attention), number(score))
-        views.append(WordView(word, start, at, *numbers, content=content is True, hit=place in hits))
+        views.append(WordView(word, start, at, *numbers, content=content is True, hit=place in hit_places))
     return tuple(views)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hoptree.engine.events import Event, Finished, NodeSettled, NodeStarted, OfNode, Planned, Started
+from hoptree.engine.events import Event, Finished, NodeEvent, NodeSettled, NodeStarted, Planned, Started
 from hoptree.engine.trace import EntitiesFound, ExternalCall, FactsFound, ModelCalled, Retrieved, TitlesFound, usage_of
 
 DOCUMENTS = 24
@@ -135,7 +135,7 @@ class _WorkReader:
             (above or self.question).below.append(node)
 
     def _owner(self, event: Event) -> QuestionWork | NodeWork:
-        number = event.node if isinstance(event, OfNode) else None
+        number = event.node if isinstance(event, NodeEvent) else None
         return self.question if number is None else self._node(number, event.t)
 
     def _node(self, number: int, t: float) -> NodeWork:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from hoptree.core.errors import TraceError
 from hoptree.core.files import sealed, unsealed
-from hoptree.core.values import Usage
+from hoptree.core.values import Passage, Usage
 from hoptree.engine.events import (
     OMIT,
     Decision,
     Event,
-    OfNode,
+    NodeEvent,
     Planned,
     ReplyParsed,
     Started,
+    decision,
     make_event,
     parse_event,
     typed_event,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @typed_event
-class ExternalCall(OfNode):
+class ExternalCall(NodeEvent):
     """A call of a model, search or graph; `seconds` is the work, without waiting."""
 
     cached: bool = False
@@ -113,8 +114,16 @@ class EntitiesFound(ExternalCall):
     scores: list[float] | None = field(default=None, metadata=OMIT)
 
 
+@decision("facts_near")
+class FactsNear(Decision):
+    """The facts nearest to a query: rows of subject, relation, object, passage id."""
+
+    value: list[list[str]]
+    query: str = ""
+
+
 @typed_event
-class ModelProgress(OfNode):
+class ModelProgress(NodeEvent):
     """The progress of a model call, for live listeners only; no trace keeps it."""
 
     event: ClassVar[str] = "progress"
@@ -241,7 +250,28 @@ def events_of(events: Sequence[Event], node: int) -> list[Event]:
         for place in range(len(events) - 1, -1, -1)
         if isinstance(event := events[place], Planned) and event.under is None
     )
-    return [event for event in events[next(plans, 0) :] if isinstance(event, OfNode) and event.node == node]
+    return [event for event in events[next(plans, 0) :] if isinstance(event, NodeEvent) and event.node == node]
+
+
+def record_of(events: Sequence[Event]) -> dict[str, Any]:
+    """Return the tokens, time, passages and decisions of a node, from its events."""
+    calls = [event for event in events if isinstance(event, ModelCalled)]
+    record: dict[str, Any] = {
+        "tokens": sum(call.prompt_tokens + call.completion_tokens for call in calls),
+        "ms": round(1000 * sum(call.seconds for call in calls)),
+    }
+    for event in events:
+        if isinstance(event, Retrieved):
+            record["passages"] = [[passage["id"], passage["score"]] for passage in event.passages]
+        elif isinstance(event, Decision):
+            record |= event.node_record()
+    return record
+
+
+def passages_of(events: Sequence[Event], ids: Container[str]) -> tuple[Passage, ...]:
+    """Return the passages with these ids that searches found, each once."""
+    hits = (hit for event in events if isinstance(event, Retrieved) for hit in event.passages if hit["id"] in ids)
+    return tuple({hit["id"]: Passage(hit["id"], hit["title"], hit["text"]) for hit in hits}.values())
 
 
 class TraceFile:

@@ -21,7 +21,7 @@ from hoptree.core.values import Answer, Question, Usage
 from hoptree.engine.cache import Store
 from hoptree.engine.context import Budget, Context, Prices
 from hoptree.engine.engine import Engine, check_question
-from hoptree.engine.events import Event, Finished, NodeSettled, Planned, decisions_of
+from hoptree.engine.events import Decision, Event, Finished, NodeSettled, Planned
 from hoptree.engine.prompts import prompt_for, prompts_digest
 from hoptree.engine.registry import DEFAULT_METHOD, Method, Option, read_options
 from hoptree.engine.result import Result
@@ -39,7 +39,7 @@ from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.index.folder import sample_index
 from hoptree.retrieval.retriever import open_retriever
 
-_PACKAGES = ("tantivy", "httpx", "xllamacpp", "torch", "transformers", "peft", "usearch", "onnxruntime", "numpy")
+_PACKAGES = ("tantivy", "xllamacpp", "torch", "transformers", "peft", "usearch", "onnxruntime", "numpy")
 _ADDRESSES = ("base_url", "judge_base_url", "corpus", "graph", "rerank")
 _OF_THE_ENGINE = ("method", "corpus", "graph", "retriever", "rerank", "options", "budget", "prices", "base_url")
 
@@ -304,7 +304,7 @@ def at_once(slots: int, *, timed: bool = False) -> int:
 
 
 def _row(example: Example, result: Result, events: Sequence[Event], *, searchable: bool) -> Row:
-    if read := decisions_of("read", events):  # the method records which passages it read
+    if read := _decisions_of("read", events):  # the method records which passages it read
         searches = [read[-1].value]
     else:
         results = [event.passages for event in events if isinstance(event, Retrieved)]
@@ -362,9 +362,15 @@ def _blank_row(example: Example) -> Row:
     )
 
 
+def _decisions_of(kind: str, events: Iterable[Event]) -> list[Decision]:
+    """Return the decisions of a kind; those of other packages may have no type."""
+    decisions = (event for event in events if isinstance(event, Decision))
+    return [decision for decision in decisions if decision.as_dict()["kind"] == kind]
+
+
 def cited_sentences(events: Sequence[Event]) -> tuple[metrics.Sentence, ...] | None:
     """Return the cited sentences as (title, number), or None."""
-    decisions = decisions_of("cited_sentences", events)
+    decisions = _decisions_of("cited_sentences", events)
     if not decisions:
         return None
     try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ from hoptree.corpus.read import read_passages
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Budget, Context, Prices
 from hoptree.engine.events import PassageTruncated, TextQuarantined
+from hoptree.engine.prompts import prompt_for, show_texts
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import ModelCalled, Trace
 from hoptree.extraction.folder import FACTS, Entry, ExtractionFolder, Spent
-from hoptree.methods.steps.fact_extraction import MAX_TOKENS, extract_facts, facts_template
+from hoptree.methods.steps.fact_extraction import LeftOut, StatedFact, ground_triples, read_triples
 from hoptree.models.model import Model
 from hoptree.retrieval.index.folder import MANIFEST, Index, sample_index
 from hoptree.retrieval.retriever import is_remote
@@ -100,6 +101,41 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()[:32]
 
 
+_MAX_TOKENS = 512  # about thirty facts; a small model that repeats itself would use any limit up
+_PROMPT_SET, _STEP = "graph", "facts"
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """The facts of a passage, why triples were left out, and how the reply ended."""
+
+    facts: tuple[StatedFact, ...] = ()
+    left_out: Mapping[LeftOut, int] = field(default_factory=dict)
+    readable: bool = True
+    cut_off: bool = False
+
+
+def _prompt_template() -> str:
+    """Return the name and digest of the prompt."""
+    return prompt_for(_PROMPT_SET, _STEP).template
+
+
+async def extract_facts(ctx: Context, passage: Passage) -> Extracted:
+    """Ask for the facts of a passage, in its spelling, without instructions in it."""
+    parts = [Passage(passage.id, "", passage.title), replace(passage, title="")]
+    title, text = (shown.strip() for shown in show_texts(ctx, parts, titles=False))
+    if not text:
+        return Extracted()
+    prompt = prompt_for(_PROMPT_SET, _STEP).fill(title=title or "(none)", passage=text)
+    reply = await ctx.generate(_STEP, prompt, role="extract", max_tokens=_MAX_TOKENS)
+    cut_off = reply.finish == "length"
+    read = read_triples(reply.text, cut=cut_off)
+    facts, left_out = ground_triples(read.triples, title, text)
+    if read.malformed:
+        left_out["malformed"] = read.malformed
+    return Extracted(facts, left_out, read.understood, cut_off)
+
+
 _MAX_AT_ONCE, _PASSAGES_PER_SLOT = 512, 2
 _SKIPPED_AT_ONCE = 1_000
 
@@ -160,7 +196,7 @@ async def extract(
     rests_on = {
         "corpus": passages.identity,
         "model": model.identity,
-        "prompt": f"{facts_template()}, {MAX_TOKENS} tokens",
+        "prompt": f"{_prompt_template()}, {_MAX_TOKENS} tokens",
         "corpus_name": passages.name,
         "model_name": model.name,
         "hoptree": __version__,
@@ -297,7 +333,7 @@ def _report(
     report = {
         "corpus": passages.name,
         "model": model.name,
-        "prompt": facts_template(),
+        "prompt": _prompt_template(),
         "folder": str(spec.out),
         "file": str(spec.out / FACTS),
         "passages": progress.total,

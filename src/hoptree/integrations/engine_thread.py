@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
+from hoptree.engine.answer_sentence import CITATIONS
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.engine import Engine
-from hoptree.engine.events import Warned
-from hoptree.engine.explain import CITATIONS
+from hoptree.engine.events import SOURCE_WORDS, Warned
 from hoptree.engine.prompts import break_control_tokens, is_readable_id, show_passages
 from hoptree.engine.result import Result, TreeNode
 from hoptree.engine.trace import Trace
@@ -27,13 +27,6 @@ _MARKUP = re.compile(r"[<＜﹤](?=[^\w<]{0,8}passage)", re.IGNORECASE)
 """The start of our own markup, also in full-width letters or with invisible characters."""
 _QUOTING = re.compile(r"(?P<stated>.*?)(?P<sign>: (?=[“„])|：(?=“))[“„](?P<quoted>.*)[”“][^”“]*", re.DOTALL)
 """A sentence with a quotation, in the marks of any language of the answers."""
-SOURCES = {
-    "internal": "the model's own knowledge",
-    "external": "documents",
-    "synthesis": "its sub-questions",
-    "fallback": "a guess: the documents do not say",
-    "none": "no answer found",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +106,7 @@ def join_text(lines: Iterable[str], passages: Sequence[Quoted], warnings: Sequen
 
 def _tree_lines(tree: Iterable[TreeNode], passages: Sequence[Passage], depth: int = 0) -> Iterator[str]:
     for node in tree:
-        origin = node.verdict or SOURCES.get(node.source, node.source or "not answered")
+        origin = node.verdict or SOURCE_WORDS.get(node.source, node.source or "not answered")
         ids = map(_attribute, readable_ids(node.evidence, passages))
         cited = f", passages {', '.join(ids)}" if node.evidence else ""
         question = node.resolved or node.question

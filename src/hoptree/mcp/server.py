@@ -29,7 +29,6 @@ from hoptree.engine.events import Event, NodeSettled, NodeStarted, Planned
 from hoptree.engine.result import Result
 from hoptree.engine.tasks import describe_task
 from hoptree.engine.trace import FactsFound, Listener, ModelCalled, Retried, Retrieved
-from hoptree.integrations.engine_thread import SOURCES
 from hoptree.mcp import responses
 from hoptree.mcp.transport import App, Receive, RequestGuard, Scope, Send, open_stdio, send_response
 
@@ -257,8 +256,7 @@ def _progress_line(event: Event, calls: int, *, outside: bool) -> str:
         case NodeStarted():
             return f"{event.id}. {event.resolved}"
         case NodeSettled():
-            origin = event.verdict or SOURCES.get(event.source, event.source)
-            return f"{event.id}. -> {event.answer or '?'} [{origin}]"
+            return f"{event.id}. -> {event.answer or '?'} [{event.outcome}]"
         case Retried():
             why = "an endpoint that the server asks failed, and is asked again" if outside else event.error
             return f"waiting {event.wait:g} s: {why}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,7 +13,8 @@ from hoptree.engine.context import Context
 from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import number_lines, prompt_for, show_texts
 from hoptree.engine.registry import method
-from hoptree.engine.schedule import SingleFlight, grow, plant, spent_under, together
+from hoptree.engine.schedule import SingleFlight, grow, plant, together
+from hoptree.engine.trace import ExternalCall, ModelCalled, Retrieved, events_of
 from hoptree.methods.steps.answer import answer_from, combine_answers, direct_answer, note_reply
 from hoptree.methods.steps.decompose import drop_asked, split_question
 from hoptree.text.parse import question_key, says_unknown
@@ -33,7 +34,7 @@ DepthRule = Literal["faithful", "prune"]
     dynamic=True,
     strategy="Self-knowledge and passage relevance",
     query="The question, then sub-questions decomposed from it",
-    beyond={
+    deviating_options={
         "max_sub_questions": "small models list many, and each may be split again: calls grow with its power",
         "depth_rule=prune": "sub-questions below the last level are unknown whatever they are",
         "link_siblings": "sub-questions refer to answers before them, which Algorithm 1 does not pass on",
@@ -82,9 +83,10 @@ async def ra_isf(
     if no_decomposition:
         depth, depth_rule = 0, "prune"
     algorithm = _Algorithm1(
-        ctx=ctx, depth=depth, prune=depth_rule == "prune", linked=link_siblings, most=max_sub_questions, k=k,
-        query_length=query_length, listwise=relevance == "listwise", know=not no_self_knowledge,
-        search=not no_relevance, judge=not unfiltered, fallthrough=fallthrough, titles=titles,
+        ctx=ctx, depth=depth, prune=depth_rule == "prune", linked=link_siblings, k=k,
+        max_sub_questions=max_sub_questions, query_length=query_length, listwise=relevance == "listwise",
+        asks_memory=not no_self_knowledge, retrieves=not no_relevance, judges_relevance=not unfiltered,
+        fallthrough=fallthrough, titles=titles,
     )  # fmt: skip
     return await algorithm.solve(plant(ctx, question.text), question.text)
 
@@ -97,13 +99,14 @@ _KNOW_TOKENS, _RELEVANCE_TOKENS, _LISTWISE_TOKENS = 128, 16, 128
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """The answer to a `node` from memory or passages; if not `settled`, it is split."""
+    """The answer to a `node` from memory or passages; if not `final`, it is split."""
 
     answer: Answer
-    settled: bool
+    final: bool
     branch: _Branch
     why: str
     node: int
+    judgements: Mapping[str, object]
 
 
 @decision("know")
@@ -197,13 +200,13 @@ class _Algorithm1:
     depth: int
     prune: bool
     linked: bool
-    most: int | None
+    max_sub_questions: int | None
     k: int
     query_length: int
     listwise: bool
-    know: bool
-    search: bool
-    judge: bool
+    asks_memory: bool
+    retrieves: bool
+    judges_relevance: bool
     fallthrough: bool
     titles: bool
     _once: SingleFlight = field(default_factory=SingleFlight)
@@ -215,7 +218,7 @@ class _Algorithm1:
             return self._end(node, _UNKNOWN, "none", f"deeper than {self.depth}")
         key = question_key(asked)
         lookup = await self._once(("look", key), lambda: self._look_up(asked, node))  # 5 to 15
-        if lookup.settled:
+        if lookup.final:
             return self._end(node, lookup.answer, lookup.branch, lookup.why, lookup)
         if self.prune and node.depth == self.depth:
             return self._end(node, lookup.answer, lookup.branch, f"{lookup.why}; not split any further", lookup)
@@ -235,26 +238,30 @@ class _Algorithm1:
 
     async def _look_up(self, asked: str, node: Node) -> _Lookup:
         """Ask memory, then the relevant passages (lines 5 to 15)."""
-        own = await _recall(self.ctx, asked, node) if self.know else None  # lines 5 to 8
+
+        def make_lookup(answer: Answer, final: bool, branch: _Branch, why: str) -> _Lookup:
+            return _Lookup(answer, final, branch, why, node.id, _judgements(self.ctx, node))
+
+        own = await _recall(self.ctx, asked, node) if self.asks_memory else None  # lines 5 to 8
         if own is not None:
-            return _Lookup(own, True, "self-knowledge", "the model says that it knows", node.id)
+            return make_lookup(own, True, "self-knowledge", "the model says that it knows")
         relevant, why = await self._retrieve(asked, node)  # 9 to 12
         if not relevant:
-            return _Lookup(_UNKNOWN, False, "none", why, node.id)
+            return make_lookup(_UNKNOWN, False, "none", why)
         answer = await answer_from(self.ctx, asked, relevant, node=node, titles=self.titles)  # 13 to 15
         if self.fallthrough and not answer.known:
-            return _Lookup(answer, False, "none", f"{why}, without the answer", node.id)
-        return _Lookup(answer, True, "passages", why, node.id)
+            return make_lookup(answer, False, "none", f"{why}, without the answer")
+        return make_lookup(answer, True, "passages", why)
 
     async def _retrieve(self, question: str, node: Node) -> tuple[tuple[Passage, ...], str]:
         """Return the relevant passages of a search, and their number in words."""
-        if not self.search:
+        if not self.retrieves:
             return (), "nothing is looked up"
         query = (
             " ".join(words[-self.query_length :]) if len(words := question.split()) > self.query_length else question
         )
         passages = await self.ctx.search(query, k=self.k, node=node)
-        if not self.judge:
+        if not self.judges_relevance:
             return passages, f"{len(passages)} passages read" if passages else "nothing was found"
         shown = {"listwise": self.listwise, "titles": self.titles}
         relevant = await judge_passages(self.ctx, question, passages, **shown, node=node)
@@ -265,7 +272,7 @@ class _Algorithm1:
         ctx, linked = self.ctx, self.linked
         key = ("split", question_key(asked))
         questions = await self._once(key, lambda: split_question(ctx, asked, linked=linked, node=node))
-        return drop_asked(ctx, questions, set(map(question_key, above)), most=self.most, node=node)
+        return drop_asked(ctx, questions, set(map(question_key, above)), most=self.max_sub_questions, node=node)
 
     async def _conclude(self, asked: str, node: Node, pairs: _Pairs) -> tuple[Answer, int]:
         """Return the answer from sub-questions, and the node that it was made for."""
@@ -287,7 +294,6 @@ class _Algorithm1:
         self, node: Node, answer: Answer, branch: _Branch, why: str, lookup: _Lookup | None = None, **of_parts: int
     ) -> Answer:
         """Record the module that answered a node, why, and the data of the paper's tables."""
-        looked_by = lookup.node if lookup else node.id
         self.ctx.end_node(
             node,
             answer,
@@ -296,21 +302,37 @@ class _Algorithm1:
             why=why,
             unknown=not answer.known,
             **{"sub_questions": 0, **of_parts},
-            looked_by=looked_by,
-            spent=spent_under(self.ctx, node),
-            **_judgements(self.ctx, looked_by),
+            looked_by=lookup.node if lookup else node.id,
+            spent=_spent_under(self.ctx, node),
+            **(lookup.judgements if lookup else {}),
         )
         if node.depth == 0:
             self.ctx.propose(answer, order=0)
         return answer
 
 
-def _judgements(ctx: Context, node: int) -> dict[str, object]:
+def _spent_under(ctx: Context, node: Node) -> dict[str, int]:
+    """Return what a node and all below it have cost so far."""
+    start = "" if node.id == 0 else str(node.id)
+    mine = [
+        event
+        for event in ctx.trace.events
+        if isinstance(event, ExternalCall) and event.node is not None and str(event.node).startswith(start)
+    ]
+    replies = [event for event in mine if isinstance(event, ModelCalled)]
+    return {
+        "calls": len(replies),
+        "retrievals": sum(isinstance(event, Retrieved) for event in mine),
+        "tokens": sum(reply.prompt_tokens + reply.completion_tokens for reply in replies),
+    }
+
+
+def _judgements(ctx: Context, node: Node) -> dict[str, object]:
     """Return the modules' judgements of a node: self-knowledge, and each passage."""
     record: dict[str, object] = {}
-    for event in ctx.trace.events:
-        if isinstance(event, KnowledgeJudged) and event.node == node:
+    for event in events_of(ctx.trace.events, node.id):
+        if isinstance(event, KnowledgeJudged):
             record |= {"know": event.value, "know_raw": event.raw}
-        elif isinstance(event, RelevanceJudged) and event.node == node:
+        elif isinstance(event, RelevanceJudged):
             record |= {"relevance": event.judged}
     return record

@@ -20,7 +20,7 @@ Attempt = Callable[[str, Node], Awaitable[Answer]]  # one way to answer a node's
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
+class AnsweredNode:
     """A node's question with its references filled in, and its answer."""
 
     question: str
@@ -49,7 +49,7 @@ class _Unanswered(Exception):
     dynamic=True,
     strategy="Model's knowledge boundary awareness",
     query="Sub-questions decomposed from complex questions",
-    beyond={"strict=off": "a model that says it does not know, without the identifier, is not sure either"},
+    deviating_options={"strict=off": "a model that says it does not know, without the identifier, is not sure either"},
     roles=("decompose", "know", "answer", "summarise"),
     shared_prompts=("bank.jsonl", "confident", "decompose", "direct", "read", "summarise"),
 )
@@ -117,10 +117,10 @@ async def taikc(
 
 async def fill_tree(
     ctx: Context, question: str, plan: Plan, attempts: Sequence[Attempt], *, parallel: bool
-) -> dict[int, Solved]:
+) -> dict[int, AnsweredNode]:
     """Answer every node by the first attempt that succeeds."""
 
-    async def solve(node: Node, done: Mapping[int, Solved]) -> Solved:
+    async def solve(node: Node, done: Mapping[int, AnsweredNode]) -> AnsweredNode:
         asked = _complete(ctx, node, done)
         ctx.begin_node(node, asked)
         answer, iterations = Answer("", status="unknown"), 0
@@ -132,12 +132,12 @@ async def fill_tree(
         ctx.end_node(node, answer, iterations=iterations)
         if question_key(asked) == question_key(question):
             ctx.propose(answer, order=node.id)
-        return Solved(asked, answer)
+        return AnsweredNode(asked, answer)
 
     return await in_order(plan, solve, parallel=parallel)
 
 
-def _complete(ctx: Context, node: Node, done: Mapping[int, Solved]) -> str:
+def _complete(ctx: Context, node: Node, done: Mapping[int, AnsweredNode]) -> str:
     """Replace references by answers (Equation 2) or descriptions of unknown ones."""
     texts = {}
     for ref in node.refs:

@@ -1,95 +1,50 @@
-"""BM25 over a few passages in memory."""
+"""The retriever `bm25`: BM25 over the words of an index."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+import asyncio
+from collections.abc import Mapping
 
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.tantivy_files import (
-    analyzer_for,
-    composed,
-    inverse_document_frequency,
-    pairs,
-    without_asking,
-)
-from hoptree.text.names import sentences
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.retriever import search_distinct
 
-_K1, _B = 1.2, 0.75  # those of tantivy
-_TITLE_WEIGHT = 3
-_DECIMALS = 4
+_WORTH_A_THREAD = 50_000  # passages of an index: below that a search takes less time than handing it to a thread
+_SEARCHES_KEPT = 256  # searches in the cache
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """Counts of a text's terms, and of its character pairs in unspaced scripts."""
+class BM25:
+    """Finds passages that share words with the query."""
 
-    terms: Mapping[str, int]
-    pairs: Mapping[str, int]
+    kind = "bm25"
+    remote = False
 
+    def __init__(self, index: Index) -> None:
+        self._texts = index.texts
+        self._passages = index.manifest.passages
+        self.identity = f"{self.kind}:{index.identity}"
+        self._found: dict[tuple[object, ...], tuple[Passage, ...]] = {}
 
-class Analysis:
-    """Splits texts of one language into terms."""
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        """Return the best k; recent searches are cached, as sub-questions repeat them."""
+        self._texts.refuse_damage()
+        asked = (query, k, *sorted((where or {}).items()))
+        if (hits := self._found.get(asked)) is None:
+            if self._passages < _WORTH_A_THREAD:
+                hits = self._search_distinct(query, k, where)
+            else:
+                hits = await asyncio.to_thread(self._search_distinct, query, k, where)
+            if len(self._found) >= _SEARCHES_KEPT:
+                self._found.clear()
+            self._found[asked] = hits
+        return hits
 
-    def __init__(self, language: str) -> None:
-        self._language = language
-        self._analyzer = analyzer_for(language)
+    async def aclose(self) -> None:
+        return None
 
-    def words(self, title: str, text: str) -> Words:
-        """Count the terms of a text with its title, which counts several times."""
-        terms = Counter(self._terms(title) * _TITLE_WEIGHT + self._terms(text))
-        return Words(terms, Counter(pairs(composed(f"{title} {text}"))))
+    def _search_distinct(self, query: str, k: int, where: Mapping[str, str] | None) -> tuple[Passage, ...]:
+        return search_distinct(lambda wanted: self.search_now(query, wanted, where), query, k)
 
-    def query_words(self, query: str) -> Words:
-        """Return the terms of a query, each once, without question words if it has others."""
-        terms = self._terms(without_asking(query, self._language)) or self._terms(query)
-        return Words(dict.fromkeys(terms, 1), dict.fromkeys(pairs(composed(query)), 1))
-
-    def is_significant(self, word: str) -> bool:
-        """Return whether a word is not a stop word."""
-        return bool(self._terms(word))
-
-    def _terms(self, text: str) -> list[str]:
-        return list(self._analyzer.analyze(composed(text)))
-
-
-def bm25(texts: Sequence[Words], query: Words) -> list[float]:
-    """Return the score of each text for a query; 0 if they share no term."""
-    by_terms = _scores([text.terms for text in texts], query.terms)
-    by_pairs = _scores([text.pairs for text in texts], query.pairs)
-    return [round(terms + pairs, _DECIMALS) for terms, pairs in zip(by_terms, by_pairs, strict=True)]
-
-
-def best_sentences(query: str, passages: Sequence[Passage], *, keep: int) -> tuple[Passage, ...]:
-    """Return the English sentences that match a query best, with their passages' ids."""
-    each = {passage.id: passage for passage in passages}.values()
-    cut = [replace(passage, text=text) for passage in each for text in dict.fromkeys(sentences(passage.text))]
-    analysis = _english()
-    scores = bm25([analysis.words(passage.title, passage.text) for passage in cut], analysis.query_words(query))
-    places = sorted(range(len(cut)), key=lambda place: -scores[place])[:keep]
-    return tuple(replace(cut[place], score=scores[place]) for place in places)
-
-
-@cache
-def _english() -> Analysis:
-    return Analysis("english")
-
-
-def _scores(texts: Sequence[Mapping[str, int]], query: Iterable[str]) -> list[float]:
-    lengths = [sum(counts.values()) for counts in texts]
-    average = sum(lengths) / (len(texts) or 1) or 1.0
-    scores = [0.0] * len(texts)
-    for term in query:
-        having = [place for place, counts in enumerate(texts) if term in counts]
-        rarity = inverse_document_frequency(len(texts), len(having))
-        for place in having:
-            scores[place] += term_score(rarity, texts[place][term], lengths[place], average)
-    return scores
-
-
-def term_score(rarity: float, count: int, length: int, average_length: float) -> float:
-    """Return the BM25 score of a term, given its count and the text's length."""
-    damping = _K1 * (1 - _B + _B * length / average_length)
-    return rarity * count * (_K1 + 1) / (count + damping)
+    def search_now(self, query: str, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        """Search in this thread."""
+        return tuple(passage for _, _, passage in self._texts.search(query, k, where))

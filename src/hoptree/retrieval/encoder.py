@@ -7,8 +7,10 @@ import hashlib
 import json
 import os
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import parse_qsl
@@ -228,6 +230,16 @@ def open_encoder(spec: str) -> Encoder:
         return backends.OnnxEncoder("minilm", backends.minilm_files(), prefixes=prefixes or Prefixes())
     files = backends.folder_files(Path(name))
     return backends.OnnxEncoder(f"onnx/{Path(name).resolve().name}", files, prefixes=prefixes)
+
+
+_shared = cache(open_encoder)
+_opening = threading.Lock()
+
+
+def shared_encoder(spec: str) -> Encoder:
+    """Open an encoder once for the whole process; the first time takes up to seconds."""
+    with _opening:
+        return _shared(spec)
 
 
 def check_encoder(spec: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from hoptree.core.errors import CorpusError
 from hoptree.core.lazy import lazy_import
 from hoptree.core.values import Fact, Passage
-from hoptree.retrieval.bm25 import Analysis, term_score
+from hoptree.retrieval.bm25_memory import Analysis, term_score
 from hoptree.retrieval.encoder import Encoder, FloatArray, QueryWindow, open_encoder
 from hoptree.retrieval.hippo_store import FOLDER, FactStore, current, fact_key, fact_text, facts_damaged, phrase_of
 from hoptree.retrieval.index.folder import Index

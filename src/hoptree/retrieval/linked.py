@@ -1,4 +1,4 @@
-"""BM25 over an index, and linked retrieval along the names that passages mention.
+"""Linked retrieval: BM25, and links along the names that passages mention.
 
 BM25 finds the first passages, and the mention graph leads to others that share no words with the query.
 
@@ -8,7 +8,6 @@ title, and mentions the director, whose page bears that name. No model and no ve
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -21,13 +20,13 @@ from typing import NamedTuple
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links, folded, names_of
 from hoptree.retrieval.index.tantivy_files import composed
 from hoptree.retrieval.index.text_index import Hit
-from hoptree.retrieval.retriever import fits, search_distinct
+from hoptree.retrieval.retriever import fits
 
-_WORTH_A_THREAD = 50_000  # passages of an index: below that a search takes less time than handing it to a thread
 _MAX_NAME_WORDS = 12
 _MAX_NAME_CHARS = 360  # no title of more than 120 is a name, and folding may make three characters of one
 _DECIMALS = 6
@@ -39,46 +38,9 @@ _COUNT_TOLERANCE = 4
 """Factor of the limit up to which counts of mentions, which include removed passages, are checked."""
 _TIE_BREAK = 0.001
 """Share of a link's worth that counts beyond its cap, so that of two capped passages the better linked is first."""
-_PASSAGES_KEPT, _NAMES_KEPT, _SEARCHES_KEPT = 2_000, 10_000, 256
-"""Cache sizes: ways of passages, names of titles, and searches."""
+_PASSAGES_KEPT, _NAMES_KEPT = 2_000, 10_000
+"""Cache sizes: ways of passages, and names of titles."""
 _WORD = re.compile(r"\w+")
-
-
-class BM25:
-    """A retriever over an index."""
-
-    kind = "bm25"
-    remote = False
-
-    def __init__(self, index: Index) -> None:
-        self._texts = index.texts
-        self._passages = index.manifest.passages
-        self.identity = f"{self.kind}:{index.identity}"
-        self._found: dict[tuple[object, ...], tuple[Passage, ...]] = {}
-
-    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        """Return the best k; recent searches are cached, as sub-questions repeat them."""
-        self._texts.refuse_damage()
-        asked = (query, k, *sorted((where or {}).items()))
-        if (hits := self._found.get(asked)) is None:
-            if self._passages < _WORTH_A_THREAD:
-                hits = self._search_distinct(query, k, where)
-            else:
-                hits = await asyncio.to_thread(self._search_distinct, query, k, where)
-            if len(self._found) >= _SEARCHES_KEPT:
-                self._found.clear()
-            self._found[asked] = hits
-        return hits
-
-    async def aclose(self) -> None:
-        return None
-
-    def _search_distinct(self, query: str, k: int, where: Mapping[str, str] | None) -> tuple[Passage, ...]:
-        return search_distinct(lambda wanted: self.search_now(query, wanted, where), query, k)
-
-    def search_now(self, query: str, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        """Search in this thread."""
-        return tuple(passage for _, _, passage in self._texts.search(query, k, where))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from typing import Any
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.files import find_weights, without_sum
-from hoptree.core.values import Passage
-from hoptree.corpus.contents import CONTENTS
+from hoptree.core.values import CONTENTS, Passage
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import PassageReader, folded
 from hoptree.retrieval.index.tantivy_files import key_of

@@ -16,6 +16,7 @@ from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
     from hoptree.retrieval.index.folder import Index
+    from hoptree.retrieval.indexing.sources import Listener, Outcome
 
 
 class Retriever(Protocol):
@@ -132,6 +133,22 @@ def is_remote(corpus: str) -> bool:
     return WIKI.match(corpus) is not None or _URL.match(corpus) is not None
 
 
+def locate_corpus(corpus: str | Path, *, on_progress: Listener | None = None) -> tuple[str | Path, Outcome | None]:
+    """Return the index or address of a corpus, and the Outcome of indexing documents.
+
+    Documents are indexed into the user's cache; None means that nothing had to be indexed.
+    """
+    from hoptree.retrieval.index.folder import holds_documents, sample_index
+
+    if str(corpus) == "sample":
+        return sample_index(), None
+    if is_remote(str(corpus)) or not holds_documents(Path(corpus)):
+        return corpus, None
+    from hoptree.retrieval.indexing import cached_index
+
+    return cached_index(Path(corpus), on_progress=on_progress)
+
+
 def open_retriever(
     corpus: str | Path,
     kind: str = DEFAULT_RETRIEVER,
@@ -189,8 +206,9 @@ def _first_stage(corpus: str | Path, kind: str, cached: bool, facts: bool) -> Re
 
 def _over_index(folder: Path, kind: str, facts: bool) -> Retriever:
     # Imported here: tantivy is a native library that a run without a corpus does not need.
+    from hoptree.retrieval.bm25 import BM25
     from hoptree.retrieval.index.folder import Index
-    from hoptree.retrieval.linked import BM25, Linked
+    from hoptree.retrieval.linked import Linked
 
     index = Index(folder)
     if kind == DEFAULT_RETRIEVER:

@@ -38,7 +38,7 @@ _REPLIES = replies(None, schemas.QUESTION_ERRORS, failure=schemas.AskFailure) | 
     200: reply(schemas.AskReply, _ABOUT_REPLY, stream=True)
 }
 _ANSWER_HEADER = "Hoptree-Answer"
-_UNCHANGED: Form[dict[str, Any]] = Form(dict, dict)
+JSON_FORM: Form[dict[str, Any]] = Form(dict, dict)
 
 
 class StoredAnswer(TypedDict):
@@ -67,16 +67,16 @@ def ask_routes(questions: QuestionService) -> APIRouter:
         prepared = await questions.prepare(
             body.as_request(body.question, body.method, body.model, turns), request.state.key
         )
-        stored_as = "" if questions.calls.cache is None else secrets.token_urlsafe(16)
-        headers = {_ANSWER_HEADER: stored_as} if stored_as else {}
+        answer_id = "" if questions.calls.cache is None else secrets.token_urlsafe(16)
+        headers = {_ANSWER_HEADER: answer_id} if answer_id else {}
         if body.stream:
-            return streaming.EventStream(_stream(questions, prepared, request, stored_as, events=body.events), headers)
+            return streaming.EventStream(_stream(questions, prepared, request, answer_id, events=body.events), headers)
         result = await streaming.ask_until_disconnect(request, questions, prepared)
         view = result_view(result, prepared.model_name)
         if result.failure:
             refusal = refusal_of(result.failure)
             return Json({**error_body(refusal), "result": view}, refusal.status, refusal.headers)
-        await _store(questions, prepared, stored_as, view)
+        await _store(questions, prepared, answer_id, view)
         return Json(view, headers=headers)
 
     routes.add_api_route(
@@ -98,7 +98,7 @@ def ask_routes(questions: QuestionService) -> APIRouter:
     )
     async def stored(answer: str) -> Response:
         cache, key = questions.calls.cache, _answer_key(answer)
-        known = await cache.get(key, _UNCHANGED) if cache else None
+        known = await cache.get(key, JSON_FORM) if cache else None
         if known is None:
             if cache:
                 cache.give_up(key)
@@ -152,17 +152,17 @@ def _answer_key(answer: str) -> bytes:
 
 
 async def _store(
-    questions: QuestionService, prepared: PreparedQuestion, stored_as: str, view: schemas.AskReply
+    questions: QuestionService, prepared: PreparedQuestion, answer_id: str, view: schemas.AskReply
 ) -> None:
     """Store an answer, so that its address can be shared; ignore a failing cache."""
     cache = questions.calls.cache
-    if cache is not None and stored_as:
+    if cache is not None and answer_id:
         with suppress(CacheError):
-            await cache.put(_answer_key(stored_as), _UNCHANGED, {"corpus": prepared.corpus, "result": view}, 0.0)
+            await cache.put(_answer_key(answer_id), JSON_FORM, {"corpus": prepared.corpus, "result": view}, 0.0)
 
 
 async def _stream(
-    questions: QuestionService, prepared: PreparedQuestion, request: Request, stored_as: str, *, events: bool
+    questions: QuestionService, prepared: PreparedQuestion, request: Request, answer_id: str, *, events: bool
 ) -> AsyncGenerator[bytes, None]:
     """Yield steps, passages and the tree as they come, and at last a result or error."""
     progress, seen = streaming.ProgressText(), set[str]()
@@ -190,7 +190,7 @@ async def _stream(
                     error = error_body(refusal_of(update.failure))["error"]
                     yield streaming.server_sent("error", {**error, "result": view})
                 else:
-                    await _store(questions, prepared, stored_as, view)
+                    await _store(questions, prepared, answer_id, view)
                     yield streaming.server_sent("result", view)
             case Refusal():
                 note_refusal(request, update, questions.metrics)

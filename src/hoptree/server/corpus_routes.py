@@ -33,9 +33,6 @@ from hoptree.server.views import Json
 from hoptree.text.line_breaks import unwrap_lines
 
 _Name = Annotated[str, Path(json_schema_extra={"pattern": NAME})]
-_FileName = Annotated[
-    str, Path(json_schema_extra={"pattern": r"""^[^\x00-\x20\x7f-\xa0.\\:*?"<>|][^\x00-\x1f\x7f-\x9f\\:*?"<>|]*$"""})
-]
 _Files = Annotated[list[UploadFile], File(description="Documents, or .zip archives of them.", min_length=1)]
 
 
@@ -218,7 +215,7 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
         summary="Take a file out",
         responses=replies(StartedJob, CHANGE_ERRORS, status=202),
     )
-    async def remove_document(name: _Name, document: _FileName) -> Response:
+    async def remove_document(name: _Name, document: str) -> Response:
         return _accepted(await service.remove_document(name, document))
 
     @routes.get("/v1/jobs/{job}", summary="How far a change of a corpus is", responses=replies(JobReply, READ_ERRORS))

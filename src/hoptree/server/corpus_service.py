@@ -24,7 +24,7 @@ from hoptree.server.indexing import IndexBusy, Postponed, run_indexing, wait_unt
 from hoptree.server.jobs import Change, Failure, Job, JobKind, Jobs, Stage, new_job_id
 from hoptree.server.resources import Corpora, ManagedCorpus
 from hoptree.server.settings import Limits, check_name
-from hoptree.server.uploads import Names, UploadFolder, check_file_name
+from hoptree.server.uploads import Names, UploadFolder
 
 Args = TypeVarTuple("Args")
 T = TypeVar("T")
@@ -103,7 +103,6 @@ class CorpusService:
 
     async def remove_document(self, name: str, document: str) -> Job:
         """Remove a file from a corpus made over HTTP."""
-        check_file_name(document)
         change = Change("remove", removed=(document,), job=new_job_id())
         return await self._begin(self._changeable(name), change, None, {})
 

@@ -14,8 +14,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from hoptree.engine.answer_sentence import CITATIONS
 from hoptree.engine.events import Event
-from hoptree.engine.explain import CITATIONS
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import Result
 from hoptree.engine.result_text import tree_lines

@@ -21,7 +21,7 @@ from hoptree.engine.calls import Calls
 from hoptree.engine.context import Budget
 from hoptree.engine.engine import MAX_QUESTION, Engine
 from hoptree.engine.events import Event
-from hoptree.engine.own_prompts import OwnPrompts
+from hoptree.engine.prompts import OwnPrompts
 from hoptree.engine.registry import Method, find_method, read_options
 from hoptree.engine.result import Result
 from hoptree.engine.trace import Listener, ModelCalled

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from hoptree.core.values import Usage
-from hoptree.engine.explain import Level
+from hoptree.engine.answer_sentence import Level
 from hoptree.engine.generation_view import Writing
 from hoptree.engine.result import Result, TreeNode, read_result
 

@@ -220,6 +220,9 @@ class ChatMessage(BaseModel):
         return "\n".join(part.text for part in parts if part.type in _TEXT_PARTS) if parts else str(self.content or "")
 
 
+_NO_TOOLS = Field(json_schema_extra={"maxItems": 0})
+
+
 class ResponsesBody(BaseModel):
     """OpenAI's response: the last message of the input is the question.
 
@@ -232,9 +235,9 @@ class ResponsesBody(BaseModel):
     input: _Question | Annotated[list[ChatMessage], Field(min_length=1, max_length=1_000)]
     instructions: str | None = None
     stream: bool | None = False
-    tools: list[Any] | None = None
+    tools: Annotated[list[Any], _NO_TOOLS] | None = None
     text: dict[str, Any] | None = None
-    previous_response_id: str | None = None
+    previous_response_id: Annotated[str, Field(json_schema_extra={"maxLength": 0})] | None = None
     hoptree: Choices | None = None
 
     @field_validator("input", mode="before")
@@ -266,10 +269,10 @@ class ChatBody(BaseModel):
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1_000)]
     stream: bool | None = False
     stream_options: StreamOptions | None = None
-    n: Annotated[int, _INTEGER] | None = 1
-    tools: list[Any] | None = None
-    functions: list[Any] | None = None
-    logprobs: bool | None = False
+    n: Annotated[int, _INTEGER, Field(json_schema_extra={"const": 1})] | None = 1
+    tools: Annotated[list[Any], _NO_TOOLS] | None = None
+    functions: Annotated[list[Any], _NO_TOOLS] | None = None
+    logprobs: Annotated[bool, Field(json_schema_extra={"const": False})] | None = False
     response_format: dict[str, Any] | None = None
     hoptree: Choices | None = None
 

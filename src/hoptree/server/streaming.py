@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from hoptree.core.errors import redact
 from hoptree.engine import trace
+from hoptree.engine.answer_sentence import shorten
 from hoptree.engine.events import (
     ChainWritten,
     Event,
@@ -25,9 +26,7 @@ from hoptree.engine.events import (
     TextQuarantined,
     Warned,
 )
-from hoptree.engine.explain import shorten
 from hoptree.engine.result import Result
-from hoptree.engine.result_text import SOURCES
 from hoptree.engine.tasks import describe_task
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.question_service import PreparedQuestion, QuestionService
@@ -160,7 +159,6 @@ _MAX_NAME_CHARS = 60
 _MAX_TITLE_CHARS = 40
 _MAX_TITLES = 3
 _NODE_ID_SPAN = 100  # ids that a node reserves for nodes rebuilt below it
-_SOURCES = {**SOURCES, "fallback": "a guess"}
 _VERDICTS = {"supported": "the evidence supports it", "refuted": "the evidence refutes it", "unknown": "not settled"}
 
 
@@ -243,8 +241,7 @@ class ProgressText:
         name, answer = self._name(event.id), shorten(event.answer, _MAX_CHARS)
         if not answer:
             return f"{name}: no answer found"
-        source = _SOURCES.get(event.source, "")
-        why = _VERDICTS.get(event.verdict or "", "") or (f"from {source}" if source else "")
+        why = _VERDICTS.get(event.verdict or "", "") or event.outcome
         return f"{name}: {answer}" + (f" ({why})" if why else "")
 
     def _name(self, node: int) -> str:

@@ -12,8 +12,7 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 from hoptree.core.lazy import lazy_re
-from hoptree.core.values import Passage
-from hoptree.corpus.contents import CONTENTS
+from hoptree.core.values import CONTENTS, Passage
 from hoptree.corpus.document import BETWEEN_HEADINGS
 from hoptree.corpus.files import stem
 from hoptree.retrieval.index.links import capitalised_names

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import combinations, product
+from itertools import combinations
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
@@ -20,8 +20,12 @@ from hoptree.text.parse import UNSURE, question_key, read_yes_no
 from hoptree.text.quantities import Date, Quantity, countries, plain_numbers, read_date, read_dates, read_quantity
 
 _SEPARATOR = lazy_re(r"\s*(?:[,;/|]|\s[-–—]\s|\band\b|&)\s*")
-_LEAD = lazy_re(r"^(?:(?:he|she|it|they|who)\s+)?(?:is|was|are|were)\s+|^(?:an?|the|of|from|in|both)\s+")
 _EDGE_CHARS = " .!?\"'“”‘’()[]"
+_LEAD = lazy_re(
+    r"(?:(?:(?:he|she|it|they|who)\s+)?(?:is|was|are|were)\s+|(?:an?|the|of|from|in|both)\s+"
+    rf"|[{re.escape(_EDGE_CHARS)}-])*"
+)
+_LONG_WORD = lazy_re(r"\w{3,}")
 _MAX_COUNTRY_WORDS = 6
 _MAX_LIST_WORDS = 6  # a longer text is a sentence, not a list of countries
 _NEGATION = lazy_re(r"(?:\b(?:not|never|neither|nor|no)|n['’]t)\b", re.IGNORECASE)
@@ -71,10 +75,9 @@ def _normalize(text: str) -> str:
 
 
 def _strip_lead(part: str) -> str:
-    before = ""
-    while part != before:
-        before, part = part, _LEAD.sub("", part.strip(_EDGE_CHARS + "-")).strip(_EDGE_CHARS + "-")
-    return part
+    part = part.strip(_EDGE_CHARS + "-")
+    lead = _LEAD.match(part)
+    return part[lead.end() :] if lead else part
 
 
 def _extract_countries(part: str) -> tuple[list[str], str]:
@@ -282,15 +285,23 @@ def _same_names(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | 
 def _overlap(sets: Sequence[frozenset[str]]) -> tuple[bool, str] | None:
     if shared := frozenset.intersection(*sets):
         return True, f"{', '.join(sorted(shared))} for {'both' if len(sets) == 2 else 'all'}"
-    known = countries()
-    for left, right in (pair for first, second in combinations(sets, 2) for pair in product(first, second)):
-        if {left, right} <= known.by_name.keys():
-            may_be_same = frozenset((left, right)) in known.successors
-        else:
-            may_be_same = bool(set(re.findall(r"\w{3,}", left)) & set(re.findall(r"\w{3,}", right)))
-        if may_be_same:
-            return None
+    if any(_may_overlap(first, second) for first, second in combinations(sets, 2)):
+        return None
     return False, f"{' and '.join(', '.join(sorted(names)) for names in sets)} are different"
+
+
+def _may_overlap(first: frozenset[str], second: frozenset[str]) -> bool:
+    """Return whether names share a long word, or a country is another's successor."""
+    known = countries()
+    if any((a in first and b in second) or (b in first and a in second) for a, b in known.successors):
+        return True
+    others = first - known.by_name.keys(), second - known.by_name.keys()
+    # A word that two countries share ("Republic") says nothing.
+    return bool(_long_words(others[0]) & _long_words(second) or _long_words(first) & _long_words(others[1]))
+
+
+def _long_words(names: Iterable[str]) -> set[str]:
+    return {word for name in names for word in _LONG_WORD.findall(name)}
 
 
 # In lower case: "Not Fade Away" is a song.

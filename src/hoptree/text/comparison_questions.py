@@ -341,7 +341,7 @@ _ASKS_TWICE = lazy_re(  # "Who wrote it, and when was she born?"
     r"(?:(?:what|when|where|why|how)(?:\s[a-z]+){0,3}?\s(?:is|are|was|were|did|does|do|has|have|had)\b"
     r"|(?:when|where|why|how|whom)\s*\??\Z)"
     rf"|(?i:(?:\w+\s)?{_GERMAN_ASKING}).*?\sund\s(?:\w+\s)?{_GERMAN_ASKING}"
-    rf"|.*{_CHINESE_ASKING}.*[，,；;？?].*{_CHINESE_ASKING}",
+    rf"|(?>.*?{_CHINESE_ASKING})(?>.*?[，,；;？?]).*?{_CHINESE_ASKING}",  # each search begins only once
     re.DOTALL,
 )
 _SEVERAL = lazy_re(r"[,;&/、，；在]|\b(?:and|in|by|und|im|am)\b")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
@@ -81,15 +82,21 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
 
 def _supported(answer: str, question: str, title: str, text: str) -> str:
     """Return an answer as a passage spells it; "" if that does not support it."""
-    names, ways = _names(question), _ways(answer)
-    held = _held(title, text)
-    if names and not any(name.stands_in(held) for name in names):
+    if not _is_about(question, title, text):
         return ""
+    ways, held = _ways(answer), _held(title, text)
     if ways[0] in (("yes",), ("no",)):
         return answer
     if lone := _lone_letter(answer):
         return match[0] if (match := lone.search(f"{title}. {text}")) else ""
     return _spelled(ways, f"{title}. {text}", held)
+
+
+@lru_cache(maxsize=1024)  # many spellings are searched for in the same passages
+def _is_about(question: str, title: str, text: str) -> bool:
+    """Return whether a passage has a name of the question, or the question has none."""
+    names, held = _names(question), _held(title, text)
+    return not names or any(name.stands_in(held) for name in names)
 
 
 def has_names(question: str) -> bool:
@@ -121,6 +128,11 @@ def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answe
 def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
     """Return whether passages hold an answer or its parts; yes and no need none."""
     return read_yes_no(answer) is not None or _is_held(answer, *_read(passages)) or bool(held_parts(answer, passages))
+
+
+def is_stated(answer: str, passages: Sequence[Passage]) -> bool:
+    """Return whether passages hold an answer, or a word of it is only misspelt."""
+    return supports_answer(answer, passages) or correct_spelling(answer, "", passages) != answer
 
 
 def held_parts(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
@@ -207,8 +219,7 @@ def numbered_names(text: str) -> list[tuple[int, int]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Name:
+class _Name(NamedTuple):
     """A folded name, and its parts around a possessive."""
 
     full: str
@@ -219,12 +230,15 @@ class _Name:
         return f" {self.full} " in held or all(f" {side} " in held for side in self.sides)
 
 
+_MAX_NAMES = 64  # of a question; each is searched for in every passage
+
+
 @lru_cache(maxsize=256)
 def _names(question: str) -> tuple[_Name, ...]:
-    """Return the names in a question, without possessive endings."""
+    """Return the first names in a question, without possessive endings."""
     first = re.match(r"\W*\w+", question)
     spans = name_spans(question, first.end() if first else 0)
-    names = (_POSSESSIVE_END.sub("", question[start:end]) for start, end in spans)
+    names = (_POSSESSIVE_END.sub("", question[start:end]) for start, end in spans[:_MAX_NAMES])
     return tuple(_Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name)))) for name in names)
 
 
@@ -249,13 +263,20 @@ def _spelled(ways: Sequence[tuple[str, ...]], text: str, held: str) -> str:
     ways = [part for part in ways if part and f" {' '.join(part)} " in held]
     if not ways:
         return ""
-    words = list(_WORD.finditer(text))
-    folded = _spaced(_fold(word[0]) for word in words)
+    starts, ends, folded = _folded_words(text)
     for part in ways:
         if (at := folded.find(_spaced(part))) >= 0:
-            start = folded.count(" ", 0, at)
-            return " ".join(text[words[start].start() : words[start + len(part) - 1].end()].split())
+            first = folded.count(" ", 0, at)
+            return " ".join(text[starts[first] : ends[first + len(part) - 1]].split())
     return ""
+
+
+@lru_cache(maxsize=64)  # many names are searched for in the same passages
+def _folded_words(text: str) -> tuple[array[int], array[int], str]:
+    """Return where the words of a text start and end, and the folded words."""
+    words = list(_WORD.finditer(text))
+    starts, ends = (array("L", map(place, words)) for place in (re.Match.start, re.Match.end))
+    return starts, ends, _spaced(_fold(word[0]) for word in words)
 
 
 def _spaced(words: Iterable[str]) -> str:
@@ -370,8 +391,10 @@ def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copie
         return None
     best: tuple[tuple[bool, int, bool], Quote] | None = None
     for passage in passages:
-        title = stems(passage.title)
         named = lone is None and f" {wanted} " in f" {question_key(passage.title)} "
+        if not (copy or lone or named or f" {wanted} " in f" {question_key(passage.text)} "):
+            continue  # without the answer in the text, no sentence need be searched
+        title = stems(passage.title)
         for start, end in sentence_spans(passage.text):
             sentence = passage.text[start:end]
             key = question_key(sentence)
@@ -387,8 +410,8 @@ def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copie
 
 def stems(text: str) -> frozenset[str]:
     """Return the stems of content words."""
-    words = (word.casefold() for word in _WORD.findall(text))
-    return frozenset(word[:_STEM_CHARS] for word in words if word not in _FUNCTION_WORDS)
+    words = join_words(text, lambda part: [word.casefold() for word in _WORD.findall(part)]).split()
+    return frozenset([word[:_STEM_CHARS] for word in words if word not in _FUNCTION_WORDS])
 
 
 _DIGIT = lazy_re(r"\d")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from hoptree.core.lazy import lazy_re
 
@@ -24,6 +25,7 @@ def overlaps(span: Span, others: Sequence[Span]) -> bool:
 
 
 _REPLACEMENT = "\ufffd"  # what a tokenizer writes for an incomplete character
+_MAX_GAPS = 200  # texts that differ more often are not the same
 _PROBE_CHARS, _WINDOW_CHARS, _MAX_TOKENS_AHEAD = 12, 400, 48  # identify a position; how far ahead to search for it
 
 
@@ -51,8 +53,7 @@ def token_spans(text: str, pieces: Sequence[str]) -> tuple[Span | None, ...]:
     return tuple(spans)
 
 
-@dataclass(frozen=True, slots=True)
-class _Decoded:
+class _Decoded(NamedTuple):
     """The visible characters of all tokens, with the first and last token of each."""
 
     text: str
@@ -144,8 +145,8 @@ def _aligned(written: _Decoded, visible: str) -> Iterator[tuple[int, int]]:
         shift = decoded.find(visible)
         yield from ((shift + text_at, text_at) for text_at in range(len(visible)))
         return
-    decoded_at = text_at = 0
-    while decoded_at < len(decoded) and text_at < len(visible):
+    decoded_at = text_at = gaps = 0
+    while decoded_at < len(decoded) and text_at < len(visible) and gaps < _MAX_GAPS:
         if decoded[decoded_at] == visible[text_at]:
             yield decoded_at, text_at
             decoded_at, text_at = decoded_at + 1, text_at + 1
@@ -155,6 +156,7 @@ def _aligned(written: _Decoded, visible: str) -> Iterator[tuple[int, int]]:
             decoded_at, text_at = ahead, beyond
         else:
             decoded_at, text_at = _resynchronise(written, decoded_at, visible, text_at)
+            gaps += 1
 
 
 def _skip_replacements(decoded: str, decoded_at: int, visible: str, text_at: int) -> tuple[int, int]:
@@ -187,6 +189,8 @@ def _resynchronise(written: _Decoded, decoded_at: int, visible: str, text_at: in
         for at, end in starts:
             if best and at - decoded_at >= best[0]:
                 break
+            if alone and end - at > _WINDOW_CHARS:
+                continue
             probe = written.text[at : end if alone else at + _PROBE_CHARS].partition(_REPLACEMENT)[0]
             offset = window.find(probe) if probe else -1
             if offset >= 0 and (best is None or at - decoded_at + offset < best[0]):
@@ -201,9 +205,7 @@ def _token_starts(owners: Sequence[int], start: int) -> list[Span]:
     starts: list[Span] = []
     at = start
     while at < min(len(owners), start + _WINDOW_CHARS) and len(starts) < _MAX_TOKENS_AHEAD:
-        end = at + 1
-        while end < len(owners) and owners[end] == owners[at]:
-            end += 1
+        end = bisect_right(owners, owners[at], at)
         starts.append((at, end))
         at = end
     return starts
@@ -271,7 +273,7 @@ def find_words(text: str, pieces: Sequence[str]) -> tuple[Word, ...]:
     the doubt whether a sentence ends counts for the word before the full stop.
     """
     spans = word_spans(text)
-    words: list[Word] = []
+    words: list[tuple[int, int, int, int]] = []  # as of `Word`, without the text
     number = 0
     by_token = token_spans(text, pieces)
     for start, end in spans:
@@ -283,12 +285,12 @@ def find_words(text: str, pieces: Sequence[str]) -> tuple[Word, ...]:
         last = number
         while last > first and by_token[last - 1] is None:
             last -= 1
-        span = by_token[words[-1].last - 1] if first == last and words and words[-1].tokens else None
+        span = by_token[words[-1][3] - 1] if first == last and words and words[-1][2] < words[-1][3] else None
         if span is not None and span[1] > start:  # the last token of the previous word wrote this one too
-            words[-1] = replace(words[-1], text=text[words[-1].start : end], end=end)
+            words[-1] = (words[-1][0], end, *words[-1][2:])
         else:
-            words.append(Word(text[start:end], start, end, first, last))
-    return tuple(words)
+            words.append((start, end, first, last))
+    return tuple(Word(text[start:end], start, end, first, last) for start, end, first, last in words)
 
 
 def is_unspaced(character: str) -> bool:

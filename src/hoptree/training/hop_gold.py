@@ -14,7 +14,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.prompts import Filled, prompt_for, show_passages
 from hoptree.evaluation.datasets.rows import read_question_rows
 from hoptree.evaluation.metrics import best_overlap, contains, normalise
-from hoptree.methods.hop.parts import TRAINED_GUESS
+from hoptree.methods.hop.reading import TRAINED_GUESS_PROMPT
 from hoptree.methods.steps.answer import MAX_FURTHER_PASSAGES
 from hoptree.text.comparison_plans import plan_comparison
 from hoptree.text.parse import find_refusal
@@ -278,7 +278,7 @@ class _RowMaker:
             return []
         stated = find_evidence(self._text, answers, self._main)
         documents = show_passages(None, self._main, titles=True)
-        prompt = prompt_for(METHOD, TRAINED_GUESS).fill(documents=documents, question=self._text)
+        prompt = prompt_for(METHOD, TRAINED_GUESS_PROMPT).fill(documents=documents, question=self._text)
         # The usual name is the answer that shares most words with the others.
         usual = max(answers, key=lambda answer: sum(best_overlap(answer, [other]).f1 for other in answers))
         return [self._row("guess", prompt, stated.answer if stated else usual, GUESS, "found passages")]

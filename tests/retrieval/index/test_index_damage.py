@@ -14,9 +14,10 @@ from tests.small_indexes import hoptree, replace_file, rows, search_ids, write_r
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import MANIFEST, Index, read_manifest
 from hoptree.retrieval.indexing import add_to_index, build_index, compact_index, index_passages, update_index
-from hoptree.retrieval.linked import BM25, Linked
+from hoptree.retrieval.linked import Linked
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from tests.small_indexes import hoptree, mention_pairs, rows, search_ids, write_
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.files import Checksums
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import MANIFEST, Index, read_manifest
 from hoptree.retrieval.indexing import add_to_index, build_index, index_passages, update_index
-from hoptree.retrieval.linked import BM25, Linked
+from hoptree.retrieval.linked import Linked
 from hoptree.retrieval.retriever import open_retriever
 
 ROOT = Path(__file__).resolve().parents[3]

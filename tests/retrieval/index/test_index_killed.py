@@ -14,11 +14,12 @@ from tests.retrieval.index.numbered_people import PASSAGES
 from tests.small_indexes import mention_pairs, rows, search_ids, write_rows
 
 from hoptree.core.errors import CorpusError
+from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.change import Change
 from hoptree.retrieval.index.folder import Index, Settings, read_manifest
 from hoptree.retrieval.index.links import Links, LinkWriter
 from hoptree.retrieval.indexing import add_to_index, build_index, compact_index, index_passages, update_index
-from hoptree.retrieval.linked import BM25, Linked
+from hoptree.retrieval.linked import Linked
 
 QUERIES = ("friend of Person Number77", "town3 number1700", "lives in town5")
 

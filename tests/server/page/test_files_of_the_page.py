@@ -22,9 +22,8 @@ import hoptree
 from hoptree.cli import render
 from hoptree.core.errors import _PUBLIC_TEXTS, EndpointError, InternalError, public_error
 from hoptree.core.values import Passage
-from hoptree.engine import explain
+from hoptree.engine.answer_sentence import NOT_SAID, OWN_KNOWLEDGE, Level, _weigh_support, describe_answer
 from hoptree.engine.events import SOURCE_WORDS
-from hoptree.engine.explain import Level
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import UNSUPPORTED, TreeNode
 from hoptree.engine.sentence_view import LEVELS
@@ -191,14 +190,20 @@ def said_in(part: Any) -> Iterator[str]:
 
 def test_reasons_have_words_in_all_languages() -> None:
     passages = [Passage(name, name, f"Bo was born in {name}, in Lund.") for name in ("A", "B")]
-    reasons = {explain.OWN_KNOWLEDGE, explain.NOT_SAID, UNSUPPORTED, candidates._STATED, *candidates._WORDS.values()}
+    reasons = {
+        OWN_KNOWLEDGE,
+        NOT_SAID,
+        UNSUPPORTED,
+        candidates._STATED,
+        *candidates._WORDS.values(),
+    }
     doubts = ("", ", but its last step says “Rome”", ", but the question asks for two things")
     for holding, stated, backed, steps, against, chance in product(
         (1, 2), (True, False), (0, 1, 3), (0, 1, 3), doubts, (None, 0.1, 0.5, 0.9)
     ):
         for answer in ("Lund", "yes"):
             measured = None if chance is None else (chance, "x")
-            weighed = explain._weigh_support(answer, holding, stated, min(backed, steps), steps, against, measured)
+            weighed = _weigh_support(answer, holding, stated, min(backed, steps), steps, against, measured)
             reasons.add(weighed.reason)
     for read in (0, 1, 7):
         nothing: dict[str, Any] = {
@@ -209,7 +214,7 @@ def test_reasons_have_words_in_all_languages() -> None:
             "measured": None,
             "read": read,
         }
-        reasons.add(explain.tell_answer("Where is it?", "", "external", **nothing)[0])
+        reasons.add(describe_answer("Where is it?", "", "external", **nothing)[0])
     assert len(reasons) > 30 and UNSUPPORTED in SCRIPTS["answer.js"]
     assert [reason for reason in sorted(reasons) if not fitting(reason)] == []
 
@@ -341,9 +346,12 @@ def test_a_guess_is_told_once_and_an_export_speaks_the_readers_language() -> Non
     result = {"question": "q?", "answer": "a", "sentence": "Possibly a: so.", "tree": []}
     guessed, supported = (
         {**result, "confidence": {"level": level, "reason": reason}}
-        for level, reason in (("a guess", explain.NOT_SAID), ("well supported", "a passage that was read says so"))
+        for level, reason in (
+            ("a guess", NOT_SAID),
+            ("well supported", "a passage that was read says so"),
+        )
     )
-    own = {**guessed, "confidence": {"level": "a guess", "reason": explain.OWN_KNOWLEDGE}}
+    own = {**guessed, "confidence": {"level": "a guess", "reason": OWN_KNOWLEDGE}}
     bare = {**guessed, "sentence": ""}
     expected = ["", "", "Geraten: nichts Gelesenes sagt es.", "Gut belegt: eine gelesene Stelle sagt es."]
     assert told_by_the_page("support", guessed, own, bare, supported, of="de") == expected

@@ -219,7 +219,7 @@ def _view_node(node: TreeNode, records: Mapping[int, NodeSettled | None], depth_
 
 def _view_reasons(node: TreeNode, knows: bool | None, details: Mapping[str, Any]) -> dict[str, Any]:
     """Return the module that answered and the model's judgements that led to it."""
-    reasons: dict[str, Any] = {"why": cut(node.why, _MAX_REASON_CHARS), "module": _label(node.module)}
+    reasons: dict[str, Any] = {"why": cut(node.why, _MAX_REASON_CHARS), "module": _label(node.branch)}
     if isinstance(knows, bool):
         reasons["knows"] = knows
     if isinstance(judged := details.get("relevance"), list):

@@ -58,7 +58,7 @@ class RationaleMended(Decision):
     query="Each rationale, after those before it were mended",
     roles=("route", "query", "answer"),
     trained=True,
-    reworded=True,
+    other_wording=True,
     shared_prompts=chain.REASONING_PROMPTS,
 )
 async def cok(

@@ -44,7 +44,7 @@ class CompressionEnded(Decision):
     query="The question itself",
     roles=("answer", "compress"),
     trained=True,
-    reworded=True,
+    other_wording=True,
     bounds={"segment": (1, math.inf), "segments": (1, math.inf)},
     shared_prompts=("read",),
 )

@@ -12,7 +12,15 @@ from hoptree.engine.registry import method
 from hoptree.methods.steps import chain_of_thought as chain
 from hoptree.methods.steps.answer import supporting_ids
 from hoptree.methods.steps.chain_of_thought import Draft, Generator
-from hoptree.methods.steps.uncertain_sentences import Disagreeing, Doubt, Help, Judge, SubQuery, Unsure, write_with_help
+from hoptree.methods.steps.uncertain_sentences import (
+    Disagreeing,
+    Judge,
+    LookupResult,
+    SubQuery,
+    UncertainSentence,
+    Unsure,
+    write_with_help,
+)
 from hoptree.models.model import Signal
 from hoptree.text.names import Tagger, open_tagger
 from hoptree.text.retrieval_triggers import FixedThreshold, attended_query, content_query
@@ -97,6 +105,9 @@ def with_attention(draft: Draft, read: tuple[Token, ...]) -> Draft:
     return replace(draft, tokens=tuple(tokens))
 
 
+_MAX_HITS = 32  # words whose attention is asked for; each has a weight for every word of the prompt
+
+
 @dataclass(slots=True)
 class _Helper:
     ctx: Context
@@ -110,23 +121,23 @@ class _Helper:
     def context(self) -> str:
         return ""
 
-    async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | None:
+    async def look_up(self, doubt: UncertainSentence, draft: Draft, written: Draft) -> LookupResult | None:
         query = await self._query(doubt, draft, written)
         self.ctx.emit(SubQuery(value=query, sentence=draft.text[doubt.start : doubt.end]))
         if not query:
             return None
         passages = await self.ctx.search(query, k=self.k)
         self.read += passages
-        return Help(chain.show_context(self.ctx, passages, titles=self.titles))
+        return LookupResult(chain.show_context(self.ctx, passages, titles=self.titles))
 
-    async def _query(self, doubt: Doubt, draft: Draft, written: Draft) -> str:
+    async def _query(self, doubt: UncertainSentence, draft: Draft, written: Draft) -> str:
         """Return the words that the hits attend to, or else all content words but hits."""
         question = self.generator.question
         if doubt.hits:
             before = f"{written.text} " if written.text else ""
             hits = [(len(before) + start, len(before) + end) for start, end in doubt.hits]
             prefix = before + draft.text[: doubt.hits[-1][1]]
-            attended = await self.generator.attended_from(prefix, hits)
+            attended = await self.generator.attended_from(prefix, hits[:_MAX_HITS])
             begin = len(attended.text) - len(prefix) if attended else 0
             # The question's last occurrence before the reply is the actual one; examples come earlier.
             at = attended.text.rfind(break_control_tokens(question), 0, begin) if attended else -1

@@ -38,7 +38,7 @@ class AnswerVerified(YesNoJudged):
     query="The question itself",
     roles=("answer", "route"),
     trained=True,
-    reworded=True,
+    other_wording=True,
     shared_prompts=("direct", "follow_up", "read", *REASONING_PROMPTS),
 )
 async def dyplan(

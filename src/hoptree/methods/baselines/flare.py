@@ -11,10 +11,23 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView
 from hoptree.engine.registry import method
 from hoptree.engine.sentence_view import SentenceView
-from hoptree.methods.steps import chain_of_thought as chain
 from hoptree.methods.steps.answer import supporting_ids
-from hoptree.methods.steps.chain_of_thought import Draft, Generator
-from hoptree.methods.steps.uncertain_sentences import Doubt, Help, SubQuery, token_probabilities, write_with_help
+from hoptree.methods.steps.chain_of_thought import (
+    REASONING_PROMPTS,
+    Draft,
+    Generator,
+    conclude,
+    draw_examples,
+    note_fidelity,
+    show_context,
+)
+from hoptree.methods.steps.uncertain_sentences import (
+    LookupResult,
+    SubQuery,
+    UncertainSentence,
+    token_probabilities,
+    write_with_help,
+)
 from hoptree.text.names import sentence_spans
 from hoptree.text.retrieval_triggers import improbable_sentence, masked_query
 
@@ -48,7 +61,7 @@ class TokensJudged(Decision):
     strategy="Token probability",
     query="The next sentence without its improbable tokens",
     bounds={"theta": (0, 1), "beta": (0, 1)},
-    shared_prompts=chain.REASONING_PROMPTS,
+    shared_prompts=REASONING_PROMPTS,
 )
 async def flare(
     question: Question,
@@ -71,13 +84,13 @@ async def flare(
     """
     ctx.require_corpus()
     ctx.require("logprobs")
-    chain.note_fidelity(ctx, [] if "prefix" in ctx.model_for("answer").capabilities else ["prefix"])
-    generator = Generator(ctx, question.text, chain.draw_examples(shots, draw), judged=True)
+    note_fidelity(ctx, [] if "prefix" in ctx.model_for("answer").capabilities else ["prefix"])
+    generator = Generator(ctx, question.text, draw_examples(shots, draw), judged=True)
     helper = _Helper(ctx, question.text, k, beta, titles)
     await helper.search(question.text)
     judge = _Improbable(ctx, theta)
     written = await write_with_help(ctx, generator, judge, helper, draft_tokens=look_ahead, total_tokens=max_tokens)
-    answer = await chain.conclude(ctx, generator, written, context=helper.latest)
+    answer = await conclude(ctx, generator, written, context=helper.latest)
     return replace(answer, support=supporting_ids(answer.text, helper.read)) if answer.known else answer
 
 
@@ -88,12 +101,12 @@ class _Improbable:
     ctx: Context
     theta: float
 
-    async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]:
+    async def judge(self, draft: Draft, written: Draft) -> tuple[int, UncertainSentence | None]:
         start, end = sentence_spans(draft.text)[0]
         first = draft.until(end)
         doubted = improbable_sentence(first.text, first.tokens, theta=self.theta) is not None
         self._record(first, doubted, rewritten=False)
-        return end, Doubt(start, end) if doubted else None
+        return end, UncertainSentence(start, end) if doubted else None
 
     def record_rewritten(self, sentence: Draft) -> None:
         self._record(sentence, False, rewritten=True)
@@ -119,14 +132,14 @@ class _Helper:
         drafted, self._drafted = self._drafted, True
         return "" if drafted else self.latest
 
-    async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | None:
+    async def look_up(self, doubt: UncertainSentence, draft: Draft, written: Draft) -> LookupResult | None:
         span = (doubt.start, doubt.end)
         query = masked_query(draft.text, draft.tokens, self.question, beta=self.beta, span=span)
         self.ctx.emit(SubQuery(value=query, sentence=draft.text[doubt.start : doubt.end], beta=self.beta))
         await self.search(query)
-        return Help(self.latest)
+        return LookupResult(self.latest)
 
     async def search(self, query: str) -> None:
         passages = await self.ctx.search(query, k=self.k)
-        self.latest = chain.show_context(self.ctx, passages, titles=self.titles)
+        self.latest = show_context(self.ctx, passages, titles=self.titles)
         self.read += passages

@@ -12,9 +12,16 @@ from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.events import ChainWritten
 from hoptree.engine.registry import method
-from hoptree.methods.steps import chain_of_thought as chain
 from hoptree.methods.steps.answer import note_written, supporting_ids
-from hoptree.methods.steps.chain_of_thought import Generator
+from hoptree.methods.steps.chain_of_thought import (
+    REASONING_PROMPTS,
+    Generator,
+    adds_text,
+    cut_at_answer,
+    draw_examples_with_documents,
+    show_context,
+    think,
+)
 from hoptree.methods.steps.uncertain_sentences import Stopped, SubQuery
 from hoptree.text.parse import gives_answer, read_conclusion, states_fact
 
@@ -33,7 +40,7 @@ Search = Callable[[str], Awaitable[Iterable[Passage]]]
     iterative=True,
     strategy="After every sentence",
     query="The last sentence of the reasoning",
-    shared_prompts=chain.REASONING_PROMPTS,
+    shared_prompts=REASONING_PROMPTS,
 )
 async def ircot(
     question: Question,
@@ -103,16 +110,16 @@ async def reason_and_search(
     titles: bool,
 ) -> str:
     """Write the reasoning, and search for each sentence that states a fact."""
-    generator = Generator(ctx, question, chain.draw_examples_with_documents(shots, draw, titles=titles))
+    generator = Generator(ctx, question, draw_examples_with_documents(shots, draw, titles=titles))
     text, query, stopped = "", question, "sentences"
     collection.add(await search(query))
     for _ in range(max_sentences):
-        context = chain.show_context(ctx, collection.passages, titles=titles)
+        context = show_context(ctx, collection.passages, titles=titles)
         draft = await generator.write(text, step="draft", max_tokens=_SENTENCE_TOKENS, context=context)
-        draft = chain.cut_at_answer(draft)
+        draft = cut_at_answer(draft)
         ctx.propose(read_conclusion(f"{text} {draft.text}", question), order=0)
         sentence = draft.first_sentence().text
-        new = chain.adds_text(sentence, text) and not _PROMPT_LABEL.match(sentence)
+        new = adds_text(sentence, text) and not _PROMPT_LABEL.match(sentence)
         note_written(ctx, "draft", sentence if new else "", text)
         if not new:
             stopped = "no growth" if sentence else "end"
@@ -135,7 +142,7 @@ async def read_collected(
     ctx: Context, question: str, reasoning: str, passages: Sequence[Passage], *, shots: int, draw: int, titles: bool
 ) -> Answer:
     """Answer from the passages alone, or else return the answer of the reasoning."""
-    (answer,) = await chain.think(ctx, question, passages=passages, shots=shots, draw=draw, titles=titles)
+    (answer,) = await think(ctx, question, passages=passages, shots=shots, draw=draw, titles=titles)
     reasoned = read_conclusion(reasoning, question)
     if answer.known or not reasoned.known:
         return answer

@@ -37,7 +37,7 @@ class EndedEarly(Decision):
     iterative=True,
     strategy="A fixed number of rounds",
     query="The question and the whole text of the round before",
-    beyond={"early_stop": "an answer that comes again saves the rounds that are left"},
+    deviating_options={"early_stop": "an answer that comes again saves the rounds that are left"},
     shared_prompts=REASONING_PROMPTS,
 )
 async def iter_retgen(

@@ -20,7 +20,7 @@ from hoptree.text.question_tree import Node
     title="Least-to-most prompting",
     paper="Least-to-most",
     signals=("prefix",),
-    beyond={"max_sub_questions": "small models list more than it takes, and each is a call"},
+    deviating_options={"max_sub_questions": "small models list more than it takes, and each is a call"},
     bounds={"max_sub_questions": (1, math.inf)},
     roles=("decompose", "answer"),
     shared_prompts=("direct", *REASONING_PROMPTS),

@@ -54,7 +54,7 @@ class TokensMixed(Decision):
     needs=("corpus", "logprobs"),
     signals=("entropy", "prefix"),
     query="The question itself",
-    beyond={"mixture=answers": "it takes one call a document, as the released script does for endpoints"},
+    deviating_options={"mixture=answers": "it takes one call a document, as the released script does for endpoints"},
     shared_prompts=("read",),
 )
 async def replug(

@@ -78,6 +78,7 @@ async def seakr(
     chain.note_fidelity(ctx, [name for name in _SIGNALS if name not in ctx.model_for("answer").capabilities])
     generator = Generator(ctx, question.text, chain.draw_examples(shots, draw), judged=True)
     run = _Run(ctx, question.text, Spread(ctx, generator, samples=samples, encoder=encoder, theta=theta), titles)
+    await run.spread.open()
     reason = "steps"
     for _ in range(max_steps):
         step = await run.write_step(run.docs)

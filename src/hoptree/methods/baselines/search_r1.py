@@ -48,7 +48,7 @@ class SearchRepeated(Decision):
     iterative=True,
     query="What the model writes between its tags",
     trained=True,
-    reworded=True,
+    other_wording=True,
 )
 async def search_r1(
     question: Question,

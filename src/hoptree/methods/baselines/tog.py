@@ -26,8 +26,8 @@ from hoptree.methods.steps.link import edges_in
     strategy="Paths that are not enough to answer",
     query="Relations and entities of a graph that the model scores",
     roles=("link", "verify", "answer"),
-    differs="the graph is the one at hand, be it extracted from passages, and entities are linked to it, where the "
-    "paper's runs have Freebase or Wikidata and take the entities from the data set",
+    always_deviates="the graph is the one at hand, be it extracted from passages, and entities are linked to it, where "
+    "the paper's runs have Freebase or Wikidata and take the entities from the data set",
     shared_prompts=("entities", "mentions", "score_relations", *REASONING_PROMPTS),
 )
 async def tog(

@@ -18,7 +18,7 @@ from hoptree.methods.steps.chain_of_thought import REASONING_PROMPTS, think
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.link import edges_in
 from hoptree.methods.steps.mentions import own_page
-from hoptree.retrieval.bm25 import best_sentences
+from hoptree.retrieval.bm25_memory import best_sentences
 
 Pages = Mapping[str, Sequence[Passage]]  # passages of the pages of entities, by their ids
 _TOPICS = 2  # entities of a question to start from, as in the released code
@@ -38,9 +38,10 @@ _DECAY = 0.8
     dynamic=True,
     strategy="Chains of thought that disagree, then evidence that is not enough",
     query="The question and the last clue, on the pages of entities in a graph",
-    beyond={"fall_back=reading": "the paper drops what was found at a dead end, and asks the model alone"},
+    deviating_options={"fall_back=reading": "the paper drops what was found at a dead end, and asks the model alone"},
     roles=("link", "verify", "answer"),
-    differs="graph, pages and linker are those at hand, and rank by their search; the paper has Wikidata and Wikipedia",
+    always_deviates="graph, pages and linker are those at hand, and rank by their search; the paper has Wikidata and "
+    "Wikipedia",
     shared_prompts=("entities", "mentions", "read", "score_relations", *REASONING_PROMPTS),
 )
 async def tog2(

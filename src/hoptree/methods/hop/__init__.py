@@ -1,4 +1,4 @@
-"""`hop`: the lessons of the four papers in one method, whose loop is in method.py."""
+"""hop, the default method; its loop is in method.py."""
 
 from hoptree.methods.hop.method import hop
 

@@ -1,121 +1,25 @@
-"""hop's features of a question and its answers, and the model that weighs them."""
+"""hop's chooser: a small frozen model that weighs answers and moves by their features."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.lazy import lazy_re
-from hoptree.core.values import Passage
-from hoptree.text.grounding import Quote, find_quote, fits_question_type, share_of_names, stems
-from hoptree.text.names import name_spans, sentences
-from hoptree.text.parse import question_key
-
-_MAX_LINKS, _MAX_NAMES, _MAX_WORDS = 4, 3, 30
-_MIN_STATED_SHARE = 0.5
-_LINK = lazy_re(
-    r"\b(?:of|who|whom|whose|that|which|where|by|from|in which|behind)\b|['’]s\b|\b[a-z]+ed\s+(?:in|by|to|at)\b"
-)  # words that link one thing to another
-
-
-def question_signals(question: str) -> dict[str, float]:
-    """Return the features of a question alone: its number of links, names and words."""
-    first = re.match(r"\W*\w+", question)
-    spans = name_spans(question, first.end() if first else 0)
-    rest = question
-    for start, end in reversed(spans):
-        rest = f"{rest[:start]}@{rest[end:]}"
-    rest = rest[first.end() :] if first else rest
-    return {
-        "links": min(len(_LINK.findall(rest)), _MAX_LINKS) / _MAX_LINKS,
-        "names": min(len(spans), _MAX_NAMES) / _MAX_NAMES,
-        "words": min(len(question.split()), _MAX_WORDS) / _MAX_WORDS,
-    }
-
-
-def reading_signals(question: str, passages: Sequence[Passage]) -> dict[str, float]:
-    """Return the shares of a question's words in the best, and in all, passages."""
-    asked = stems(question)
-    held = [stems(f"{passage.title} {passage.text}") for passage in passages]
-    together = frozenset().union(*held)
-    return {"page_best": max((_share(asked, page) for page in held), default=0.0), "pages": _share(asked, together)}
-
-
-def answer_signals(question: str, answer: str, quote: Quote | None, passages: Sequence[Passage]) -> dict[str, float]:
-    """Return the features of an answer, its sentence and its passage."""
-    titles = {passage.id: passage for passage in passages}
-    page = titles.get(quote.passage) if quote else None
-    asked = stems(question) - stems(answer)
-    sentence = stems(f"{page.title} {quote.text}") if page and quote else frozenset[str]()
-    text = f"{page.title}. {page.text}" if page else ""
-    fits = fits_question_type(question, answer)
-    return {
-        "quoted": float(quote is not None),
-        "sentence": _share(asked, sentence),
-        "page": _share(asked, stems(text)),
-        "named": share_of_names(question, text, without=answer) if page else 0.0,
-        "typed": 0.0 if fits is None else 1.0 if fits else -1.0,
-        "echo": float(echoes(question, answer)),
-    }
-
-
-def bridge_share(question: str, answer: str, quote: Quote | None, passages: Sequence[Passage]) -> float:
-    """Return the share of a question that the answer's and a bridging sentence cover.
-
-    The bridging sentence is on another page and names the page of the answer's sentence: "Where was the director of
-    Vertigo born?" needs a sentence about Hitchcock, and one that names him. A page that is the answer bridges nothing.
-    """
-    page = next((passage for passage in passages if quote and passage.id == quote.passage), None)
-    if page is None or quote is None or question_key(page.title) == question_key(answer):
-        return 0.0
-    asked, own = stems(question) - stems(answer), stems(f"{page.title} {quote.text}")
-    key = f" {question_key(page.title)} "
-    others = [(other, text) for other in passages if other.title != page.title for text in sentences(other.text)]
-    named = [stems(f"{other.title} {text}") for other, text in others if key in f" {question_key(text)} "]
-    return max((_share(asked, own | stemmed) for stemmed in named), default=0.0)
-
-
-def is_stated(question: str, answer: str, passages: Sequence[Passage], *, copied: str = "") -> bool:
-    """Return whether a sentence states an answer to this question, not only its words.
-
-    The sentence and its title must have half of the question's words. Of 362 forced answers to parts by a 1.5B model,
-    73 % of those that pass were right, and 22 % of the others.
-    """
-    quote = find_quote(answer, question, passages, copied=copied)
-    if echoes(question, answer):
-        return False
-    return answer_signals(question, answer, quote, passages)["sentence"] >= _MIN_STATED_SHARE
-
-
-def echoes(question: str, answer: str) -> bool:
-    """Return whether an answer, but for brackets, only repeats words of the question."""
-    key = question_key(answer.partition(" (")[0])
-    return bool(key) and f" {key} " in f" {question_key(question)} "
-
-
-def _share(asked: frozenset[str], held: frozenset[str]) -> float:
-    return len(asked & held) / len(asked) if asked else 1.0
-
-
-def rounded(signals: Mapping[str, float]) -> dict[str, float]:
-    """Return signals rounded for a trace."""
-    return {name: round(value, 4) for name, value in signals.items()}
-
 
 Effort = Literal["low", "medium", "high"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 Features = Mapping[str, float]
 FORMAT = 2
 MIN_SENTENCE_SHARE = 0.35  # below it, splitting improved the answers of a 1.5B model on six of seven sets
-MIN_BRIDGE_SHARE = 0.5  # from it on, two sentences answer, and further moves gained nothing (results.md)
+# From it on, two sentences answer, and further moves gained nothing (experiments/hop/results.md).
+MIN_BRIDGE_SHARE = 0.5
 _MAX_LOGIT = 30.0  # beyond it the logistic function is 0 or 1, and `exp` might overflow
 
 
@@ -146,13 +50,13 @@ class MovePrediction:
         return 1000 * (self.right(features) - probability) / max(self.tokens, 1.0)
 
 
-def is_doubtful(state: Features, effort: Effort) -> bool:
+def is_doubtful(features: Features, effort: Effort) -> bool:
     """Return whether the answer is missing, unfit or unstated, so that splitting pays."""
-    if state.get("nothing") or is_unfit(state):
+    if features.get("nothing") or is_unfit(features):
         return True
-    if state.get("bridge", 0.0) >= MIN_BRIDGE_SHARE and not state.get("operated"):
+    if features.get("bridge", 0.0) >= MIN_BRIDGE_SHARE and not features.get("operated"):
         return False
-    return effort != "low" and state.get("sentence", 1.0) < MIN_SENTENCE_SHARE and not state.get("yes_no")
+    return effort != "low" and features.get("sentence", 1.0) < MIN_SENTENCE_SHARE and not features.get("yes_no")
 
 
 def is_unfit(features: Features) -> bool:
@@ -173,12 +77,12 @@ class Weights:
     after: Mapping[str, MovePrediction] = field(default_factory=dict)
     min_gain: Mapping[str, float] = field(default_factory=dict)
 
-    def is_worth(self, move: str, state: Features, probability: float, effort: Effort) -> bool:
+    def is_worth(self, move: str, features: Features, probability: float, effort: Effort) -> bool:
         """Return whether a move pays; high effort makes all moves, others only known ones."""
-        if effort == "high" or (move == "split" and is_doubtful(state, effort)):
+        if effort == "high" or (move == "split" and is_doubtful(features, effort)):
             return True
         prediction = self.after.get(move)
-        return prediction is not None and prediction.gain(state, probability) >= self.min_gain.get(effort, 0.0)
+        return prediction is not None and prediction.gain(features, probability) >= self.min_gain.get(effort, 0.0)
 
     def as_dict(self) -> dict[str, Any]:
         return {

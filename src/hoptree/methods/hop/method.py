@@ -2,45 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
 from hoptree.core.errors import BudgetSpent
 from hoptree.core.values import Answer, Passage, Question
+from hoptree.engine.answer_sentence import shorten
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, ChainWritten, Decision, decision, typed_event
-from hoptree.engine.explain import shorten
 from hoptree.engine.registry import Explanation, method
-from hoptree.methods.hop.candidates import COMBINED_LISTS, COMPARED, LISTS, OPERATED, Pool, Standing
+from hoptree.methods.hop.candidates import (
+    CLOSED_BOOK,
+    COMBINED_LISTS,
+    COMPARED,
+    LISTS,
+    OPERATED,
+    Move,
+    Pool,
+    RankedAnswer,
+    question_features,
+    reading_features,
+    rounded,
+)
 from hoptree.methods.hop.chooser import (
     Boundary,
     Effort,
     Weights,
     effort_figures,
     open_chooser,
-    question_signals,
     read_boundary,
-    reading_signals,
-    rounded,
     run_inputs,
 )
+from hoptree.methods.hop.compare import Compared, both_hold, compare_branches
+from hoptree.methods.hop.lists import ListsCombined, combine
 from hoptree.methods.hop.parts import (
-    FORCED,
-    MAY_REFUSE,
-    TRAINED,
-    TRAINED_GUESS,
+    AnsweredPart,
     Parts,
-    Solved,
+    answer_both_readings_agree_on,
     asks_for_several,
     chain_lines,
     operator_of,
     plan_by_words,
-    repeated_end,
 )
-from hoptree.methods.hop.reading import ListsCombined, Reading, WhereTrained, asks_trained, combine, read_passages
+from hoptree.methods.hop.reading import (
+    READ_OR_REFUSE_PROMPT,
+    READ_PROMPT,
+    TRAINED_GUESS_PROMPT,
+    TRAINED_READ_PROMPT,
+    Reading,
+    TrainedPrompts,
+    read_passages,
+    uses_trained_prompt,
+)
 from hoptree.methods.steps.answer import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES, confident_answer
-from hoptree.methods.steps.compare import Compared, both_hold, compare_branches
 from hoptree.methods.steps.decompose import copies_demonstration, decompose_tree, nearest_demonstrations, record_plan
 from hoptree.models.model import LearnsCapabilities
 from hoptree.text.question_tree import Plan, single_node
@@ -133,7 +148,7 @@ def _last_weighed(decisions: Sequence[Decision]) -> Weighed | None:
     strategy="Calibrated probability that the best answer is right",
     query="The question itself, then parts of it with the pages of what was found",
     roles=("answer", "decompose", "know"),
-    differs="It is of no paper.",
+    always_deviates="It is of no paper.",
     explain=_HopExplanation(),
     uses=run_inputs,
     figures=effort_figures,
@@ -149,8 +164,8 @@ async def hop(
     abstain: float = 0.0,
     chooser: str = "",
     boundary: str = "",
-    trained: WhereTrained = "auto",
-    cut: WhereTrained = "auto",
+    trained: TrainedPrompts = "auto",
+    cut: TrainedPrompts = "auto",
 ) -> Answer:
     """Search and read; split the question if that is likely to improve the answer.
 
@@ -169,9 +184,14 @@ async def hop(
     ctx.require_corpus()
     known = read_boundary(boundary) if boundary else Boundary(0.0, False)
     run = _Run(question.text, ctx, effort, known, k=k, abstain=abstain, chooser=chooser, trained=trained, cut=cut)
-    moves = {"read": run.read, "split": run.split, "own": run.answer_closed_book, "guess": run.guess}
+    moves: dict[Move, Callable[[], Awaitable[None]]] = {
+        "read": run.read,
+        "split": run.split,
+        CLOSED_BOOK: run.answer_closed_book,
+        "guess": run.guess,
+    }
     for name, move in moves.items():
-        if run.is_open(name) and run.is_worth(name):
+        if run.applies(name) and run.decide_move(name):
             await move()
             run.record(name)
     return run.conclude()
@@ -190,92 +210,105 @@ class _Run:
         k: int,
         abstain: float,
         chooser: str,
-        trained: WhereTrained,
-        cut: WhereTrained,
+        trained: TrainedPrompts,
+        cut: TrainedPrompts,
     ) -> None:
         self._question, self._ctx, self._effort, self._boundary = question, ctx, effort, boundary
         self._operator, self._several = operator_of(question), asks_for_several(question)
         trained = "off" if self._operator in LISTS else trained  # no training set has lists
         self._k, self._abstain, self._trained = k, abstain, trained
         self._model = ctx.model_for("answer")
-        reads_trained = asks_trained(self._model, TRAINED, trained)
+        reads_trained = uses_trained_prompt(self._model, TRAINED_READ_PROMPT, trained)
         self._cut = reads_trained if cut == "auto" else cut == "on"
         self._chooser = open_chooser(chooser)
         # Without log-probabilities, NOT FOUND is a reader's only sign of doubt. Only the replies of an endpoint show
         # whether it gives them.
         shows_doubt = "logprobs" in self._model.capabilities and not isinstance(self._model, LearnsCapabilities)
-        self._prompt = TRAINED if reads_trained else FORCED if shows_doubt else MAY_REFUSE
+        self._prompt = TRAINED_READ_PROMPT if reads_trained else READ_PROMPT if shows_doubt else READ_OR_REFUSE_PROMPT
         operated, closed = self._operator in OPERATED, self._operator == "yes_no"
-        signals = question_signals(question) | {"operated": float(operated), "yes_no": float(closed)}
-        self._lists, bridged = self._operator in LISTS, self._prompt == MAY_REFUSE
-        self._pool = Pool(question, self._weights(), signals, operated, boundary.usable, self._lists, bridged)
+        self._pool = Pool(
+            question,
+            self._weights(),
+            question_features(question) | {"operated": float(operated), "yes_no": float(closed)},
+            combined_by_code=operated,
+            knows_its_boundary=boundary.usable,
+            asks_for_list=self._operator in LISTS,
+            count_bridging_sentences=self._prompt == READ_OR_REFUSE_PROMPT,
+        )
         self._passages: tuple[Passage, ...] = ()
         self._parts = Parts(ctx, (), k=k, prompt=self._prompt, cut=self._cut)
         self._skipped: list[str] = []
-        self._spent = False
+        self._out_of_budget = False
         ctx.emit(OperatorFound(value=self._operator))
 
     def _weights(self) -> Weights:
         return self._chooser.weights(logprobs="logprobs" in self._model.capabilities)
 
-    def is_open(self, move: str) -> bool:
+    def applies(self, move: Move) -> bool:
         """Return whether a move has anything to do."""
-        if move == "own":
+        if move == CLOSED_BOOK:
             return self._boundary.usable
         if move == "guess":
-            supported = self._prompt == MAY_REFUSE and self._pool.is_supported
-            return self._prompt != FORCED and bool(self._pool.signals.get("not_found")) and not supported
+            supported = self._prompt == READ_OR_REFUSE_PROMPT and self._pool.is_supported
+            return self._prompt != READ_PROMPT and bool(self._pool.features.get("not_found")) and not supported
         return True
 
-    def is_worth(self, move: str) -> bool:
-        """Return whether a move is worth its tokens and affordable; reading always is."""
+    def decide_move(self, move: Move) -> bool:
+        """Decide whether to make a move; record a skipped one. Reading is never skipped."""
         if move == "read" or (move == "split" and self._operator in COMBINED_LISTS and self._effort != "low"):
             return True
-        standings = self._pool.standings()
-        likely = standings[0].probability if standings else 0.0
-        if move == "own":
-            worth = likely < self._boundary.right_if_sure
-        elif move == "guess" and not standings:
-            worth = True
-        else:
-            worth = self._pool.weights.is_worth(move, self._pool.state(standings), likely, self._effort)
-        prediction = self._pool.weights.after.get(move)
-        affordable = prediction is None or _USUAL_SHARE * prediction.tokens <= self._ctx.tokens_left
-        if worth and not affordable:
-            self._spent = True
-        if not (worth and affordable):
-            self._skipped.append(move)
-            why = "too little of the budget is left" if worth else "expected gain too small"
-            self._ctx.emit(MoveSkipped(value=move, why=why))
-        return worth and affordable
+        worth, affordable = self._is_worth(move), self._is_affordable(move)
+        if worth and affordable:
+            return True
+        if worth:
+            self._out_of_budget = True
+        self._skipped.append(move)
+        why = "too little of the budget is left" if worth else "expected gain too small"
+        self._ctx.emit(MoveSkipped(value=move, why=why))
+        return False
 
-    def record(self, move: str) -> None:
+    def _is_worth(self, move: Move) -> bool:
+        """Return whether the expected gain of a move is worth its tokens."""
+        ranked = self._pool.ranked_answers()
+        likely = ranked[0].probability if ranked else 0.0
+        if move == CLOSED_BOOK:
+            return likely < self._boundary.right_if_sure
+        if move == "guess" and not ranked:
+            return True
+        features = self._pool.features_for_next_move(ranked)
+        return self._pool.weights.is_worth(move, features, likely, self._effort)
+
+    def _is_affordable(self, move: Move) -> bool:
+        prediction = self._pool.weights.after.get(move)
+        return prediction is None or _USUAL_SHARE * prediction.tokens <= self._ctx.tokens_left
+
+    def record(self, move: Move) -> None:
         """Record all answers after a move, and propose the best one."""
-        standings = self._pool.standings()
+        ranked = self._pool.ranked_answers()
         self._ctx.emit(
             RankedAnswers(
-                value=[standing.as_dict() for standing in standings],
+                value=[answer.as_dict() for answer in ranked],
                 after=move,
                 operator=self._operator,
-                state=rounded(self._pool.state(standings)),
-                **self._weighed(standings),
+                state=rounded(self._pool.features_for_next_move(ranked)),
+                **self._weighed(ranked),
             )
         )
-        if standings and not self._pool.why_not(standings[0], self._abstain):
-            self._ctx.propose(standings[0].answer, order=_MAIN_QUESTION_ORDER)
+        if ranked and not self._pool.reason_withheld(ranked[0], self._abstain):
+            self._ctx.propose(ranked[0].answer, order=_MAIN_QUESTION_ORDER)
         else:
-            self._ctx.best = None  # a proposal before this move may have become too unlikely
+            self._ctx.withdraw_proposal()  # it may have become too unlikely by this move
 
     def conclude(self) -> Answer:
         """Return the likeliest answer; raise BudgetSpent if the budget left out a move."""
-        if self._spent:
+        if self._out_of_budget:
             raise BudgetSpent("tokens", self._ctx.tokens_left)
-        standings = self._pool.standings()
+        ranked = self._pool.ranked_answers()
         answer = Answer("", status="unknown")
-        if standings:
-            best = standings[0]
-            self._ctx.emit(AnswerChosen(value=best.answer.text, **self._weighed(standings)))
-            may_give = not self._pool.why_not(best, self._abstain)
+        if ranked:
+            best = ranked[0]
+            self._ctx.emit(AnswerChosen(value=best.answer.text, **self._weighed(ranked)))
+            may_give = not self._pool.reason_withheld(best, self._abstain)
             answer = best.answer if may_give else Answer("", best.answer.raw, "unknown", best.answer.source)
         if not answer.known and self._skipped:
             self._ctx.warn(
@@ -283,16 +316,16 @@ class _Run:
             )
         return answer
 
-    def _weighed(self, standings: Sequence[Standing]) -> dict[str, Any]:
+    def _weighed(self, ranked: Sequence[RankedAnswer]) -> dict[str, Any]:
         """Return the fields of `Weighed`."""
-        if not standings:
+        if not ranked:
             return {}
-        best, *others = standings
-        why_not = self._pool.why_not(best, self._abstain)
+        best, *others = ranked
+        why_not = self._pool.reason_withheld(best, self._abstain)
         return {
             "probability": round(best.probability, 4),
             "over": [[other.answer.text, round(other.probability, 4)] for other in others],
-            "why": self._pool.explain(standings),
+            "why": self._pool.explain(ranked),
             "given": not why_not,
             "why_not": why_not,
             "calibrated_on": self._chooser.calibrated_on,
@@ -311,13 +344,13 @@ class _Run:
             answer, copied = reading.answer, reading.copied
         self._pool.weights = self._weights()  # by now an endpoint has shown whether it gives log-probabilities
         read = tuple(parts.seen.values())
-        self._pool.signals |= reading_signals(self._question, read)
-        self._pool.signals["not_found"] = float(not answer.known)
+        self._pool.features |= reading_features(self._question, read)
+        self._pool.features["not_found"] = float(not answer.known)
         self._pool.add(answer, "read", read, copied=copied)
 
     async def guess(self) -> None:
         """Have the reader answer from the same passages without the option NOT FOUND."""
-        prompt = TRAINED_GUESS if self._prompt == TRAINED else FORCED
+        prompt = TRAINED_GUESS_PROMPT if self._prompt == TRAINED_READ_PROMPT else READ_PROMPT
         reading = await self._ask_reader(self._passages, prompt)
         guess = replace(reading.answer, source="fallback")
         self._pool.add(guess, "guess", self._passages)
@@ -325,7 +358,7 @@ class _Run:
     async def answer_closed_book(self) -> None:
         """Ask the model itself; the measured boundary gives the answer's confidence."""
         answer = await confident_answer(self._ctx, self._question)
-        self._pool.add(replace(answer, confidence=self._boundary.right_if_sure), "own")
+        self._pool.add(replace(answer, confidence=self._boundary.right_if_sure), CLOSED_BOOK)
 
     async def split(self) -> None:
         """Answer the parts of the question, each by itself, and put them together."""
@@ -344,7 +377,7 @@ class _Run:
         await self._put_together(plan, solved)
 
     async def _decompose(self) -> Plan:
-        if asks_trained(self._ctx.model_for("decompose"), "trained_plan", self._trained):
+        if uses_trained_prompt(self._ctx.model_for("decompose"), "trained_plan", self._trained):
             return await decompose_tree(
                 self._ctx, self._question, demonstrations=(), mend_leaks=True, prompt="trained_plan", may_be_simple=True
             )
@@ -362,7 +395,7 @@ class _Run:
         )
         return single_node(self._question) if copies_demonstration(plan, self._question, shots) else plan
 
-    async def _put_together(self, plan: Plan, solved: dict[int, Solved]) -> None:
+    async def _put_together(self, plan: Plan, solved: dict[int, AnsweredPart]) -> None:
         """Combine the parts by code if the question has an operator, else by reading."""
         share = sum(part.supported for part in solved.values()) / len(solved)
         answers = {node: part.answer for node, part in solved.items()}
@@ -372,24 +405,28 @@ class _Run:
         computed = self._compute(plan, solved, answers)
         if computed:
             read = [self._parts.seen[name] for name in cited]
-            fits = self._several or not self._lists or "; " not in computed.raw  # several names for one thing
+            several_for_one = "; " in computed.raw and self._operator in LISTS and not self._several
             copied = computed.raw.partition("; ")[0]
-            self._pool.add(computed, "split", read, copied=copied, computed=fits, supported=share, recalled=recalled)
+            self._pool.add(
+                computed, "split", read, copied=copied, computed=not several_for_one, supported=share, recalled=recalled
+            )
             return
-        chains = chain_lines(plan, solved, guesses=self._prompt == FORCED)
+        chains = chain_lines(plan, solved, guesses=self._prompt == READ_PROMPT)
         if not chains:
             return  # the first reading saw the same
         for chain in chains:
             self._ctx.emit(ChainWritten(text=chain))
         names = dict.fromkeys([*cited[: self._k], *(passage.id for passage in self._passages)])
         read = [self._parts.seen[name] for name in list(names)[: self._k + MAX_FURTHER_PASSAGES]]
-        if self._prompt == MAY_REFUSE and (end := repeated_end(plan, solved, self._pool.first_reading)):
-            last = Reading(end)  # a third reading would say the same again
+        may_refuse, first = self._prompt == READ_OR_REFUSE_PROMPT, self._pool.first_reading
+        if may_refuse and (agreed := answer_both_readings_agree_on(plan, solved, first)):
+            last = Reading(agreed)  # a third reading would say the same again
         else:
-            last = await self._ask_reader(read, TRAINED if self._prompt == TRAINED else FORCED, chains)
+            prompt = TRAINED_READ_PROMPT if self._prompt == TRAINED_READ_PROMPT else READ_PROMPT
+            last = await self._ask_reader(read, prompt, chains)
         self._pool.add(last.answer, "split", read, copied=last.copied, supported=share, recalled=recalled)
 
-    def _compute(self, plan: Plan, solved: Mapping[int, Solved], answers: dict[int, Answer]) -> Answer | None:
+    def _compute(self, plan: Plan, solved: Mapping[int, AnsweredPart], answers: dict[int, Answer]) -> Answer | None:
         """Compute the answer; None without an operator, or if values cannot be read."""
         ends = [solved[node.id] for node in plan.ends()]
         if self._operator in (*LISTS, "count"):

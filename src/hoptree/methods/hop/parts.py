@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import Literal, NamedTuple
@@ -13,9 +13,15 @@ from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import in_order
-from hoptree.methods.hop.candidates import COMPARED, LISTS, Operator, mean_the_same
-from hoptree.methods.hop.chooser import echoes, is_stated
-from hoptree.methods.hop.reading import Items, ListReader, intersect, read_passages
+from hoptree.methods.hop.candidates import COMPARED, LISTS, Operator, echoes, is_stated, mean_the_same
+from hoptree.methods.hop.lists import Items, ListReader, intersect
+from hoptree.methods.hop.reading import (
+    READ_OR_REFUSE_PROMPT,
+    READ_PROMPT,
+    TRAINED_GUESS_PROMPT,
+    TRAINED_READ_PROMPT,
+    read_passages,
+)
 from hoptree.methods.steps.decompose import record_plan
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.comparison_questions import detect_comparison, expected_answer_type, may_list, named_spans
@@ -24,10 +30,8 @@ from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.quantities import countries, date_spans
 from hoptree.text.question_tree import Node, Plan, resolve
 
-# Prompts of the reader. FORCED comes first if log-probabilities show doubt, as small models overuse NOT FOUND.
-FORCED, MAY_REFUSE, TRAINED, TRAINED_GUESS = "read", "read_or_not_found", "trained_read", "trained_guess"
 _REFERENCE_PAGES = 2  # references of a part for whose answers the own page is read
-_LAST_LOOK = 2  # times as many passages, for a reader that may refuse and found nothing in two readings
+_LAST_READING_FACTOR = 2  # times as many passages, for the last reading, by a reader that may refuse
 _SHARED_PASSAGES = 1  # passages of the main question whose title a part names
 _PLACEHOLDER = "{}"  # the answer to the previous question, in a planned question
 _PREPOSITION = r"(?:in|on|at|for|from|of|by|with|to)"
@@ -57,13 +61,13 @@ def asks_for_several(question: str) -> bool:
     return _PLURAL_WORD.search(question) is not None and _IS_PLURAL.search(question) is not None
 
 
-Joint = Literal["intersect", "union", "difference"]
+SetOperation = Literal["intersect", "union", "difference"]
 
 
-class Joined(NamedTuple):
-    """A question for each of two things, and how to join the answers."""
+class SetQuestion(NamedTuple):
+    """A question for each of two things, and the set operation on their answers."""
 
-    how: Joint = "intersect"
+    operation: SetOperation = "intersect"
     asked: tuple[str, ...] = ()
 
 
@@ -72,7 +76,7 @@ _THING = rf"{_WORDS_BEFORE}@\d+@(?:\s+in\s+@\d+@|\s+\(@\d+@\))?"
 _PLACED = rf"{_PREPOSITION}\s+(?:(?:the|an?)\s+)?(?:[a-z][\w-]*\s+){{0,2}}?@\d+@"
 _BARE = r"(?:(?:the|his|her)\s+[a-z-]+\s+)?@\d+@"
 _AND_ALSO = r"(?:,?\s+and\s+(?:also|again|later|still)|\s+as\s+well\s+as)"
-_JOINTS: tuple[tuple[Joint, re.Pattern[str]], ...] = (
+_SET_OPERATIONS: tuple[tuple[SetOperation, re.Pattern[str]], ...] = (
     ("intersect", lazy_re(rf"\bboth\s+(?P<one>{_THING})\s+and\s+(?P<two>{_THING})")),
     ("intersect", lazy_re(rf"(?P<one>{_BARE})\s+and\s+(?P<two>{_BARE})(?:\s+both\b|(?=\s+have\s+in\s+common\b))")),
     ("intersect", lazy_re(rf"(?P<one>{_PLACED}){_AND_ALSO}\s+(?P<two>{_THING})")),
@@ -84,21 +88,22 @@ _BEHIND = lazy_re(r"(?:\s+[a-z'’-]+)*\W*")
 """What may follow the second of two things: words about both."""
 
 
-def split_by_words(question: str) -> Joined:
+def split_by_words(question: str) -> SetQuestion:
     """Split a question that asks the same of two things; into none if unclear."""
     if _NUMBER.search(question):
-        return Joined()  # it has a mark such as ours
-    dates, masked = date_spans(question), question
+        return SetQuestion()  # it has a mark such as ours
+    dates, masked = frozenset(date_spans(question)), question
     spans = [span for span in named_spans(question) if span not in dates]
     names = [question[start:end] for start, end in spans]
     for number, (start, end) in reversed(list(enumerate(spans))):
         masked = f"{masked[:start]}@{number}@{masked[end:]}"
-    for how, pattern in _JOINTS:
-        if (joint := pattern.search(masked)) and _BEHIND.fullmatch(masked, joint.end()):
-            before, behind = masked[: joint.start()], masked[joint.end() :].replace(" have in common", " have")
-            texts = (f"{before}{joint[name]}{behind}" for name in ("one", "two"))
-            return Joined(how, tuple(_NUMBER.sub(lambda place: names[int(place[1])], text) for text in texts))
-    return Joined()
+    for operation, pattern in _SET_OPERATIONS:
+        if (match := pattern.search(masked)) and _BEHIND.fullmatch(masked, match.end()):
+            before, behind = masked[: match.start()], masked[match.end() :].replace(" have in common", " have")
+            texts = (f"{before}{match[name]}{behind}" for name in ("one", "two"))
+            asked = tuple(_NUMBER.sub(lambda place: names[int(place[1])], text) for text in texts)
+            return SetQuestion(operation, asked)
+    return SetQuestion()
 
 
 _MAX_CHARS = 2000  # of a question; the rest does not change its form
@@ -125,8 +130,8 @@ def operator_of(question: str) -> Operator:
     if expected_answer_type(question) == "yes or no":
         return "yes_no"
     several = asks_for_several(question)
-    if several and (joined := split_by_words(question)).how != "intersect":
-        return joined.how
+    if several and (split := split_by_words(question)).operation != "intersect":
+        return split.operation
     # Two names alone may mean one thing.
     if (several or _FULFILS_BOTH.search(question)) and may_list(question):
         return "intersect"
@@ -157,7 +162,7 @@ def plan_by_words(ctx: Context, question: str, operator: Operator) -> Plan | Non
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
+class AnsweredPart:
     """The resolved question of a part, and its answer or list of `items`."""
 
     asked: str
@@ -172,13 +177,26 @@ class Solved:
         return self.answer.text if self.answer.known else f'the answer to "{quoted}"'
 
 
+@dataclass(slots=True)
+class _OpenPart:
+    """A part without an answer so far, the ids of the passages read, and the last reading."""
+
+    asked: str
+    node: Node
+    references: Sequence[AnsweredPart]
+    read: set[str] = field(default_factory=set)
+    not_found: bool = False
+    wrong_type: bool = False
+
+
 class Parts:
     """Solves the nodes of plans; `seen` is every passage that was found."""
 
     def __init__(self, ctx: Context, main_passages: tuple[Passage, ...], *, k: int, prompt: str, cut: bool) -> None:
         """Read first with `prompt`, then with one that may refuse."""
         self._ctx, self._main_passages, self._k, self._cut = ctx, main_passages, k, cut
-        self._prompts = (prompt, MAY_REFUSE if prompt == FORCED else prompt)
+        self._first_prompt = prompt
+        self._second_prompt = READ_OR_REFUSE_PROMPT if prompt == READ_PROMPT else prompt
         self._guesses: dict[int, Answer] = {}
         self._lists: Collection[int] = ()
         self.seen: dict[str, Passage] = {passage.id: passage for passage in main_passages}
@@ -186,9 +204,10 @@ class Parts:
     @cached_property
     def reader(self) -> ListReader:
         """The reader of lists."""
-        return ListReader(self._ctx, self.seen, k=self._k, forced=self._prompts[0] in (FORCED, TRAINED))
+        forced = self._first_prompt in (READ_PROMPT, TRAINED_READ_PROMPT)
+        return ListReader(self._ctx, self.seen, k=self._k, forced=forced)
 
-    async def solve_all(self, plan: Plan, operator: Operator, *, complete: bool) -> dict[int, Solved]:
+    async def solve_all(self, plan: Plan, operator: Operator, *, complete: bool) -> dict[int, AnsweredPart]:
         """Answer the parts of a plan; `complete` checks lists against each other."""
         ends = plan.ends()
         several = [node for node in plan.nodes if asks_for_several(node.question)]
@@ -204,7 +223,7 @@ class Parts:
                     solved[end.id] = replace(part, supported=all(solved[ref].supported for ref in end.refs))
         return solved
 
-    async def solve(self, node: Node, done: Mapping[int, Solved]) -> Solved:
+    async def solve(self, node: Node, done: Mapping[int, AnsweredPart]) -> AnsweredPart:
         """Answer a node; an answer that depends on an unsupported one is unsupported too."""
         references = [done[ref] for ref in node.refs]
         asked = resolve(node.question, {ref: done[ref].as_reference for ref in node.refs})
@@ -214,58 +233,81 @@ class Parts:
         solved = await read(asked, node, references) if answerable else None
         if solved is None:  # an unsupported reading is kept as a guess
             guess = self._guesses.get(node.id, Answer("", status="unknown"))
-            solved = Solved(asked, replace(guess, source="fallback", support=()))
+            solved = AnsweredPart(asked, replace(guess, source="fallback", support=()))
         if not all(part.supported for part in references):
             solved = replace(solved, supported=False)
         self._ctx.end_node(node, solved.answer, supported=solved.supported)
         return solved
 
-    async def _read(self, asked: str, node: Node, references: Sequence[Solved]) -> Solved | None:
+    async def _read(self, asked: str, node: Node, references: Sequence[AnsweredPart]) -> AnsweredPart | None:
         """Read up to three sets of passages; return a supported answer or None."""
-        read, again, not_found = set[str](), False, False
-        first, second = self._prompts
-        # The pages of the references may use the words of their questions.
-        looks = [(first, asked, self._k), (second, " ".join([asked, *(part.asked for part in references)]), self._k)]
-        if first == MAY_REFUSE:
-            looks.append((second, asked, _LAST_LOOK * self._k))
-        for prompt, query, size in looks:
-            if size > self._k and not not_found:
-                break
-            unread = read if not_found else ()
-            passages = await self._gather(query, asked, references, node, size=size, unread=unread)
-            if not passages or (not again and {passage.id for passage in passages} <= read):
-                continue  # the same passages would give the same reading
-            reading = await read_passages(self._ctx, asked, passages, prompt=prompt, node=node, cut=self._cut)
-            not_found = not reading.answer.known
-            missed = not_found and prompt == TRAINED and not read
-            if missed and (overlooked := await self._overlooked(asked, passages, node)):
-                return Solved(asked, overlooked, True)
-            read |= {passage.id for passage in passages}
-            # A forced answer may be to another question, so that a passage must also have a name of this one.
-            names_in = asked if first == FORCED else ""
-            answer = grounded(reading.answer, names_in, passages) if reading.answer.known else reading.answer
-            if not (answer.known or not_found) and first == MAY_REFUSE:
-                answer = _stated_otherwise(reading.answer, passages)
-            if again := bool(explain_type_mismatch(asked, answer.text)):
-                continue  # a date for "where" is not even kept as a guess
-            if answer.known and self._is_supported(asked, answer, passages, reading.copied):
-                return Solved(asked, answer, True)
-            if reading.answer.known:
-                self._guesses.setdefault(node.id, reading.answer)
+        part = _OpenPart(asked, node, references)
+        return await self._first_reading(part) or await self._second_reading(part) or await self._wide_reading(part)
+
+    async def _first_reading(self, part: _OpenPart) -> AnsweredPart | None:
+        """Read what the question itself finds."""
+        passages = await self._gather(part, part.asked)
+        return await self._read_supported(part, passages, self._first_prompt)
+
+    async def _second_reading(self, part: _OpenPart) -> AnsweredPart | None:
+        """Search with the references' questions too, whose words their pages may use."""
+        query = " ".join([part.asked, *(reference.asked for reference in part.references)])
+        gathered = self._gather_unread(part, query, self._k) if part.not_found else self._gather(part, query)
+        return await self._read_supported(part, await gathered, self._second_prompt)
+
+    async def _wide_reading(self, part: _OpenPart) -> AnsweredPart | None:
+        """Read more passages if the reader may refuse, and did so in the last reading."""
+        if not part.not_found or self._first_prompt != READ_OR_REFUSE_PROMPT:
+            return None
+        passages = await self._gather_unread(part, part.asked, _LAST_READING_FACTOR * self._k)
+        return await self._read_supported(part, passages, self._second_prompt)
+
+    async def _read_supported(self, part: _OpenPart, passages: tuple[Passage, ...], prompt: str) -> AnsweredPart | None:
+        """Return a supported answer from passages, or None; keep another as a guess."""
+        ids = {passage.id for passage in passages}
+        if not passages or (ids <= part.read and not part.wrong_type):
+            return None  # the same passages would give the same reading
+        reading = await read_passages(self._ctx, part.asked, passages, prompt=prompt, node=part.node, cut=self._cut)
+        is_first = not part.read
+        part.read |= ids
+        part.not_found = not reading.answer.known
+        if part.not_found and is_first and prompt == TRAINED_READ_PROMPT:
+            guess = await self._guess_after_not_found(part, passages)
+            if guess:
+                return AnsweredPart(part.asked, guess, True)
+        answer = self._ground(reading.answer, part.asked, passages)
+        part.wrong_type = bool(explain_type_mismatch(part.asked, answer.text))
+        if part.wrong_type:
+            return None  # a date for "where" is not even kept as a guess
+        if answer.known and self._is_supported(part.asked, answer, passages, reading.copied):
+            return AnsweredPart(part.asked, answer, True)
+        if reading.answer.known:
+            self._guesses.setdefault(part.node.id, reading.answer)
         return None
 
-    async def _overlooked(self, asked: str, passages: Sequence[Passage], node: Node) -> Answer | None:
+    def _ground(self, answer: Answer, asked: str, passages: Sequence[Passage]) -> Answer:
+        """Return a known answer as passages spell it, or unknown if they do not have it."""
+        if not answer.known:
+            return answer
+        # A forced answer may be to another question, so that a passage must also have a name of this one.
+        stated = grounded(answer, asked if self._first_prompt == READ_PROMPT else "", passages)
+        if not stated.known and self._first_prompt == READ_OR_REFUSE_PROMPT:
+            return _stated_otherwise(answer, passages)
+        return stated
+
+    async def _guess_after_not_found(self, part: _OpenPart, passages: Sequence[Passage]) -> Answer | None:
         """Have a trained model guess after NOT FOUND; None unless a sentence states it.
 
         It says NOT FOUND too often: for nearly all two-hop questions with an unanswered part, the passage was there.
         """
-        reading = await read_passages(self._ctx, asked, passages, prompt=TRAINED_GUESS, node=node, cut=self._cut)
+        asked, node = part.asked, part.node
+        reading = await read_passages(self._ctx, asked, passages, prompt=TRAINED_GUESS_PROMPT, node=node, cut=self._cut)
         answer = grounded(reading.answer, asked, passages) if reading.answer.known else reading.answer
         if not answer.known or read_yes_no(answer.text) is not None or explain_type_mismatch(asked, answer.text):
             return None
         return answer if is_stated(asked, answer.text, passages) else None
 
-    async def _read_list(self, asked: str, node: Node, references: Sequence[Solved]) -> Solved | None:
+    async def _read_list(self, asked: str, node: Node, references: Sequence[AnsweredPart]) -> AnsweredPart | None:
         """Read all stated answers for a part and its references; None without any."""
         among = [item.text for part in references for item in part.items]
         single = {ref: part.answer.text for ref, part in zip(node.refs, references, strict=True) if not part.items}
@@ -276,31 +318,46 @@ class Parts:
         """Return whether a sentence states an answer, or the reader could have refused."""
         if read_yes_no(answer.text) is not None:
             return True
-        if self._prompts[0] != FORCED:
+        if self._first_prompt != READ_PROMPT:
             return not echoes(asked, answer.text)
         return is_stated(asked, answer.text, passages, copied=copied)
 
-    async def _gather(
-        self, query: str, asked: str, references: Sequence[Solved], node: Node, *, size: int, unread: Collection[str]
-    ) -> tuple[Passage, ...]:
+    async def _gather(self, part: _OpenPart, query: str) -> tuple[Passage, ...]:
         """Return pages of referenced answers, results, and a main passage if it fits."""
+        pages = await self._reference_pages(part)
+        searched = await self._ctx.search(query, k=self._k, node=part.node)
+        return self._note_seen([*pages, *searched, *self._named_passages(part.asked)])
+
+    async def _gather_unread(self, part: _OpenPart, query: str, size: int) -> tuple[Passage, ...]:
+        """Return the first passages not read before, by the query and the question."""
+        pages = await self._reference_pages(part)
+        searched = await self._ctx.search(query, k=2 * size, node=part.node)
+        if query != part.asked:
+            by_question = await self._ctx.search(part.asked, k=2 * size, node=part.node)
+            searched = tuple(passage for pair in zip_longest(by_question, searched) for passage in pair if passage)
+        gathered = [*pages, *searched, *self._named_passages(part.asked)]
+        return self._note_seen([passage for passage in gathered if passage.id not in part.read], size)
+
+    async def _reference_pages(self, part: _OpenPart) -> list[Passage]:
+        """Return the best passage of the page of each referenced answer."""
         pages: list[Passage] = []
-        for part in references[:_REFERENCE_PAGES]:
-            if part.answer.known:
-                where = {TITLE: part.answer.text}
-                pages += await self._ctx.search(f"{asked} {part.answer.text}", k=1, where=where, node=node)
-        depth = 2 * size if unread else size
-        searched = await self._ctx.search(query, k=depth, node=node)
-        if unread and query != asked:
-            own = await self._ctx.search(asked, k=depth, node=node)
-            searched = tuple(passage for pair in zip_longest(own, searched) for passage in pair if passage)
+        for reference in part.references[:_REFERENCE_PAGES]:
+            if reference.answer.known:
+                title = reference.answer.text
+                pages += await self._ctx.search(f"{part.asked} {title}", k=1, where={TITLE: title}, node=part.node)
+        return pages
+
+    def _named_passages(self, asked: str) -> list[Passage]:
+        """Return a passage of the main question whose title a part names."""
         key = f" {question_key(asked)} "
         named = [passage for passage in self._main_passages if f" {question_key(passage.title)} " in key]
-        gathered = (*pages, *searched, *named[:_SHARED_PASSAGES])
-        passages = {passage.id: passage for passage in gathered if passage.id not in unread}
-        chosen = list(passages.values())[:size] if unread else list(passages.values())
-        self.seen |= {passage.id: passage for passage in chosen}
-        return tuple(chosen)
+        return named[:_SHARED_PASSAGES]
+
+    def _note_seen(self, gathered: Sequence[Passage], size: int | None = None) -> tuple[Passage, ...]:
+        """Return the first different passages, and note that they were seen."""
+        passages = list({passage.id: passage for passage in gathered}.values())[:size]
+        self.seen |= {passage.id: passage for passage in passages}
+        return tuple(passages)
 
 
 def _stated_otherwise(answer: Answer, passages: Sequence[Passage]) -> Answer:
@@ -314,7 +371,7 @@ def _stated_otherwise(answer: Answer, passages: Sequence[Passage]) -> Answer:
     return replace(answer, status="answered" if support else "unknown", support=support)
 
 
-def repeated_end(plan: Plan, solved: Mapping[int, Solved], reading: str) -> Answer | None:
+def answer_both_readings_agree_on(plan: Plan, solved: Mapping[int, AnsweredPart], reading: str) -> Answer | None:
     """Return the last answer if all parts are supported and a `reading` agrees."""
     ends = [solved[node.id].answer for node in plan.ends()]
     if len(ends) > 1 or not reading or not all(part.supported for part in solved.values()):
@@ -322,15 +379,15 @@ def repeated_end(plan: Plan, solved: Mapping[int, Solved], reading: str) -> Answ
     return ends[0] if mean_the_same(ends[0].text, reading) else None
 
 
-def chain_lines(plan: Plan, solved: Mapping[int, Solved], *, guesses: bool) -> list[str]:
+def chain_lines(plan: Plan, solved: Mapping[int, AnsweredPart], *, guesses: bool) -> list[str]:
     """Return each path as a line of supported answers, or with `guesses` of all."""
     kept = [node.id for node in plan.nodes if solved[node.id].answer.known and (guesses or solved[node.id].supported)]
     paths = [[solved[node.id] for node in path if node.id in kept] for path in plan.paths()]
     return [" ".join(f"{part.asked} {part.answer.text}." for part in path) for path in paths if path]
 
 
-def _listed(asked: str, items: Items) -> Solved | None:
+def _listed(asked: str, items: Items) -> AnsweredPart | None:
     """Return a part that a list answers; None for an empty list."""
     support = dict.fromkeys(passage_id for item in items for passage_id in item.support)
     text = ", ".join(item.text for item in items)
-    return Solved(asked, Answer(text, source="external", support=tuple(support)), True, items) if items else None
+    return AnsweredPart(asked, Answer(text, source="external", support=tuple(support)), True, items) if items else None

@@ -13,10 +13,10 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.generation_view import GenerationView, Name
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.sentence_view import number
-from hoptree.methods.mind.memory import FactMemory, Held, learn
+from hoptree.methods.mind.memory import FactMemory, RememberedFact, learn
 from hoptree.methods.steps.answer import note_reply, supporting_ids
 from hoptree.methods.steps.chain_of_thought import Draft, show_context
-from hoptree.methods.steps.uncertain_sentences import Doubt, Help, SubQuery
+from hoptree.methods.steps.uncertain_sentences import LookupResult, SubQuery, UncertainSentence
 from hoptree.models.model import Signal
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import NameTagger, Tagger, capitalised_names, fold
@@ -180,7 +180,7 @@ class MemoryShown(Decision):
 
 @dataclass(slots=True, kw_only=True)
 class Lookup:
-    """The names, searches and memory of one question; `left` counts searches.
+    """The names, searches and memory of one question.
 
     `scores_question` says that the names of the question still need a confidence from its tokens. `scaled` attention
     has a mean of 1 over a sentence. With `by_question`, the model writes queries as questions.
@@ -202,7 +202,7 @@ class Lookup:
     k: int
     rendered: int
     titles: bool
-    left: int
+    searches_left: int
     read: list[Passage] = field(default_factory=list)
     _extracted: tuple[Candidate, ...] = ()
     _question_tokens: tuple[Token, ...] = ()
@@ -214,14 +214,16 @@ class Lookup:
         """Find the names of the question (step 1)."""
         self._extracted = await extract_candidates(self.ctx, self.question, NameTagger(self.tagger))
 
-    def end(self, answer: Answer) -> Answer:
+    def add_support(self, answer: Answer) -> Answer:
         """Return the answer of the text with the passages that hold it."""
         return replace(answer, support=supporting_ids(answer.text, self.read)) if answer.known else answer
 
     def context(self) -> str:
         return self._show(())
 
-    async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | Literal["spent"] | None:
+    async def look_up(
+        self, doubt: UncertainSentence, draft: Draft, written: Draft
+    ) -> LookupResult | Literal["spent"] | None:
         self._step += 1
         self._text = written.followed_by(draft.until(doubt.start)).text
         sentence = draft.text[doubt.start : doubt.end]
@@ -229,14 +231,14 @@ class Lookup:
         sought = sought_words(sentence, hits, self.tagger)
         if known := self._from_memory(sentence, sought, hits):
             return known
-        if self.left <= 0:
+        if self.searches_left <= 0:
             return "spent"
         kept = await self._choose(sentence, written.followed_by(draft.until(doubt.end)))  # step 4
         passages = await self._search(sentence, [candidate.name for candidate in kept], sought)  # step 5
         if passages is None:
             return None
         await self._remember(passages, [candidate.name for candidate in kept if candidate.kind == "entity"])
-        return Help(self._show(passages))
+        return LookupResult(self._show(passages))
 
     async def _choose(self, sentence: str, text: Draft) -> tuple[Candidate, ...]:
         """Return the names worth searching for; record what each filter dropped."""
@@ -293,7 +295,7 @@ class Lookup:
         self.ctx.emit(SubQuery(value=query, sentence=sentence, kept=names, sought=list(sought), again=False))
         if not query:
             return None
-        self.left -= 1
+        self.searches_left -= 1
         return await self.ctx.search(query, k=self.k)
 
     async def _write_question(self, sentence: str, names: Sequence[str]) -> str:
@@ -320,21 +322,21 @@ class Lookup:
         conflicts = self.memory.conflicts()
         self.ctx.emit(MemoryShown(value=self._facts().splitlines(), facts=len(self.memory), conflicts=conflicts))
 
-    def _from_memory(self, sentence: str, sought: Sequence[str], hits: Sequence[Span]) -> Help | None:
+    def _from_memory(self, sentence: str, sought: Sequence[str], hits: Sequence[Span]) -> LookupResult | None:
         """Return the fact in memory that settles the sentence, with its passage, or None."""
         relation = relation_key(" ".join(sought))
-        held = self.memory.answers(sentence, relation, hits=hits) if self.memory else None
-        if held is None:
+        known = self.memory.answers(sentence, relation, hits=hits) if self.memory else None
+        if known is None:
             return None
-        fact, confidence = [*held.triple], round(held.fact.confidence, 4)
-        passage_id = held.fact.passage_id
+        fact, confidence = [*known.triple], round(known.fact.confidence, 4)
+        passage_id = known.fact.passage_id
         self.ctx.emit(AnsweredByMemory(sentence=sentence, fact=fact, confidence=confidence, passage=passage_id))
-        return Help(self._show([passage for passage in self.read if passage.id == passage_id], first=held))
+        return LookupResult(self._show([passage for passage in self.read if passage.id == passage_id], first=known))
 
-    def _show(self, passages: Sequence[Passage], *, first: Held | None = None) -> str:
+    def _show(self, passages: Sequence[Passage], *, first: RememberedFact | None = None) -> str:
         return show_context(self.ctx, passages, titles=self.titles, facts=self._facts(first))
 
-    def _facts(self, first: Held | None = None) -> str:
+    def _facts(self, first: RememberedFact | None = None) -> str:
         if self.memory is None:
             return ""
         return self.memory.render(self.rendered, first=first, about=f"{self.question} {self._text}")

@@ -42,7 +42,7 @@ class FactRead(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class RememberedFact:
     """A fact with its sentence, title and the step at which it was read."""
 
     fact: Fact
@@ -60,34 +60,34 @@ class FactMemory:
 
     def __init__(self, least: float = 0.5) -> None:
         self._least = least
-        self._held: dict[tuple[str, ...], Held] = {}
+        self._facts: dict[tuple[str, ...], RememberedFact] = {}
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._facts)
 
-    def add(self, held: Held) -> Outcome:
+    def add(self, remembered: RememberedFact) -> Outcome:
         """Add a fact; of two readings of the same fact the surer one stays."""
-        fact = held.fact
+        fact = remembered.fact
         if not fact.confidence >= self._least:
             return "unsure"
-        key = tuple(map(fold, held.triple))
-        before = self._held.get(key)
+        key = tuple(map(fold, remembered.triple))
+        before = self._facts.get(key)
         if before is not None and before.fact.confidence >= fact.confidence:
             return "known"
-        self._held[key] = held
+        self._facts[key] = remembered
         return "added" if before is None else "surer"
 
-    def answers(self, sentence: str, sought: AbstractSet[str], *, hits: Sequence[Span] = ()) -> Held | None:
+    def answers(self, sentence: str, sought: AbstractSet[str], *, hits: Sequence[Span] = ()) -> RememberedFact | None:
         """Return the surest fact about a subject of the sentence and this relation."""
-        settling = (held for held in self._held.values() if settles_doubt(held.triple, sentence, sought, hits))
-        return max(settling, key=lambda held: held.fact.confidence, default=None)
+        settling = (known for known in self._facts.values() if settles_doubt(known.triple, sentence, sought, hits))
+        return max(settling, key=lambda known: known.fact.confidence, default=None)
 
     def conflicts(self) -> list[list[list[str]]]:
         """Return facts that give one subject and relation different objects."""
         groups = (group for group in self._groups() if _conflict(group))
-        return [[[*held.triple, held.fact.passage_id] for held in group] for group in groups]
+        return [[[*remembered.triple, remembered.fact.passage_id] for remembered in group] for group in groups]
 
-    def render(self, most: int = 3, *, first: Held | None = None, about: str = "") -> str:
+    def render(self, most: int = 3, *, first: RememberedFact | None = None, about: str = "") -> str:
         """Render the surest facts, the latest of equals first, one a line.
 
         `first` comes before all others, then facts whose subject the text `about` names.
@@ -96,23 +96,23 @@ class FactMemory:
         groups.sort(key=lambda group: (first not in group, not find_mentions(group[0].fact.subject, about)))
         return "\n".join(map(_line, groups[:most]))
 
-    def _groups(self) -> list[list[Held]]:
+    def _groups(self) -> list[list[RememberedFact]]:
         """Group facts of one subject and relation, surest first."""
-        groups: dict[tuple[str, str], list[Held]] = {}
-        ranked = sorted(self._held.items(), key=lambda item: (-item[1].fact.confidence, -item[1].step))
-        for (subject, relation, _), held in ranked:
-            groups.setdefault((subject, relation), []).append(held)
+        groups: dict[tuple[str, str], list[RememberedFact]] = {}
+        ranked = sorted(self._facts.items(), key=lambda item: (-item[1].fact.confidence, -item[1].step))
+        for (subject, relation, _), remembered in ranked:
+            groups.setdefault((subject, relation), []).append(remembered)
         return list(groups.values())
 
 
-def _conflict(group: Sequence[Held]) -> bool:
-    sources = {held.fact.passage_id for held in group}
-    return len(sources) > 1 and len({fold(held.fact.object) for held in group}) > 1
+def _conflict(group: Sequence[RememberedFact]) -> bool:
+    sources = {remembered.fact.passage_id for remembered in group}
+    return len(sources) > 1 and len({fold(remembered.fact.object) for remembered in group}) > 1
 
 
-def _line(group: Sequence[Held]) -> str:
+def _line(group: Sequence[RememberedFact]) -> str:
     fact = group[0].fact
-    objects = list(dict.fromkeys((held.fact.object, held.title) for held in group))
+    objects = list(dict.fromkeys((remembered.fact.object, remembered.title) for remembered in group))
     if _conflict(group):
         values = " or ".join(f'{value} (by "{title}")' for value, title in objects) + "; the sources differ"
     else:
@@ -153,19 +153,19 @@ async def learn(
     near = [*names]
     for triple, confidence in list(first.values())[:_MAX_FACTS]:
         read: dict[str, Any] = {"step": step, "confidence": round(confidence, 4)}
-        held = _stated(triple, near, shown, confidence, step)
-        if held is None:
+        stated = _stated(triple, near, shown, confidence, step)
+        if stated is None:
             ctx.emit(FactRead(op="not stated", fact=[*triple], **read))
             continue
-        outcome, fact = memory.add(held), held.fact
+        outcome, fact = memory.add(stated), stated.fact
         if outcome != "unsure":
             near += (fact.subject, fact.object)
-        ctx.emit(FactRead(op=outcome, fact=[*held.triple], passage=fact.passage_id, sentence=held.sentence, **read))
+        ctx.emit(FactRead(op=outcome, fact=[*stated.triple], passage=fact.passage_id, sentence=stated.sentence, **read))
 
 
 def _stated(
     triple: Triple, names: Sequence[str], shown: Sequence[Passage], confidence: float, step: int
-) -> Held | None:
+) -> RememberedFact | None:
     """Return the fact as the first passage states it, if about one of the names."""
     subject, _, value = triple
     about = f"{subject} . {value}"
@@ -174,5 +174,5 @@ def _stated(
     for passage in shown:
         for stated in ground_triples([triple], passage.title, passage.text)[0]:
             fact = Fact(stated.subject, stated.relation, stated.object, confidence, passage.id)
-            return Held(fact, stated.sentence, passage.title, step)
+            return RememberedFact(fact, stated.sentence, passage.title, step)
     return None

@@ -11,14 +11,18 @@ from hoptree.engine.context import Context
 from hoptree.engine.registry import method
 from hoptree.methods.mind.lookup import Filter, Lookup
 from hoptree.methods.mind.memory import FactMemory
-from hoptree.methods.steps import chain_of_thought as chain
-from hoptree.methods.steps.chain_of_thought import Generator
+from hoptree.methods.steps.chain_of_thought import (
+    REASONING_PROMPTS,
+    Generator,
+    conclude,
+    draw_examples,
+    uncertainty_signal,
+)
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Judge, Unsure, write_with_help
 from hoptree.text.names import open_tagger
 from hoptree.text.retrieval_triggers import DynamicThreshold, FixedThreshold, Threshold
 
 _ALPHA, _BETA, _TOP_K = 1.5, 0.2, 2
-_OVER: Literal["sentence"] = "sentence"
 
 
 def _check(*, threshold: str, theta: float | None, top_k: int, cut: float | None, **options: object) -> None:
@@ -28,7 +32,7 @@ def _check(*, threshold: str, theta: float | None, top_k: int, cut: float | None
         raise ConfigError(
             f"theta={theta:g} is a fixed threshold, and threshold is dynamic.", "Set threshold=fixed, too."
         )
-    for name, default in (("alpha", _ALPHA), ("beta", _BETA), ("over", _OVER)):
+    for name, default in (("alpha", _ALPHA), ("beta", _BETA), ("over", "sentence")):
         if fixed and options[name] != default:
             raise ConfigError(
                 f"{name}={options[name]} belongs to the dynamic threshold, and threshold is fixed.",
@@ -51,7 +55,7 @@ def _check(*, threshold: str, theta: float | None, top_k: int, cut: float | None
     dynamic=True,
     strategy="Entropy and attention of words, against a threshold of their own",
     query="A question about filtered names",
-    beyond={
+    deviating_options={
         "attention=scaled": "beta is then the same for every sentence, as it was when alpha and beta were tuned",
         "sub_query=words": "words suit BM25 and cost no call; a question is what the paper's example searches with",
         "over=history": "a mean over more words is steadier than that of a short sentence",
@@ -59,7 +63,7 @@ def _check(*, threshold: str, theta: float | None, top_k: int, cut: float | None
     roles=("answer", "extract", "filter"),
     bounds={"top_k": (1, math.inf)},
     check=_check,
-    shared_prompts=chain.REASONING_PROMPTS,
+    shared_prompts=REASONING_PROMPTS,
 )
 async def mind(
     question: Question,
@@ -69,7 +73,7 @@ async def mind(
     threshold: Literal["dynamic", "fixed"] = "dynamic",
     alpha: float = _ALPHA,
     beta: float = _BETA,
-    over: Literal["sentence", "history"] = _OVER,
+    over: Literal["sentence", "history"] = "sentence",
     attention: Literal["raw", "scaled"] = "raw",
     theta: float | None = None,
     disagree: float = 0.5,
@@ -118,13 +122,13 @@ async def mind(
     if threshold == "dynamic":
         by = DynamicThreshold(alpha, beta, over, scaled)
     tags = open_tagger(tagger)
-    signal = chain.uncertainty_signal(ctx, beyond=scaled or over == "history" or sub_query == "words")
-    generator = Generator(ctx, question.text, chain.draw_examples(shots, draw), signal=signal, attention=True)
+    signal = uncertainty_signal(ctx, beyond=scaled or over == "history" or sub_query == "words")
+    generator = Generator(ctx, question.text, draw_examples(shots, draw), signal=signal, attention=True)
     lookup = Lookup(
         ctx=ctx, question=question.text, tagger=tags, memory=FactMemory(admit) if memory else None,
         filters=filters, gamma=gamma, delta=delta, top_k=top_k, cut=cut, scaled=scaled,
         scores_question="confidence" in filters and signal == "entropy", by_question=sub_query == "question",
-        words=words, k=k, rendered=rendered, titles=titles, left=retrievals,
+        words=words, k=k, rendered=rendered, titles=titles, searches_left=retrievals,
     )  # fmt: skip
     await lookup.extract()  # step 1
     judge: Judge = Unsure(ctx, tags, by)
@@ -132,4 +136,4 @@ async def mind(
         judge = Disagreeing(ctx, generator, tags, theta=disagree, max_tokens=stretch, context=lookup.context)
     # Steps 2 to 6.
     written = await write_with_help(ctx, generator, judge, lookup, draft_tokens=stretch, total_tokens=max_tokens)
-    return lookup.end(await chain.conclude(ctx, generator, written, context=lookup.context()))  # step 7
+    return lookup.add_support(await conclude(ctx, generator, written, context=lookup.context()))  # step 7

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any
 
 from hoptree.core.values import Answer, Passage, Source, Token
+from hoptree.engine.answer_sentence import shorten
 from hoptree.engine.context import Context
 from hoptree.engine.events import OMIT, Decision, ReplyParsed, decision
-from hoptree.engine.explain import shorten
 from hoptree.engine.prompts import Filled, prompt_for, show_passages
 from hoptree.engine.schedule import together
-from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.parse import clean_answer, find_refusal, join_words, question_key, retrieval_trigger
 from hoptree.text.question_tree import Node
 
@@ -52,6 +50,11 @@ class Confident(Decision):
     identifier_hit: str | None = None
     raw: str = ""
 
+    def node_line(self) -> str:
+        if self.value:
+            return "the model is sure of the answer"
+        return "the model does not know the answer" if self.identifier_hit == "soft" else "the model asks to look it up"
+
     def node_record(self) -> dict[str, Any]:
         return {"confident_raw": self.raw, "identifier_hit": self.identifier_hit}
 
@@ -65,6 +68,12 @@ class Answered(Decision):
     passage: str = field(default="", metadata=OMIT)
     continuation_hit: str | None = None
     raw: str = ""
+
+    def node_line(self) -> str:
+        words = f" in {self.passage}" if self.passage else ""
+        return f"answered: {'yes' if self.value else 'no'}{words}" + (
+            f" ({self.continuation_hit})" if self.continuation_hit else ""
+        )
 
     def node_record(self) -> dict[str, Any]:
         return {"reader_raw": self.raw, "continuation_hit": self.continuation_hit}
@@ -216,14 +225,16 @@ def _words(*texts: str) -> str:
     return join_words(" ".join(texts), lambda part: re.findall(r"\w+", part.casefold()), underscores=True)
 
 
-_MAX_QUOTE_CHARS = 60
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _ROUNDING = 1e-9
 
 
+_MAX_QUOTE_CHARS = 60
+
+
 @decision("surest")
 class SurestChosen(Decision):
-    """The answer that was taken, and how sure each was."""
+    """The answer that was taken, and how sure each was; in old traces of many methods."""
 
     value: int
     when: str
@@ -250,6 +261,10 @@ class SurestChosen(Decision):
         return f"{'surest' if rated else 'taken'} of {len(readings)} readings{of}: {self.weighed()}"
 
 
+def _format_confidence(confidence: float | None) -> str:
+    return "" if confidence is None else f" {confidence:.2f}"
+
+
 @decision("majority")
 class MajorityCounted(Decision):
     """The share of the most frequent answer; `votes` are answers with counts."""
@@ -270,27 +285,6 @@ class AgreementChecked(Decision):
     least: float
     chains: int
     answer: str
-
-
-def surest(ctx: Context, answers: Sequence[Answer], *, when: str, named: Sequence[str] = ()) -> Answer:
-    """Return the surest answer, or the most frequent one; of equals the last."""
-    known = [place for place, answer in enumerate(answers) if answer.known]
-    if len(known) < 2:
-        return answers[known[0] if known else -1]
-    if all(answers[place].confidence is None for place in known):
-        counts = Counter(question_key(answers[place].text) for place in known)
-        weights = {place: float(counts[question_key(answers[place].text)]) for place in known}
-    else:
-        weights = {place: answers[place].confidence or 0.0 for place in known}
-    best = max(known, key=lambda place: (weights[place], place))
-    texts = [answer.text if answer.known else "" for answer in answers]
-    confidence = [answer.confidence for answer in answers]
-    ctx.emit(SurestChosen(value=best, when=when, answers=texts, confidence=confidence, named=list(named)))
-    return answers[best]
-
-
-def _format_confidence(confidence: float | None) -> str:
-    return "" if confidence is None else f" {confidence:.2f}"
 
 
 def majority(ctx: Context, answers: Sequence[Answer], *, when: str) -> tuple[Answer, float]:
@@ -335,23 +329,3 @@ def agreement_gate(ctx: Context, chains: Sequence[Answer], *, least: float) -> t
     ctx.emit(AgreementChecked(value=passed, share=share, least=least, chains=len(chains), answer=answer.text))
     ctx.propose(answer, order=1)
     return answer, passed
-
-
-READINGS = ("the two best passages", "the three best passages", "all passages found")  # of `read_several_ways`
-_WHOLE_QUESTION_ORDER = 1000  # above the order of any part of the question
-
-
-async def read_several_ways(ctx: Context, question: str, passages: Sequence[Passage]) -> list[Answer]:
-    """Read the best two, the best three and all passages; propose the surest."""
-    logprobs = "logprobs" in ctx.model_for("answer").capabilities
-    ways = ((passages[:2], "read"), (passages[:3], "read_asked_first"), (passages[::-1], "read"))
-
-    async def read(place: int, shown: Sequence[Passage], prompt: str) -> Answer:
-        answer = await answer_from(ctx, question, shown, prompt=prompt, titles=True, logprobs=logprobs)
-        ctx.propose(guess_unless_supported(answer, shown), order=_WHOLE_QUESTION_ORDER - len(ways) + place)
-        return answer
-
-    answers = await together(read(place, shown, prompt) for place, (shown, prompt) in enumerate(ways))
-    best = surest(ctx, answers, when="own", named=READINGS)
-    ctx.propose(guess_unless_supported(best, passages), order=_WHOLE_QUESTION_ORDER)
-    return answers

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer
@@ -96,8 +96,7 @@ def nearest_demonstrations(question: str, n: int = DEMONSTRATIONS) -> tuple[Demo
     return tuple(bank[place] for place in reversed(ranked[:n]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(NamedTuple):
     """The rarity of each word of a demonstration's question, their sum, and its links."""
 
     weights: Mapping[str, float]

@@ -14,8 +14,8 @@ from hoptree.engine.events import Decision, decision
 from hoptree.engine.prompts import Filled, prompt_for, show_texts
 from hoptree.graph.facts import Fact
 from hoptree.methods.steps.answer import note_reply
-from hoptree.methods.steps.compare import chooses
 from hoptree.methods.steps.logic_tree import answer_of, text_of
+from hoptree.text.comparison_questions import detect_comparison
 from hoptree.text.grounding import covers, has_names, holding, parts_of
 from hoptree.text.loose_json import JsonReading, read_json
 from hoptree.text.parse import clean_answer, cut_at_next_question, looks_unanswered, question_key, read_yes_no
@@ -72,7 +72,7 @@ class EvidenceBox:
         - Nothing supports a choice between things that the question names, since all of them occur anyway.
         - For a question without names, only pages count whose title it has in its words, and facts with such an end.
         """
-        if question and chooses(question):
+        if question and _compares(question):
             return ()
         box = self._about(question) if question and not has_names(question) else self
         sources = [*box.passages, *(Passage(fact.text, "", fact.text) for fact in box.facts)]
@@ -344,3 +344,9 @@ def read_clue(text: str) -> str:
         return text_of(value)[:_MAX_CLUE_CHARS]
     line = clean_answer(text)
     return "" if line[:1] in ("{", "[") else text_of(line)[:_MAX_CLUE_CHARS]
+
+
+def _compares(question: str) -> bool:
+    """Return whether the answer is one of the things that the question compares."""
+    comparison = detect_comparison(question)
+    return comparison is not None and comparison.kind in ("choice", "which")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
-from hoptree.core.values import Passage, Token
-from hoptree.engine.context import Context
-from hoptree.engine.prompts import prompt_for, show_texts
+from hoptree.core.values import Token
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import fold, sentences, word_set
 from hoptree.text.tokens import token_spans
@@ -199,6 +199,8 @@ def _scalar(value: Any) -> bool:
 def object_confidences(text: str, tokens: Sequence[Token], triples: Sequence[Triple], *, default: float) -> list[float]:
     """Return the confidence of each triple's object, in the reply's order."""
     places = token_spans(text, [token.text for token in tokens])
+    written = [(*place, token) for token, place in zip(tokens, places, strict=True) if place]
+    starts, ends = [start for start, *_ in written], [end for _, end, _ in written]
     confidences: list[float] = []
     at = 0
     for triple in triples:
@@ -206,12 +208,8 @@ def object_confidences(text: str, tokens: Sequence[Token], triples: Sequence[Tri
         for part in triple:  # find the object after subject and relation, as the subject may contain it
             if (start := text.find(part, at)) >= 0:
                 at = end = start + len(part)
-        inside = [
-            token_probability(token)
-            for token, place in zip(tokens, places, strict=True)
-            if start >= 0 and place and place[0] < end and place[1] > start
-        ]
-        confidences.append(min(inside, default=default))
+        inside = written[bisect_right(ends, start) : bisect_left(starts, end)] if start >= 0 else []
+        confidences.append(min((token_probability(token) for *_, token in inside), default=default))
     return confidences
 
 
@@ -240,7 +238,8 @@ class _Line:
         """Return the index of the first occurrence of the words in a row, or None."""
         count = len(wanted)
         places = range(len(self.words) - count + 1) if count else range(0)
-        return next((at for at in places if self.words[at : at + count] == tuple(wanted)), None)
+        row = tuple(wanted)
+        return next((at for at in places if self.words[at] == row[0] and self.words[at : at + count] == row), None)
 
 
 class Wording:
@@ -266,7 +265,8 @@ class Wording:
             for line in (self._title, self._text):
                 if spelled := _as_written(line, variant):
                     return spelled
-        return name if any(Counter(wanted) <= bag for bag in self._bags) else ""
+        counts = Counter(wanted)
+        return name if any(counts <= bag for bag in self._bags) else ""
 
     def sentence(self, subject: str, relation: str, value: str) -> str:
         """Return the first sentence that states the triple best."""
@@ -281,6 +281,9 @@ class Wording:
             if rank > best:
                 best, sentence = rank, line.text
         return sentence
+
+
+_wording = lru_cache(maxsize=8)(Wording)  # triples are held against the same passages one by one
 
 
 def _stems(words: Sequence[str]) -> set[str]:
@@ -329,9 +332,6 @@ def _as_written(line: _Line, name: str) -> str:
     return line.text[start:end].strip()
 
 
-MAX_TOKENS = 512  # about thirty facts; a small model that repeats itself would use any limit up
-_PROMPT_SET, _STEP = "graph", "facts"
-
 LeftOut = Literal["malformed", "not in the passage", "no name", "repeated"]  # why a triple is left out
 
 _NO_NAMES = word_set(
@@ -350,42 +350,11 @@ class StatedFact:
     sentence: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Extracted:
-    """The facts of a passage, why triples were left out, and how the reply ended."""
-
-    facts: tuple[StatedFact, ...] = ()
-    left_out: Mapping[LeftOut, int] = field(default_factory=dict)
-    readable: bool = True
-    cut_off: bool = False
-
-
-def facts_template() -> str:
-    """Return the name and digest of the prompt."""
-    return prompt_for(_PROMPT_SET, _STEP).template
-
-
-async def extract_facts(ctx: Context, passage: Passage) -> Extracted:
-    """Ask for the facts of a passage, in its spelling, without instructions in it."""
-    parts = [Passage(passage.id, "", passage.title), replace(passage, title="")]
-    title, text = (shown.strip() for shown in show_texts(ctx, parts, titles=False))
-    if not text:
-        return Extracted()
-    prompt = prompt_for(_PROMPT_SET, _STEP).fill(title=title or "(none)", passage=text)
-    reply = await ctx.generate(_STEP, prompt, role="extract", max_tokens=MAX_TOKENS)
-    cut_off = reply.finish == "length"
-    read = read_triples(reply.text, cut=cut_off)
-    facts, left_out = ground_triples(read.triples, title, text)
-    if read.malformed:
-        left_out["malformed"] = read.malformed
-    return Extracted(facts, left_out, read.understood, cut_off)
-
-
 def ground_triples(
     triples: Sequence[Triple], title: str, text: str
 ) -> tuple[tuple[StatedFact, ...], dict[LeftOut, int]]:
     """Return the triples that a passage states, and how many were left out."""
-    wording = Wording(title, text)
+    wording = _wording(title, text)
     facts: dict[tuple[str, ...], StatedFact] = {}
     left_out: Counter[LeftOut] = Counter()
     for subject, relation, value in triples:

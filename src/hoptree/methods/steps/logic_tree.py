@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hoptree.core.lazy import lazy_re
-from hoptree.text.grounding import PartKind, numbered_names, typed_parts
 from hoptree.text.parse import MAX_ANSWER_CHARS, looks_unanswered, question_key, says_unknown
-from hoptree.text.quantities import date_spans
 from hoptree.text.question_tree import Issue, Pairs
 
 MAX_NODES = 16
@@ -212,94 +210,3 @@ def _first_text(raw: Mapping[str, Any], keys: Sequence[str], question: str | Non
 
 def _normalise_key(key: object) -> str:
     return str(key).strip().casefold().replace("-", "_").replace(" ", "_")
-
-
-_ARTICLE_OR_POSSESSIVE = lazy_re(r"^(?:the|an?)\s+|['’]s$", re.IGNORECASE)
-_APPOSITION = lazy_re(r"\w, (?=\w)(.+)")
-_LISTING = lazy_re(r",.*,|\b(?:and|or)\b|[;&]")  # a list, whose commas add nothing to a name
-_DAY = lazy_re(r"(?<!\d)\d{1,2}(?!\d)")
-
-
-def substituted(text: str, wrong: str, right: str) -> str | None:
-    """Replace the wrong answer by the right one in a text; None if it is unclear how.
-
-    - Names replace names and dates replace dates: of "Apollo 8, in December 1968" a question may have either part.
-    - Neither a part of a longer name nor anything but names and dates (yes, no) is replaced.
-    - It is unclear if the text already has the right answer, as it may ask to choose between the two.
-    - "France" in "Paris, France" does not name the wrong answer; a text with both parts is unclear.
-    """
-    in_text = [(kind, part) for kind, part in typed_parts(wrong) if _as_words(part).search(text)]
-    wrong_parts = _wrong_parts(wrong, right)
-    named = [typed for typed in in_text if typed in wrong_parts]
-    if named and any(typed not in named and not _as_words(typed[1]).search(right) for typed in in_text):
-        return None
-    counterparts: dict[str, str] = {}
-    for kind, part in named:
-        candidates = [other for other_kind, other in typed_parts(right) if other_kind == kind]
-        if len(candidates) != 1 or candidates[0] in counterparts.values() or _is_inside_longer(part, text):
-            return None
-        if _as_words(candidates[0]).search(_as_words(part).sub("", text)):
-            return None
-        counterparts[part] = candidates[0]
-    for part, counterpart in counterparts.items():
-        if date_spans(part):  # in 1968, but on a day
-            dated = f"{'on' if _DAY.search(counterpart) else 'in'} {counterpart}"
-            text = _as_words(part, before=r"\b(?:in|on) ").sub(dated.replace("\\", r"\\"), text)
-        text = _as_words(part).sub(counterpart.replace("\\", r"\\"), text)
-    return text
-
-
-def _is_inside_longer(part: str, text: str) -> bool:
-    """Return whether a part occurs inside a longer one in a text: 1966 in May 1966."""
-
-    def bare(name: str) -> str:
-        return _ARTICLE_OR_POSSESSIVE.sub("", name).casefold()
-
-    return any(
-        start <= match.start() and match.end() <= end and bare(text[start:end]) != bare(part)
-        for match in _as_words(part).finditer(text)
-        for start, end in (*numbered_names(text), *date_spans(text))
-    )
-
-
-def mentions_wrong_answer(text: str, wrong: str, right: str = "") -> bool:
-    """Return whether a text mentions a wrong answer, or a wrong part of it."""
-    return any(_as_words(part).search(text) for _, part in _wrong_parts(wrong, right))
-
-
-def propagate_correction(refuted: Claim, right: str) -> tuple[Claim, ...] | None:
-    """Return the corrected children of a refuted claim; None if it needs a new tree.
-
-    It needs one if no claim below names the wrong answer: then the relation or the shape may be wrong. Other hypotheses
-    stay, as a model that rewrites the tree would likely keep them.
-    """
-    below = (claim.question for claim in refuted.all() if claim is not refuted)
-    if not any(mentions_wrong_answer(question, refuted.hypothesis, right) for question in below):
-        return None
-    corrected = tuple(_correct_claim(child, refuted.hypothesis, right) for child in refuted.children)
-    return None if None in corrected else tuple(claim for claim in corrected if claim is not None)
-
-
-def _correct_claim(claim: Claim, wrong: str, right: str) -> Claim | None:
-    question = substituted(claim.question, wrong, right)
-    below = [_correct_claim(child, wrong, right) for child in claim.children]
-    if question is None or None in below:
-        return None
-    changed = replace(claim, question=question, children=tuple(child for child in below if child))
-    return replace(changed, hypothesis=substituted(claim.hypothesis, wrong, right) or claim.hypothesis)
-
-
-def _wrong_parts(wrong: str, right: str) -> list[tuple[PartKind, str]]:
-    """Return the parts of a wrong answer that the right one lacks."""
-    parts = list(typed_parts(wrong))
-    added = [] if _LISTING.search(wrong) else [match[1] for match in _APPOSITION.finditer(wrong)]
-    return [
-        (kind, part)
-        for kind, part in parts
-        if not (kind == "name" and len(parts) > 1 and any(text.startswith(part) for text in added))
-        and not (right and _as_words(part).search(right))
-    ]
-
-
-def _as_words(part: str, *, before: str = "") -> re.Pattern[str]:
-    return lazy_re(rf"{before}(?<!\w){re.escape(part)}(?!\w)", re.IGNORECASE)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, Literal, Protocol
 
 from hoptree.core.values import Passage
@@ -17,7 +17,7 @@ from hoptree.engine.sentence_view import SentenceView, number
 from hoptree.methods.steps.answer import note_written
 from hoptree.methods.steps.chain_of_thought import Draft, Generator, adds_text, cut_at_answer
 from hoptree.models.model import LearnsCapabilities, SignalNotGiven
-from hoptree.retrieval.encoder import check_encoder, open_encoder
+from hoptree.retrieval.encoder import Encoder, check_encoder, shared_encoder
 from hoptree.text import uncertainty
 from hoptree.text.names import Tagger, sentence_spans
 from hoptree.text.parse import gives_answer, read_conclusion
@@ -60,7 +60,7 @@ class SubQuery(Decision):
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class UncertainSentence:
     """An uncertain sentence of a draft, and its uncertain words."""
 
     start: int
@@ -69,7 +69,7 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Help:
+class LookupResult:
     """The context of the prompt by which a sentence is rewritten."""
 
     context: str
@@ -78,7 +78,7 @@ class Help:
 class Judge(Protocol):
     """Decides how much of a draft is kept, and which sentence is in doubt."""
 
-    async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]: ...
+    async def judge(self, draft: Draft, written: Draft) -> tuple[int, UncertainSentence | None]: ...
 
     def record_rewritten(self, sentence: Draft) -> None:
         """Record the replacement of the last sentence that was in doubt."""
@@ -90,7 +90,9 @@ class Helper(Protocol):
     def context(self) -> str:
         """Return the context of the prompt for a draft."""
 
-    async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | Literal["spent"] | None:
+    async def look_up(
+        self, doubt: UncertainSentence, draft: Draft, written: Draft
+    ) -> LookupResult | Literal["spent"] | None:
         """Return help for a doubt in `draft`, which follows the text `written`.
 
         None means that the sentence stays, `spent` that no more searches are allowed. A doubt does not include "So the
@@ -132,11 +134,13 @@ async def write_with_help(
             return _stop(ctx, before if reason == "no growth" else written, reason)
 
 
-def _behind_lead(doubt: Doubt, draft: Draft) -> Doubt:
+def _behind_lead(doubt: UncertainSentence, draft: Draft) -> UncertainSentence:
     """Return a doubt without a leading "So the answer is"."""
     for first, last in answer_lead_spans(draft.text):
         if first < doubt.end and last > doubt.start and not draft.text[doubt.start : first].strip():
-            return Doubt(min(last, doubt.end), doubt.end, tuple(hit for hit in doubt.hits if hit[0] >= last))
+            return UncertainSentence(
+                min(last, doubt.end), doubt.end, tuple(hit for hit in doubt.hits if hit[0] >= last)
+            )
     return doubt
 
 
@@ -156,7 +160,7 @@ def _stop(ctx: Context, written: Draft, reason: str) -> Draft:
 
 
 _SAMPLES = 5
-_open_encoder = cache(open_encoder)
+_open_encoder = shared_encoder
 _TOP_P, _TOP_K = 0.9, 50  # of samples whose spread is measured, at temperature 1
 
 
@@ -225,7 +229,7 @@ class Unsure:
         self._doubted: JudgedSentence | None = None
         self._entropy_given = False
 
-    async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]:
+    async def judge(self, draft: Draft, written: Draft) -> tuple[int, UncertainSentence | None]:
         if self._doubted is not None:  # the last doubted sentence stayed, since there was no query for it
             self._keep(self._doubted.words)
         self._check_entropy(draft)
@@ -235,7 +239,7 @@ class Unsure:
             if sentence.triggers:
                 self._doubted = sentence
                 hits = tuple((hit.word.start, hit.word.end) for hit in sentence.hit_words)
-                return sentence.start, Doubt(sentence.start, sentence.end, hits)
+                return sentence.start, UncertainSentence(sentence.start, sentence.end, hits)
             self._keep(sentence.words)
         return len(draft.text), None
 
@@ -294,7 +298,7 @@ class Disagreeing:
         self._ctx, self._generator, self._tagger = ctx, generator, tagger
         self._theta, self._max_tokens, self._context = theta, max_tokens, context
 
-    async def judge(self, draft: Draft, written: Draft) -> tuple[int, Doubt | None]:
+    async def judge(self, draft: Draft, written: Draft) -> tuple[int, UncertainSentence | None]:
         start, end = sentence_spans(draft.text)[0]
         texts = await self._generator.sample(
             written.text, _SAMPLES, max_tokens=self._max_tokens, context=self._context()
@@ -313,7 +317,7 @@ class Disagreeing:
                 hits=[draft.text[first:last] for first, last in hits],
             )
         )
-        return end, Doubt(start, end, hits) if doubted else None
+        return end, UncertainSentence(start, end, hits) if doubted else None
 
     def record_rewritten(self, sentence: Draft) -> None:
         self._ctx.emit(SamplesJudged(value=False, text=sentence.text, rewritten=True))
@@ -376,7 +380,12 @@ class Spread:
         self._ctx, self._generator, self._count, self._theta = ctx, generator, samples, theta
         self._theta_checked = False
         has_states = "hidden_states" in ctx.model_for("answer").capabilities
-        self._encoder = None if has_states else _open_encoder(encoder)
+        self._spec = "" if has_states else encoder
+        self._encoder: Encoder | None = None
+
+    async def open(self) -> None:
+        """Open the encoder, where the model gives no states."""
+        self._encoder = await asyncio.to_thread(_open_encoder, self._spec) if self._spec else None
 
     async def write(self, text: str, step: str, max_tokens: int, context: str) -> Measured:
         """Continue a text, and measure the spread of samples of the continuation."""

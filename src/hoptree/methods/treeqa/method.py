@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
-from hoptree.engine.events import Planned
-from hoptree.engine.registry import method
+from hoptree.engine.events import NodeSettled, Planned
+from hoptree.engine.registry import Explanation, method
 from hoptree.engine.result import UNSUPPORTED, Result, TreeNode
 from hoptree.graph.entity_linking import parse_linker, shared_mention_model
 from hoptree.methods.steps.answer import synthesise
-from hoptree.methods.steps.evidence_box import EvidenceBox, find_conflict, new_clue, validate
+from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.link import BySharedEncoder
-from hoptree.methods.steps.mentions import PRESETS, Ahead, Sources, Wanted, require_sources
-from hoptree.methods.treeqa.speculative import make_walk
-from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Traversal, Walk, build_tree, flatten, hang, rebuild
+from hoptree.methods.steps.mentions import PRESETS, Sources, require_sources
+from hoptree.methods.treeqa.speculative import SpeculativeWalk
+from hoptree.methods.treeqa.tree import Branch, build_tree, flatten, to_branches
+from hoptree.methods.treeqa.walk import Outcome, ProcessNode, Traversal, Walk
 from hoptree.text.comparison import agree, tells
 from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.parse import looks_unanswered
@@ -35,6 +36,24 @@ def _uses(options: Mapping[str, Any]) -> dict[str, str]:
     return {"encoder": ranking.identity} if (ranking := _ranking(**options)) else {}
 
 
+_DROPPED_BELOW = {"rebuild_unreadable": "could not be read", "rebuild_noop": "repeated what was refuted"}
+_SHRUNK = {
+    "rebuild_siblings": "had several first nodes: all but one were dropped.",
+    "cap_nodes": "was too large: what came last was dropped.",
+    **dict.fromkeys(("rebuild_deeper", "cap_depth"), "was too deep: what lay deepest was dropped."),
+}
+
+
+class _TreeExplanation(Explanation):
+    def dropped_parts(self, node: NodeSettled) -> Iterator[str]:
+        subject = f"What the model wrote anew for sub-question {node.id}"
+        for kind in node.details.get("rebuild_issues", ()):
+            if kind in _DROPPED_BELOW and node.details.get("size_before", 0) > 1:
+                yield f"{subject} {_DROPPED_BELOW[kind]}: all that stood below it was dropped."
+            elif kind in _SHRUNK:
+                yield f"{subject} {_SHRUNK[kind]}"
+
+
 @method(
     "treeqa",
     title="Logic tree of validated hypotheses",
@@ -45,11 +64,12 @@ def _uses(options: Mapping[str, Any]) -> dict[str, str]:
     strategy="Hypotheses that evidence refutes or leaves open",
     query="Sub-questions with their hypotheses, then new clues",
     roles=("decompose", "link", "verify", "answer"),
-    beyond={
+    deviating_options={
         "accumulate": "a clue may find less than the question did; the authors' code keeps both",
         "whole_corpus": "a corpus may have no page of an entity, or tell of it on others",
     },
     uses=_uses,
+    explain=_TreeExplanation(),
     shared_prompts=("direct", "entities", "mentions", "relations"),
 )
 async def treeqa(
@@ -93,7 +113,8 @@ async def treeqa(
     if correct:
         require_sources(ctx, evidence)
     tree = await build_tree(ctx, question.text, recursive=recursive)
-    root = Branch(Node(0, question.text, depth=0), tree.draft, hang(tree.children, Node(0, "", depth=0), first=1))
+    tops = to_branches(tree.children, Node(0, "", depth=0), first=1)
+    root = Branch(Node(0, question.text, depth=0), tree.draft, tops)
     issues = [{"kind": issue.kind, "node": issue.node, "detail": issue.detail} for issue in tree.issues]
     ctx.emit(Planned(nodes=[branch.as_plan_node() for branch in flatten([root])], issues=issues))
     draft = Answer(tree.draft, tree.draft, "answered" if tree.draft else "unknown", "internal")
@@ -103,7 +124,10 @@ async def treeqa(
     note = "the answer is the draft, which nothing was held against"  # shown if the budget ends before a conclusion
     ctx.propose(replace(draft, source="fallback"), order=0, note=note)
     process = ProcessNode(ctx, question.text, sources, max_attempts, reason == "separate", query == "dual", accumulate)
-    walk = make_walk(traversal, ctx, process, root.children)
+    if traversal == "speculative":
+        walk: Walk = SpeculativeWalk(ctx, process, root.children)
+    else:
+        walk = Walk(ctx, process, root.children, by_level=traversal == "level")
     await walk.run()
     lines = list(golden_lines(ctx, walk.tops, walk.outcomes))
     answer = strip_certainty(await synthesise(ctx, question.text, lines, prompt="final"))
@@ -113,60 +137,6 @@ async def treeqa(
     shown = replace(answer, support=()) if answer.source == "fallback" else answer
     ctx.end_node(root.node, shown, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
     return answer
-
-
-@dataclass(slots=True)
-class ProcessNode:
-    """ProcessNode (Algorithm 3), with VerifyAndCorrect (Algorithm 2) inside its loop.
-
-    It stops early once the node is not wanted any more.
-    """
-
-    ctx: Context
-    question: str
-    sources: Sources
-    max_attempts: int
-    separate_reason: bool
-    dual: bool
-    accumulate: bool
-
-    async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome:
-        ctx, node, asked, hypothesis = self.ctx, branch.node, branch.node.question, branch.hypothesis
-        query = f"{asked} {hypothesis}" if self.dual and hypothesis else asked
-        box, with_reason = EvidenceBox(), not self.separate_reason
-        attempts: tuple[Attempt, ...] = ()
-        for number in range(1, allowed + 1):
-            if not wanted():
-                break
-            retrieved = await self.sources.retrieve(query, node, wanted)
-            box = retrieved.over(box) if self.accumulate else retrieved
-            if not wanted():
-                break
-            verdict = await validate(ctx, asked, hypothesis, box, attempt=number, with_reason=with_reason, node=node)
-            attempts += (Attempt(query, verdict, box),)
-            if verdict.label == "refuted":
-                return await self._correct(branch, attempts, may_rebuild=may_rebuild, wanted=wanted)
-            if verdict.label == "supported" or number == allowed or not wanted():
-                break
-            query = await new_clue(ctx, asked, hypothesis, box, node=node)
-            if not query:
-                break
-        return Outcome(attempts)
-
-    async def _correct(
-        self, branch: Branch, attempts: tuple[Attempt, ...], *, may_rebuild: bool, wanted: Wanted
-    ) -> Outcome:
-        """Algorithm 2 for a refuted node: find the conflict, and rebuild the sub-tree."""
-        ctx, node, claim, last = self.ctx, branch.node, branch.claim, attempts[-1]
-        if self.separate_reason and wanted():
-            verdict = await find_conflict(ctx, claim.question, claim.hypothesis, last.verdict, last.box, node=node)
-            attempts = (*attempts[:-1], replace(last, verdict=verdict))
-        if not may_rebuild or not wanted():
-            return Outcome(attempts)
-        if isinstance(wanted, Ahead):
-            wanted.refuted(attempts[-1].verdict)
-        rebuilt = await rebuild(ctx, self.question, claim, attempts[-1].verdict, last.box, node=node)
-        return Outcome(attempts, rebuilt, stays=rebuilt is None)
 
 
 def _with_guess_marked(ctx: Context, walk: Walk, answer: Answer) -> Answer:
@@ -215,7 +185,7 @@ def _certainty(branch: Branch, outcome: Outcome) -> str:
             return _CORRECTED
         differs = correction and not agree(correction, branch.hypothesis)
         return f"{_UNVERIFIED}; evidence says: {correction}" if differs else _UNVERIFIED
-    if outcome.stays:
+    if outcome.kept:
         return f"{_UNVERIFIED}: it was called wrong, and nothing else was given"
     if outcome.label == "refuted":
         return f"{_REFUTED}: {outcome.verdict.reason}".removesuffix(": ")

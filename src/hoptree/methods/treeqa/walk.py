@@ -1,208 +1,24 @@
-"""TreeQA's tree: build it with hypotheses, walk it, and rebuild what is refuted."""
+"""TreeQA's walk: validate and correct the nodes of a tree, in turn or by level."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
-from hoptree.engine.events import Decision, Planned, PlanRepaired, decision
-from hoptree.engine.prompts import prompt_for
-from hoptree.engine.schedule import SingleFlight, plan_row, together
+from hoptree.engine.events import Decision, Planned, decision
+from hoptree.engine.schedule import SingleFlight, together
 from hoptree.engine.trace import ModelCalled, events_of
-from hoptree.methods.steps import logic_tree
-from hoptree.methods.steps.answer import direct_answer, note_reply
-from hoptree.methods.steps.decompose import ask_twice
-from hoptree.methods.steps.evidence_box import EvidenceBox, Label, Verdict
-from hoptree.methods.steps.logic_tree import MAX_DEPTH, MAX_NODES, Claim, LogicTree, first_claims
-from hoptree.methods.steps.mentions import Wanted
-from hoptree.text.comparison import agree, same
-from hoptree.text.grounding import parts_of
-from hoptree.text.loose_json import read_json
-from hoptree.text.parse import question_key, read_questions, says_unknown
-from hoptree.text.question_tree import Issue, Node
-
-_BUILD_TOKENS, _EXPAND_TOKENS, _REBUILD_TOKENS = 2048, 384, 1024
-_EXTRA_LEVELS = 1  # levels that a rebuilt tree may have more than the one it replaces
-
-
-async def build_tree(ctx: Context, question: str, *, recursive: bool) -> LogicTree:
-    """BuildLogicTree: ask for a tree with hypotheses and a draft (Algorithm 1).
-
-    Without a readable tree, the question itself is its only node.
-    """
-    if recursive:
-        tree = await _build_recursively(ctx, question)
-    else:
-        prompt = prompt_for(ctx.method, "build").fill(question=question)
-        *_, tree = await ask_twice(ctx, "build", prompt, lambda value: _read(value, question), tokens=_BUILD_TOKENS)
-    if not tree.children:
-        ctx.warn("build_failed", "The model's tree could not be read; the question was validated as one piece.")
-        issue = Issue("build_failed", 0, "no tree in the reply; the question is its own node")
-        tree = replace(tree, children=(Claim(question, tree.draft),), issues=(*tree.issues, issue))
-    missing = [claim.question for top in tree.children for claim in top.all() if not claim.hypothesis]
-    if missing:
-        asked = list(dict.fromkeys(missing))
-        answers = await together(direct_answer(ctx, question) for question in asked)
-        known = {question: answer.text for question, answer in zip(asked, answers, strict=True) if answer.known}
-        issue = Issue("hypothesis_empty", 0, f"{len(missing)} hypotheses were asked for one by one")
-        tree = replace(tree, children=_complete(tree.children, known), issues=(*tree.issues, issue))
-    if not tree.draft and tree.children[0].question == question:
-        tree = replace(tree, draft=tree.children[0].hypothesis)
-    return tree
-
-
-def _complete(claims: tuple[Claim, ...], known: Mapping[str, str]) -> tuple[Claim, ...]:
-    """Fill in missing hypotheses by their questions."""
-    return tuple(
-        Claim(claim.question, claim.hypothesis or known.get(claim.question, ""), _complete(claim.children, known))
-        for claim in claims
-    )
-
-
-def _read(value: object, question: str) -> tuple[LogicTree, str]:
-    tree = logic_tree.read_tree(value, question)
-    return tree, "" if tree.children else "it holds no sub-question"
-
-
-async def _build_recursively(ctx: Context, question: str) -> LogicTree:
-    """Expand node by node, a level at once, until nothing is left (Algorithm 1)."""
-    root, count = Branch(Node(0, question, depth=0), ""), 0
-    issues: list[Issue] = []
-    level: list[tuple[Branch, frozenset[str]]] = [(root, frozenset())]  # each with the questions above it
-    while level:
-        replies = await together(_expand(ctx, branch.node.question) for branch, _ in level)
-        below: list[tuple[Branch, frozenset[str]]] = []
-        for (branch, before), (hypothesis, questions) in zip(level, replies, strict=True):
-            branch.hypothesis, depth = hypothesis, branch.node.depth
-            above = before | {question_key(branch.node.question)}
-            new = [asked for asked in questions if question_key(asked) not in above] if depth < MAX_DEPTH else []
-            if len(new) > MAX_NODES - count:
-                issues.append(Issue("cap_nodes", 0, f"{len(new) - MAX_NODES + count} nodes beyond {MAX_NODES} dropped"))
-            branch.children = [Branch(Node(0, asked, depth=depth + 1), "") for asked in new[: MAX_NODES - count]]
-            count += len(branch.children)
-            below += [(child, above) for child in branch.children]
-        level = below
-    return LogicTree(root.claim.children, root.hypothesis, tuple(issues))
-
-
-async def _expand(ctx: Context, question: str) -> tuple[str, Sequence[str]]:
-    """Ask for the hypothesis of a question and the sub-questions below it."""
-    prompt = prompt_for(ctx.method, "expand").fill(question=question)
-    reading = read_json((await ctx.generate("expand", prompt, role="decompose", max_tokens=_EXPAND_TOKENS)).text)
-    note_reply(ctx, "expand", reading.error, reading.repairs)
-    value = reading.value
-    if not isinstance(value, Mapping):
-        return "", ()
-    hypotheses = (logic_tree.answer_of(item, question) for name, item in value.items() if "hypo" in name.casefold())
-    listed: object = next((item for name, item in value.items() if "sub" in name.casefold() or name == "children"), [])
-    text_of = logic_tree.text_of
-    texts = [text_of(item) for item in listed] if isinstance(listed, list) else read_questions(text_of(listed))
-    return next(filter(None, hypotheses), ""), list(dict.fromkeys(filter(None, texts)))
-
-
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """The claim that replaces a refuted one, issues, and whether evidence supports it."""
-
-    claim: Claim
-    issues: tuple[str, ...] = ()
-    supported: bool = True
-
-
-async def rebuild(
-    ctx: Context, question: str, refuted: Claim, verdict: Verdict, box: EvidenceBox, *, node: Node
-) -> Rebuilt | None:
-    """RebuildSubtree: ask for the sub-tree anew, or take the correction."""
-    texts, facts = box.shown(ctx)
-    prompt = prompt_for(ctx.method, "rebuild").fill(
-        whole=question,
-        subtree=refuted.as_json(),
-        reason=verdict.reason or "The evidence contradicts the hypothesis.",
-        correction=verdict.correction or "(see the reason)",
-        texts=texts,
-        facts=facts,
-    )
-    levels = min(refuted.levels + _EXTRA_LEVELS, MAX_DEPTH - node.depth + 1)
-
-    def read(value: object) -> tuple[tuple[Claim | None, list[str]], str]:
-        claim, issues = logic_tree.read_subtree(value, refuted, levels=levels)
-        return (claim, [issue.kind for issue in issues]), "" if claim else "a node needs both of its texts"
-
-    *_, (claim, kinds) = await ask_twice(ctx, "rebuild", prompt, read, tokens=_REBUILD_TOKENS, node=node)
-    correction = verdict.correction or ("" if _tells_nothing(verdict.reason, refuted) else verdict.reason)
-    if same(correction, refuted.hypothesis):
-        correction = ""
-    supported = True
-    if claim is None:
-        kinds.append("rebuild_unreadable")
-        claim = Claim(refuted.question, correction)
-    elif question_key(claim.hypothesis) == question_key(refuted.hypothesis):
-        kinds.append("rebuild_noop")
-        claim = replace(claim, hypothesis=correction, children=())
-    else:
-        supported = _is_supported(claim, refuted, verdict, box)
-        kinds += [] if supported else ["rebuild_unsaid"]
-    for kind in kinds:
-        ctx.emit(PlanRepaired(kind=kind, node=node.id, detail=f"in the tree rebuilt for: {refuted.question}"))
-    return Rebuilt(claim, tuple(kinds), supported) if claim.hypothesis else None
-
-
-def _is_supported(claim: Claim, refuted: Claim, verdict: Verdict, box: EvidenceBox) -> bool:
-    """Return whether the evidence or the verdict states the new hypothesis."""
-    if verdict.correction and _says(claim.hypothesis, verdict.correction):
-        return True
-    if verdict.correction and question_key(claim.question) == question_key(refuted.question):
-        return False
-    in_reason = not verdict.correction and _says(claim.hypothesis, verdict.reason)
-    return in_reason or bool(box.supporting(claim.hypothesis, claim.question))
-
-
-def _tells_nothing(reason: str, refuted: Claim) -> bool:
-    """Return whether a reason only says that nothing is known."""
-    known = f" {question_key(f'{refuted.question} {refuted.hypothesis}')} "
-    named = map(question_key, parts_of(reason.partition(" ")[2]))
-    return says_unknown(reason) and all(f" {name} " in known for name in named)
-
-
-def _says(hypothesis: str, correction: str) -> bool:
-    """Return whether all names and dates of a hypothesis are in a correction."""
-    parts = parts_of(hypothesis)
-    return agree(hypothesis, correction) or (
-        bool(parts) and all(any(agree(part, other) for other in parts_of(correction)) for part in parts)
-    )
-
+from hoptree.methods.steps.evidence_box import EvidenceBox, Label, Verdict, find_conflict, new_clue, validate
+from hoptree.methods.steps.logic_tree import MAX_NODES
+from hoptree.methods.steps.mentions import Ahead, Sources, Wanted
+from hoptree.methods.treeqa.tree import Branch, Key, Rebuilt, branches_below, flatten, rebuild
 
 Traversal = Literal["serial", "level", "speculative"]
 Path = tuple[int, ...]  # the ids of the nodes above a node
-Key = tuple[int, Claim]  # the outcome of a node also depends on the claims below it, which a cap may cut
-_CHILD_IDS = 100  # ids reserved below a rebuilt node: more than there are nodes
-
-
-@dataclass(slots=True)
-class Branch:
-    """A node with its current hypothesis and the branches below it."""
-
-    node: Node
-    hypothesis: str
-    children: list[Branch] = field(default_factory=list)
-
-    @property
-    def claim(self) -> Claim:
-        return Claim(self.node.question, self.hypothesis, tuple(child.claim for child in self.children))
-
-    @property
-    def key(self) -> Key:
-        return self.node.id, self.claim
-
-    def below(self) -> list[Branch]:
-        return flatten(self.children)
-
-    def as_plan_node(self) -> dict[str, Any]:
-        return {**plan_row(self.node), "hypothesis": self.hypothesis}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +41,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a node; it `stays` if rebuilding gave nothing new."""
+    """The outcome of a node; it is `kept` if rebuilding gave nothing new."""
 
     attempts: tuple[Attempt, ...] = ()
     rebuilt: Rebuilt | None = None
-    stays: bool = False
+    kept: bool = False
 
     @property
     def checked(self) -> bool:
@@ -245,9 +61,9 @@ class Outcome:
         return self.verdict.label
 
     @property
-    def replants(self) -> bool:
+    def replaces_subtree(self) -> bool:
         """Whether the nodes below this one are replaced or dropped."""
-        return self.rebuilt is not None or (self.label == "refuted" and not self.stays)
+        return self.rebuilt is not None or (self.label == "refuted" and not self.kept)
 
     @property
     def why(self) -> str:
@@ -259,12 +75,58 @@ class Outcome:
         return self.verdict.reason if self.label == "refuted" else ""
 
 
-class NodeProcess(Protocol):
-    """ProcessNode: validate a node at most `allowed` times, and correct it."""
+@dataclass(slots=True)
+class ProcessNode:
+    """ProcessNode (Algorithm 3), with VerifyAndCorrect (Algorithm 2) inside its loop.
 
+    It stops early once the node is not wanted any more.
+    """
+
+    ctx: Context
+    question: str
+    sources: Sources
     max_attempts: int
+    separate_reason: bool
+    dual: bool
+    accumulate: bool
 
-    async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome: ...
+    async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome:
+        ctx, node, asked, hypothesis = self.ctx, branch.node, branch.node.question, branch.hypothesis
+        query = f"{asked} {hypothesis}" if self.dual and hypothesis else asked
+        box, with_reason = EvidenceBox(), not self.separate_reason
+        attempts: tuple[Attempt, ...] = ()
+        for number in range(1, allowed + 1):
+            if not wanted():
+                break
+            retrieved = await self.sources.retrieve(query, node, wanted)
+            box = retrieved.over(box) if self.accumulate else retrieved
+            if not wanted():
+                break
+            verdict = await validate(ctx, asked, hypothesis, box, attempt=number, with_reason=with_reason, node=node)
+            attempts += (Attempt(query, verdict, box),)
+            if verdict.label == "refuted":
+                return await self._correct(branch, attempts, may_rebuild=may_rebuild, wanted=wanted)
+            if verdict.label == "supported" or number == allowed or not wanted():
+                break
+            query = await new_clue(ctx, asked, hypothesis, box, node=node)
+            if not query:
+                break
+        return Outcome(attempts)
+
+    async def _correct(
+        self, branch: Branch, attempts: tuple[Attempt, ...], *, may_rebuild: bool, wanted: Wanted
+    ) -> Outcome:
+        """Algorithm 2 for a refuted node: find the conflict, and rebuild the sub-tree."""
+        ctx, node, claim, last = self.ctx, branch.node, branch.claim, attempts[-1]
+        if self.separate_reason and wanted():
+            verdict = await find_conflict(ctx, claim.question, claim.hypothesis, last.verdict, last.box, node=node)
+            attempts = (*attempts[:-1], replace(last, verdict=verdict))
+        if not may_rebuild or not wanted():
+            return Outcome(attempts)
+        if isinstance(wanted, Ahead):
+            wanted.refuted(attempts[-1].verdict)
+        rebuilt = await rebuild(ctx, self.question, claim, attempts[-1].verdict, last.box, node=node)
+        return Outcome(attempts, rebuilt, kept=rebuilt is None)
 
 
 @decision("corrected")
@@ -282,7 +144,7 @@ class Walk:
     max_fixes = 8
     max_validations = 40
 
-    def __init__(self, ctx: Context, process: NodeProcess, tops: list[Branch], *, by_level: bool = False) -> None:
+    def __init__(self, ctx: Context, process: ProcessNode, tops: list[Branch], *, by_level: bool = False) -> None:
         self._ctx, self._process, self.tops, self._by_level = ctx, process, tops, by_level
         self.outcomes: dict[int, Outcome] = {}
         self.fixes = self.validations = 0
@@ -330,7 +192,7 @@ class Walk:
             if len(outcome.attempts) > allowed:
                 outcome = Outcome(outcome.attempts[:allowed])
             if self.fixes >= self.max_fixes:  # the serial walk would not have rebuilt it
-                outcome = replace(outcome, rebuilt=None, stays=False)
+                outcome = replace(outcome, rebuilt=None, kept=False)
             self.validations += len(outcome.attempts)
             self.fixes += outcome.rebuilt is not None
             self._settled[key] = outcome
@@ -340,9 +202,9 @@ class Walk:
 
     def _apply(self, branch: Branch, outcome: Outcome) -> None:
         """Replace a refuted node and all below it by the rebuilt tree, if any."""
-        if not outcome.replants:
+        if not outcome.replaces_subtree:
             return
-        for gone in branch.below():
+        for gone in flatten(branch.children):
             self._nodes -= 1
             self.outcomes.pop(gone.node.id, None)
         branch.children = []
@@ -351,11 +213,11 @@ class Walk:
             claim = outcome.rebuilt.claim
             branch.node = replace(branch.node, question=claim.question)
             branch.hypothesis = claim.hypothesis
-            branch.children = hang_below(branch, claim.children, MAX_NODES - self._nodes)
-            self._nodes += len(branch.below())
+            branch.children = branches_below(branch, claim.children, MAX_NODES - self._nodes)
+            self._nodes += len(flatten(branch.children))
             dropped = claim.size - branch.claim.size
         issue = {"kind": "cap_nodes", "node": branch.node.id, "detail": f"{dropped} nodes beyond {MAX_NODES} dropped"}
-        nodes = [below.as_plan_node() for below in branch.below()]
+        nodes = [below.as_plan_node() for below in flatten(branch.children)]
         self._ctx.emit(Planned(under=branch.node.id, rebuilt=True, nodes=nodes, issues=[issue] if dropped else []))
 
     def _record(self, branch: Branch, outcome: Outcome, path: Path, before: str, size: int) -> None:
@@ -388,24 +250,3 @@ class Walk:
             size_after=branch.claim.size,
             stages=dict(stages),
         )
-
-
-def hang(claims: Iterable[Claim], parent: Node, *, first: int) -> list[Branch]:
-    """Turn claims into branches under a node, numbered in pre-order."""
-    branches = []
-    for claim in claims:
-        branch = Branch(Node(first, claim.question, parent.id, parent.depth + 1), claim.hypothesis)
-        branch.children = hang(claim.children, branch.node, first=first + 1)
-        branches.append(branch)
-        first += claim.size
-    return branches
-
-
-def hang_below(branch: Branch, claims: tuple[Claim, ...], room: int) -> list[Branch]:
-    """Turn the first claims into branches below a rebuilt node."""
-    return hang(first_claims(claims, room), branch.node, first=_CHILD_IDS * branch.node.id + 1)
-
-
-def flatten(branches: Iterable[Branch]) -> list[Branch]:
-    """Return all branches, each before those below it."""
-    return [below for branch in branches for below in (branch, *flatten(branch.children))]

@@ -14,8 +14,7 @@ import tantivy
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import batched
-from hoptree.core.values import Passage
-from hoptree.corpus.contents import CONTENTS
+from hoptree.core.values import CONTENTS, Passage
 from hoptree.retrieval.index.tantivy_files import (
     ANALYZER,
     KEYS_AT_ONCE,

@@ -17,7 +17,7 @@ from hoptree.core.public_http import HttpCache, path_beside_cache
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.document import Document, HeadingPath, Section, shorten_title
-from hoptree.retrieval.bm25 import Analysis, Words, bm25
+from hoptree.retrieval.bm25_memory import Analysis, Words, bm25
 from hoptree.retrieval.index.tantivy_files import composed, without_asking
 from hoptree.retrieval.remote.wikipedia_api import MAX_QUERY_CHARS, Hit, Page, WikiApi, can_be_title, wiki_url
 from hoptree.retrieval.retriever import DOCUMENT, TITLE, fits

@@ -61,7 +61,7 @@ export function cost(usage, seconds = usage?.seconds ?? 0) {
   return parts.join(" · ");
 }
 
-/** Splits a sentence into texts and citation numbers; argv[1] is not a citation. hoptree.engine.explain has the same. */
+/** Splits a sentence into texts and citation numbers; argv[1] is not a citation. hoptree.engine.answer_sentence has the same. */
 export const pieces = (sentence) => sentence.split(/((?<!\S)(?:\[\d+\])+)/).flatMap((part, at) => (at % 2 ? part.match(/\d+/g).map(Number) : [part]));
 
 /** The server's estimate of the seconds left, after `passed` more; without it once it has proved too short. */

@@ -1,9 +1,9 @@
-"""Put decisions and answers into words for people, without a model."""
+"""The sentence for an answer, its citations, and how well it is supported."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -14,45 +14,8 @@ if TYPE_CHECKING:
     from hoptree.engine.result import TreeNode
     from hoptree.text.grounding import Quote
 
-_NOT_DESCRIBED = frozenset(
-    ("event", "run", "t", "node", "depth", "kind", "value", "raw", "step", "labels", "encoder", "answer")
-)
 Chance = tuple[float, str]  # a probability, and what it was calibrated on
-_MAX_VALUE_CHARS, MAX_LINE_CHARS = 80, 200
-_MAX_ITEMS = 10
-
-
-def describe_decision(label: str, decision: Mapping[str, Any]) -> str:
-    """Put a decision into one line: "way: Retrieval (of Direct, Plan, Retrieval)"."""
-    grounds = (_describe_ground(name, value) for name, value in decision.items() if name not in _NOT_DESCRIBED)
-    behind = ", ".join(filter(None, grounds))
-    return f"{label}: {_describe_value(decision.get('value'))}" + (f" ({behind})" if behind else "")
-
-
-def _describe_ground(name: str, value: Any) -> str:
-    """Describe a ground of a decision; "" if it is long or a plain yes."""
-    if isinstance(value, bool):
-        return "" if value else f"not {name}"
-    if isinstance(value, Mapping):
-        value = [f"{_describe_value(key)} {_describe_value(item)}" for key, item in value.items() if _is_short(item)]
-    text = _describe_value(value) if _is_short(value) or isinstance(value, list) else ""
-    return f"{name} {text}" if text else ""
-
-
-def _describe_value(value: Any) -> str:
-    if isinstance(value, list):
-        items = [_describe_value(item) for item in value if _is_short(item)]
-        more = f" and {len(items) - _MAX_ITEMS} more" if len(items) > _MAX_ITEMS else ""
-        return ", ".join(items[:_MAX_ITEMS]) + more
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return "none" if value is None else shorten(value, _MAX_VALUE_CHARS)
-
-
-def _is_short(value: Any) -> bool:
-    return isinstance(value, str | int | float)
+MAX_VALUE_CHARS, MAX_LINE_CHARS = 80, 200
 
 
 def shorten(text: object, max_chars: int = MAX_LINE_CHARS) -> str:
@@ -134,7 +97,7 @@ class Confidence(NamedTuple):
         return {"level": self.level, "reason": self.reason, **(measured if self.probability is not None else {})}
 
 
-def tell_answer(
+def describe_answer(
     question: str,
     answer: str,
     source: str,
@@ -167,7 +130,7 @@ def tell_answer(
         confidence = Confidence("a guess", OWN_KNOWLEDGE if recalled else NOT_SAID, *measured or ())
         return frame.possibly.format(answer, frame.own_knowledge if recalled else frame.not_said), confidence
     contrary = None if computed else _contrary_end(question, answer, nodes, backed)
-    against = f", but its last step says “{shorten(contrary.answer, _MAX_VALUE_CHARS)}”" if contrary else ""
+    against = f", but its last step says “{shorten(contrary.answer, MAX_VALUE_CHARS)}”" if contrary else ""
     if not against and answers_half(question, answer):
         against = ", but the question asks for two things"
     confidence = _weigh_support(answer, len(holding), stated, len(backed), len(steps), against, measured)

@@ -1,4 +1,4 @@
-"""Compare facts about several things in code."""
+"""hop's comparisons: facts about several things, compared in code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Compared(Decision):
     def reason(self) -> str:
         return f"compared in code: {self.why}" if self.value else "what was found could not be compared in code"
 
-    def settles(self) -> bool:
+    def decides_alone(self) -> bool:
         return self.value
 
 
@@ -52,12 +52,6 @@ class ClaimChecked(Decision):
     value: bool | None
     raw: str
     passages: list[str] = field(default_factory=list)
-
-
-def chooses(question: str) -> bool:
-    """Return whether the answer is one of the things that the question compares."""
-    comparison = detect_comparison(question)
-    return comparison is not None and comparison.kind in ("choice", "which")
 
 
 def compare_branches(
