@@ -18,5 +18,6 @@ USER hoptree
 WORKDIR /data
 VOLUME /data
 EXPOSE 8080
-HEALTHCHECK --start-period=60s CMD python -c "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/health')"
+# The first start fetches 1.1 GB.
+HEALTHCHECK --start-period=30m CMD python -c "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/health')"
 ENTRYPOINT ["start-hoptree"]

@@ -9,9 +9,9 @@ if [ ! -f "$data/keys.toml" ]; then
     echo "A key was made: see $data/keys.toml" >&2
 fi
 
-# Without a model among the arguments it is the embedded one, as in `make demo`.
-case " $* " in
-*" -m "* | *" --model "*) ;;
+# Without a model among the arguments or in HOPTREE_MODEL it is the embedded one, as in `make demo`.
+case " $* ${HOPTREE_MODEL:+--model} " in
+*" -m"* | *" --model "* | *" --model="*) ;;
 *) hoptree models pull qwen ;;
 esac
 

@@ -106,3 +106,30 @@ def test_containers_start_commands_that_exist(tmp_path: Path, service: str) -> N
     assert done.exit_code == 2 and "--nosuch" in done.output
     done = CliRunner().invoke(app, [*words[len(pulled) :], "--corpus", "nowhere.idx"])
     assert "nowhere.idx" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variable", "fetches"),
+    [
+        (["--model", "openai/a"], "", False),
+        (["--model=openai/a"], "", False),
+        (["-mopenai/a"], "", False),
+        ([], "openai/a", False),
+        (["--method", "oner"], "", True),
+        (["--corpus", "a-m=/data/a.idx"], "", True),
+    ],
+)
+def test_the_embedded_model_is_fetched_only_where_no_other_is_named(
+    tmp_path: Path, arguments: list[str], variable: str, fetches: bool
+) -> None:
+    fake = tmp_path / "hoptree"
+    fake.write_text('#!/bin/sh\necho "$1"\n')
+    fake.chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "HOPTREE_VOLUME": str(tmp_path),
+        "HOPTREE_MODEL": variable,
+    }
+    command = ["sh", str(START), *arguments]
+    done = subprocess.run(command, env=environment, check=True, timeout=TIMEOUT_S, capture_output=True, text=True)
+    assert done.stdout.split() == (["models"] if fetches else []) + ["serve"]

@@ -81,13 +81,25 @@ def lenient(path: Path, content: bytes) -> tuple[list[Any], Problems]:
     return list(read_passages(path, problems=problems)), problems
 
 
+DRAWN = ") Tj ET 9 9 99 99 re f BT ("
+"""A page with something drawn on it, such as a scan, and without text."""
+
+
 def test_each_page_is_a_document_with_its_number(tmp_path: Path) -> None:
-    passages, problems = lenient(tmp_path / "a.pdf", pdf("A film of 2014", "", "By Ada", title="Red Kite"))
+    passages, problems = lenient(tmp_path / "a.pdf", pdf("A film of 2014", DRAWN, "By Ada", title="Red Kite"))
     assert [(p.id, p.title, p.text, p.metadata) for p in passages] == [
         ("a.pdf#page=1#1", "Red Kite", "A film of 2014", (("page", "1"),)),
         ("a.pdf#page=3#1", "Red Kite", "By Ada", (("page", "3"),)),
     ]
     assert problems.broken == 0 and "1 of 3 pages" in problems.notes[0]
+
+
+@pytest.mark.parametrize(("second", "noted"), [("", []), (DRAWN, ["1 of 2 pages of a.pdf hold no text"])])
+def test_a_blank_page_is_no_problem_but_a_scan_is(tmp_path: Path, second: str, noted: list[str]) -> None:
+    _, problems = lenient(tmp_path / "a.pdf", pdf("A page with words.", second))
+    assert [note.partition(";")[0] for note in problems.notes] == noted
+    _, problems = lenient(tmp_path / "b.pdf", pdf(second))
+    assert "1 of 1 pages of b.pdf hold no text" in problems.notes[0]
 
 
 def test_lines_are_joined_and_hyphens_undone(tmp_path: Path) -> None:

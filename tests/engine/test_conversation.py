@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from hoptree.core.values import Question
+from hoptree.engine.conversation import stands_alone
 from hoptree.engine.engine import Engine
 from hoptree.engine.result import Result
 from hoptree.models.scripted import Rule, ScriptedModel
@@ -35,6 +36,79 @@ def test_a_follow_up_is_read_with_the_history() -> None:
 
 
 @pytest.mark.parametrize(
+    "question",
+    [
+        "In which city did the director of the film The Hourglass Sanatorium die?",
+        "Which lighthouse is taller, the Lighthouse of Genoa or the Île Vierge Lighthouse?",
+        "Which film has the director who was born later, Black Girl or Touki Bouki?",
+        "Who wrote The Name of the Rose?",
+        "How do I configure Postfix as a null client?",
+        "When was Ada Lovelace born?",
+        "What is the capital of Poland?",
+        "What does /usr/share hold?",
+        "In welcher Stadt starb der Regisseur des Films The Hourglass Sanatorium?",
+        "Wer hat das Barometer BP-7 entwickelt?",
+        "Welche Nachteile hat SQLite?",
+        "Wer war Marie Curie?",
+        "Was ist die Hauptstadt von New York State?",
+        "《沙漏疗养院》的导演在哪座城市去世？",
+        "Debian 是什么？",
+        "Which package holds the kernel of Debian?",
+        'Who directed "Solaris"?',
+    ],
+)
+def test_a_question_that_needs_no_other_costs_no_call(question: str) -> None:
+    result, _ = asked(Question(question, history=HISTORY), "Something else?")
+    assert result.usage.llm_calls == 1 and result.question == question and not result.asked and not result.warnings
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "And where did he die?",
+        "Where did he die?",
+        "Who is the director?",
+        "What is the population?",
+        "What about Touki Bouki?",
+        "And Charles Babbage?",
+        "Who else played in Blade Runner?",
+        "Is Wojciech Has older?",
+        "Which film did the director make with Zbigniew Cybulski?",
+        "Does the option affect Postfix?",
+        "Who was the president?",
+        "Why?",
+        "In which year?",
+        "In welchem Jahr?",
+        "Wo wurde er geboren?",
+        "Wo starb der Regisseur?",
+        "Wann wurde die Brücke gebaut?",
+        "Was passierte dort?",
+        "Und in Polen?",
+        "Sind Nachteile bekannt?",
+        "Où est mort Wojciech Has?",
+        "他在哪里去世？",
+        "谁是导演？",
+        "那法国呢？",
+        "When did Kubrick meet his wife?",
+        "Who founded this company in Warsaw?",
+        "How many people live there?",
+        "And his wife?",
+        "Which other films did Wajda make?",
+        "Was ist damit gemeint in Postfix 3?",
+        "Is the film older than Blade Runner?",
+        "Who won before that?",
+        "What was the budget?",
+        "Which of the two is by Andrzej Wajda?",
+        "Who owns the company?",
+        "Compare with Solaris",
+        "Did the film win in Cannes?",
+    ],
+)
+def test_a_question_that_may_mean_an_earlier_one_does_not_stand_alone(question: str) -> None:
+    assert not stands_alone(question)
+
+
+@pytest.mark.parametrize(
     ("reply", "question"),
     [
         ('"Who is the wife of Andrei Tarkovsky?"', "Who is the wife of Andrei Tarkovsky?"),
@@ -57,7 +131,7 @@ def test_without_a_history_nothing_is_rewritten() -> None:
 def test_a_rewriting_that_is_another_question_is_not_taken(reply: str) -> None:
     result, _ = asked(Question("And the wife?", history=HISTORY), reply)
     assert result.question == "And the wife?" and not result.asked
-    assert any("asked as it stands" in warning for warning in result.warnings)
+    assert any("read by itself" in warning for warning in result.warnings)
 
 
 @pytest.mark.parametrize(

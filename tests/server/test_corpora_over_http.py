@@ -43,6 +43,21 @@ def _names(server: Running) -> dict[str, Any]:
     return {corpus["name"]: corpus for corpus in server.client.get("/v1/corpora").json()["corpora"]}
 
 
+@pytest.mark.parametrize("name", ["文档甲", "مضخات", "हिन्दी-2026", "käse_ß", "ไทย"])
+def test_a_corpus_is_named_in_any_script(tmp_path: Path, name: str) -> None:
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        job = server.job(_post(server, "/v1/corpora", {"ada.txt": b"Ada keeps bees in Paris."}, name=name))
+        assert (job["state"], job["corpus"]) == ("done", name)
+        assert name in _names(server) and _found(server, "bees", corpus=name)
+        [hit] = server.client.post("/v1/search", json={"query": "bees", "corpus": name}).json()["passages"]
+        cited = server.client.get(f"/v1/corpora/{quote(name)}/passages/{quote(hit['id'], safe='')}").json()
+        assert cited["file"].isascii() and server.client.get(f"/{cited['file']}").status_code == 200
+        body = {"model": "oner", "corpus": name, "messages": [{"role": "user", "content": "Who keeps bees?"}]}
+        completion = server.client.post("/v1/chat/completions", json=body)
+        assert completion.status_code == 200
+        assert server.client.delete(f"/v1/corpora/{quote(name)}").status_code == 204
+
+
 def test_a_corpus_is_made_changed_asked_and_removed(tmp_path: Path) -> None:
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         assert server.client.get("/v1/corpora").json()["uploads"]

@@ -55,6 +55,19 @@ def test_without_a_key_or_with_a_wrong_one_nothing_is_told(tmp_path: Path, caplo
     assert "wrong-horse-battery" not in caplog.text
 
 
+@pytest.mark.parametrize("passage", ["films%23a", "an%2Fid/of%20parts", "%3Cscript%3E"])
+def test_a_browser_that_follows_a_citation_is_led_to_the_page(tmp_path: Path, passage: str) -> None:
+    path, browser = f"/v1/corpora/sample/passages/{passage}", {"Accept": "text/html,*/*;q=0.8"}
+    with running(settings(tmp_path, keys=(_key(),))) as server:
+        reply = server.client.get(path, headers=browser, follow_redirects=False)
+        place = passage.replace("/", "%2F")
+        assert (reply.status_code, reply.headers["location"]) == (303, f"/#/passage/sample/{place}")
+        assert "sample" not in reply.text
+        assert server.client.get(path, headers={**browser, **_with("wrong-horse-battery")}).status_code == 401
+        assert server.client.get(path).status_code == server.client.post(path, headers=browser).status_code == 401
+        assert server.client.get("/v1/corpora", headers=browser).status_code == 401
+
+
 def test_a_key_that_may_not_change_corpora_is_told_so(tmp_path: Path) -> None:
     may = _key("bob", "another-horse-battery", corpora=True)
     with running(settings(tmp_path, keys=(_key(), may), corpora_folder=tmp_path / "own")) as server:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+
+import pytest
 
 from hoptree.core.values import CONTENTS, Passage
 from hoptree.server.topics import Topic, suggest_topics
@@ -62,6 +65,33 @@ def test_names_of_files_and_headings_of_any_document_are_no_topics() -> None:
         ("notes › Revision History and Acknowledgements", "notes.html"),
     ):
         assert suggest_topics([passage(title, "some words without a name in them.", document)]) == []
+
+
+def test_headings_of_many_documents_are_no_topics() -> None:
+    many = [
+        passage(f"{name} › - Purpose of this document", POOLS, f"{name}.html") for name in ("Bounce", "Relay", "Mask")
+    ]
+    assert suggest_topics(many) == []
+    assert [topic["title"] for topic in suggest_topics(many[:1])] == ["Purpose of this document"]
+    assert first(passage("Relay › • 2.1 Which hosts may send mail?", POOLS))["title"] == "Which hosts may send mail?"
+
+
+@pytest.mark.parametrize("above", ["", "docs/", "docs/all/"])
+def test_topics_are_of_all_folders_and_languages(above: str) -> None:
+    manuals = (("mail", "english", 40), ("lager", "german", 3), ("guide", "chinese", 1))
+    headings = {"english": "Queue number", "german": "Alte Warteschlange", "chinese": "命名管道的用法"}
+    corpus = [
+        passage(
+            f"{folder} manual {at} › {headings[language]} {chr(97 + at % 26) * 3}",
+            POOLS,
+            f"{above}{folder}/{at}.html",
+            language,
+        )
+        for folder, language, count in manuals
+        for at in range(count)
+    ]
+    counted = Counter(topic["language"] for topic in suggest_topics(corpus))
+    assert counted == {"en": 3, "de": 2, "zh": 1}
 
 
 def test_lists_of_contents_give_no_topics() -> None:

@@ -34,6 +34,14 @@ def _zip(how: int = zipfile.ZIP_DEFLATED, **files: bytes) -> bytes:
     return buffer.getvalue()
 
 
+def _zip_without_flag(name: bytes) -> bytes:
+    """An archive of one file with these bytes as its name."""
+    placeholder, buffer = "x" * len(name), io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(placeholder, b"Text.")
+    return buffer.getvalue().replace(placeholder.encode(), name)
+
+
 @pytest.mark.parametrize("how", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_what_cannot_be_unpacked_block_by_block_is_refused(tmp_path: Path, how: int) -> None:
     with pytest.raises(Refusal) as refused:
@@ -46,6 +54,36 @@ def test_what_cannot_be_unpacked_block_by_block_is_refused(tmp_path: Path, how: 
 def test_what_can_be_is_taken(tmp_path: Path, how: int) -> None:
     assert _take(tmp_path / "up", "a.zip", _zip(how, a=b"Text.", b=b"More.")) == ["a.txt", "b.txt"]
     assert (tmp_path / "up" / "b.txt").read_bytes() == b"More."
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("عربي.txt".encode(), "عربي.txt"),  # of Linux and macOS, without the flag of UTF-8
+        ("文档/说明.txt".encode(), "文档/说明.txt"),
+        ("Prüfung.txt".encode(), "Prüfung.txt"),
+        ("Prüfung.txt".encode("cp437"), "Prüfung.txt"),  # of old Windows
+        (b"plain.txt", "plain.txt"),
+    ],
+)
+def test_names_are_read_as_utf8_before_cp437(tmp_path: Path, written: bytes, name: str) -> None:
+    assert _take(tmp_path / "up", "a.zip", _zip_without_flag(written)) == [name]
+    flagged = io.BytesIO()
+    with zipfile.ZipFile(flagged, "w") as archive:
+        archive.writestr(name, b"Text.")
+    assert _take(tmp_path / "flagged", "a.zip", flagged.getvalue()) == [name]
+
+
+def test_a_name_in_utf8_cannot_lead_elsewhere(tmp_path: Path) -> None:
+    with pytest.raises(Refusal) as refused:
+        _take(tmp_path / "up", "a.zip", _zip_without_flag("../ع.txt".encode()))
+    assert refused.value.kind == "BadFileName"
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Refusal) as refused:
+        _take(tmp_path / "up", "Berichte 2026.zip", b"Text.")
+    assert refused.value.cause == "'Berichte 2026.zip' is damaged, or no .zip file."
 
 
 def test_a_large_directory_is_refused_before_it_is_read(tmp_path: Path) -> None:

@@ -124,9 +124,9 @@ def _answer_text(result: Result) -> Text:
     if result.answer:
         return Text(clean(result.answer), style="bold")
     if result.error:
-        return Text("none: the run failed", style="red")
+        return Text("none: an error stopped it", style="red")
     if result.stopped_by:
-        return Text(f"none yet: the run was stopped ({result.stopped_by})", style="yellow")
+        return Text(f"none yet: it was stopped ({result.stopped_by})", style="yellow")
     return Text("none is given" if result.why else result.sentence or "none: no answer was found", style="yellow")
 
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
+from unicodedata import normalize
 
 from typer import Option
 
 from hoptree.cli import options
 from hoptree.cli.console import run_to_end, warn
 from hoptree.cli.options import read_named, read_prices
-from hoptree.core.config import VARIABLES
+from hoptree.core.config import VARIABLES, is_plain_name
 from hoptree.core.errors import InputError, MissingExtra
 from hoptree.engine.own_prompts import open_prompts
 from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
-_CORPUS_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _OTHER_USERS_MODE = 0o077
 _LOCAL_QUESTION_S = 3600.0
 
@@ -224,8 +223,8 @@ def with_name(text: str) -> str:
     if text != "sample" and not is_remote(text) and not Path(text).exists():
         cause = f"--corpus {text} is not possible: there is no index."
         raise InputError(cause, "Build one with: hoptree index; or write --corpus NAME=VALUE.")
-    name = Path(text.partition("?")[0]).stem.lower()
-    if not _CORPUS_NAME.fullmatch(name):
+    name = normalize("NFKC", Path(text.partition("?")[0]).stem.lower())
+    if not is_plain_name(name):
         raise InputError(f"--corpus {text} has no name that clients could use.", f"Give one: --corpus NAME={text}")
     return f"{name}={text}"
 

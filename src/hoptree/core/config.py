@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import unicodedata
 import warnings
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
@@ -163,3 +164,25 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+_DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
+_MAX_NAME_CHARS = 63
+_FIRST_KINDS = frozenset({"Ll", "Lm", "Lo", "Nd"})
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether a name is safe in paths and addresses.
+
+    It has small letters of any script, digits, - and _.
+    """
+    kinds = [unicodedata.category(char) for char in name]
+    return (
+        0 < len(name) <= _MAX_NAME_CHARS
+        and kinds[0] in _FIRST_KINDS
+        and all(
+            char in "-_" or kind in _FIRST_KINDS or kind in ("Mn", "Mc") for char, kind in zip(name, kinds, strict=True)
+        )
+        and name == unicodedata.normalize("NFKC", name.lower())
+        and name not in _DEVICES
+    )

@@ -165,7 +165,9 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
         builder.add([part])
         if texts[number].strip():
             yield builder.document(f"{name}#page={number + 1}", name, metadata=(("page", str(number + 1)),))
-    if empty := sum(not text.strip() for text in texts):
+    is_read = any(text.strip() for text in texts)
+    pages_read = zip(texts, replies[1:-1], strict=True)
+    if empty := sum(not text.strip() and not (is_read and reply.get("blank")) for text, reply in pages_read):
         sentence = f"{empty} of {len(texts)} pages of {name} hold no text; scanned pages need OCR."
         problems.note("empty documents", sentence)
 

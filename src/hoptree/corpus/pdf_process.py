@@ -87,7 +87,7 @@ def _read(content: bytes, left: int) -> Iterator[dict[str, Any]]:
                 left -= _PLACE_CHARS + len(page.get("text", ""))
                 if left < 0:
                     break
-                yield page
+                yield {**page, "blank": not page.get("text", "failed").strip() and _is_blank(pdf, number)}
     except pdfium.PdfiumError as error:
         yield {"refused": str(error)}
     yield {"end": True} | ({"oversized": True} if left < 0 else {})
@@ -106,6 +106,12 @@ def _page(pdf: Any, number: int) -> dict[str, str]:
             return {"text": _with_rows(opened, str(opened.get_text_range()).replace("\t", " "))}
     except Exception as error:  # damaged pages make it raise errors of several kinds
         return {"failed": type(error).__name__}
+
+
+def _is_blank(pdf: Any, number: int) -> bool:
+    """Return whether nothing is drawn on a page: not a scan either."""
+    with closing(pdf[number]) as page:
+        return bool(raw.FPDFPage_CountObjects(page) == 0)
 
 
 # Tables: PDF knows none, so they are lines in which gaps are at the same places. Columns of a text are no table, as

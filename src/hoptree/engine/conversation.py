@@ -66,11 +66,14 @@ Turn = tuple[str, str]  # a question and its answer
 
 
 async def rewrite_question(asked: Question, ctx: Context) -> Question:
-    """Return a follow-up question that can be understood alone; calls the model once.
+    """Return a follow-up question that can be understood alone.
 
+    Calls the model once, unless the question stands alone already.
     A reply is rejected if it has no word of the question, a name that neither the question nor the conversation has, or
     too many new words.
     """
+    if stands_alone(asked.text):
+        return replace(asked, history=())
     turns = [(shorten(question), shorten(answer)) for question, answer in asked.history[-_MAX_TURNS:]]
     history = "\n".join(f"Question: {question}\nAnswer: {answer or 'none was found'}" for question, answer in turns)
     prompt = prompt_for("chat", "standalone").fill(history=history, question=asked.text)
@@ -86,7 +89,7 @@ async def rewrite_question(asked: Question, ctx: Context) -> Question:
         text, accepted = replaced or asked.text, bool(replaced)
     text = resolve_pronoun(text if accepted else asked.text, turns)
     if not accepted and text == asked.text:
-        message = "The question was asked as it stands: what the model made of it names something else."
+        message = "The question was read by itself, without the questions before it."
         ctx.warn("not_rewritten", message)
         return asked
     if text != asked.text:
@@ -147,6 +150,54 @@ def _with_topic(last: str, topic: str) -> str:
     if names or len(things) != 1 or (things[0]["next"] or "be").casefold() not in CLOSED:
         return ""
     return f"{last[: things[0].start()]}{topic}{last[things[0].end('noun') :]}"
+
+
+_ASKS = lazy_re(r"\b(?:who|whom|whose|what|which|when|where|how|why)\b|\A(?:is|are|was|were|does|did)\b", re.IGNORECASE)
+_REFERS = lazy_re(
+    r"\A(?:and|but|so|or|then|also|what about|how about|und|aber|oder|also|dann|sowie|was ist mit)\b|\.\.\.|…"
+    r"|\b(?:he|she|it|they|him|her|hers|his|its|them|their|theirs|this|these|those|ones?|others?|another|else|same"
+    r"|such|both|either|neither|former|latter|there|here|then|too|again|instead|previous|above"
+    r"|er|sie|es|ihn|ihm|ihnen|ihr\w*|seine?[mnrs]?|dies\w*|jene\w*|dort|da|hier|dann|damals|auch|noch|sonst|beide\w*"
+    r"|andere\w*|weitere\w*|solche\w*|selbe\w*|ebenso"
+    r"|(?:da|hier|wo)(?:r?a[nu][fs]?|rin|rüber|bei|mit|von|zu|für|durch|gegen|nach|vor))\b"
+    r"|\b(?:is|was|are|were|did|does|do|of|in|on|at|for|from|by|with|like|after|before|since|about|to) that\b"
+    r"|[他她它其此该这那呢]",
+    re.IGNORECASE,
+)
+"""Words that may mean something in an earlier question."""
+_COMPARES = lazy_re(r"\b(?:more|less|\w{2,}er|mehr|weniger)\s*(?:\?|\Z)", re.IGNORECASE)
+_THE = lazy_re(r"\bthe\b", re.IGNORECASE)
+_DER = lazy_re(r"\b(?:der|die|das|dem|den|des|im|am|zum|zur|vom|beim)\b", re.IGNORECASE)
+_ANCHORED = lazy_re(
+    r"[\w-]+ (?:(?:[a-zäöüß-]+ ){0,2}(?:of|von|des)\b|(?:der |die |das |dem |den )?[\"“„'«‘(A-ZÄÖÜ\d]"
+    r"|(?:in|at|on|for|from|by|to|with|between|during|that|who|whose|which|where|when|vom|der|im|am|auf|aus|für|mit"
+    r"|zwischen|zu|zur|zum)\b)"
+)
+"""What makes a definite thing known: "the director OF a film", "the film Solaris", "der Autor DES Faust"."""
+_PLAIN_NAME = lazy_re(r"\w \w|\d|\w[A-Z]|\W")
+
+
+def stands_alone(text: str) -> bool:
+    """Return whether a question plainly needs no earlier one.
+
+    It names something itself, and has no word that may refer to anything else.
+    """
+    if _REFERS.search(text) or _COMPARES.search(text):
+        return False
+    if re.search(r"[\u4e00-\u9fff]", text):
+        return bool(re.search(r"《[^》]+》|[“「][^”」]+[”」]|[A-Za-z]{2}", text))
+    is_german = _GERMAN.search(text) is not None
+    if not is_german and not _ASKS.search(text):
+        return False
+    names = [name for name in _names(text) if not is_german or _PLAIN_NAME.search(name)]
+    return bool(names) and all(
+        _is_anchored(text[match.end() :].lstrip()) for match in (_DER if is_german else _THE).finditer(text)
+    )
+
+
+def _is_anchored(rest: str) -> bool:
+    """Return whether what follows "the" is a name, or described by the question."""
+    return _ANCHORED.match(rest) is not None or bool(name_spans(rest.split(maxsplit=1)[0] if rest else ""))
 
 
 def resolve_pronoun(text: str, turns: Sequence[Turn]) -> str:

@@ -136,6 +136,8 @@ class ModelProgress(NodeEvent):
 
     def describe(self) -> str:
         """Return the progress in words: prompt tokens read, speed, and time left."""
+        if not self.total and not self.written:
+            return "being loaded"
         if self.read >= self.total:
             return f"writing, {self.written:,} tokens" if self.written > 1 else "writing"
         rate = (self.read - self.cached) / self.seconds if self.seconds else 0.0

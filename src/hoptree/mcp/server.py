@@ -27,6 +27,7 @@ from hoptree.core.http_server import bearer_key, listen, log_refusal, stopped_by
 from hoptree.engine.engine import MAX_QUESTION, Engine
 from hoptree.engine.events import Event, NodeSettled, NodeStarted, Planned
 from hoptree.engine.result import Result
+from hoptree.engine.tasks import describe_task
 from hoptree.engine.trace import FactsFound, Listener, ModelCalled, Retried, Retrieved
 from hoptree.mcp import responses
 from hoptree.mcp.transport import App, Receive, RequestGuard, Scope, Send, open_stdio, send_response
@@ -260,7 +261,7 @@ def _progress_line(event: Event, calls: int, *, outside: bool) -> str:
             why = "an endpoint that the server asks failed, and is asked again" if outside else event.error
             return f"waiting {event.wait:g} s: {why}"
         case ModelCalled(node=None):
-            return f"{event.step} ({calls} call{'' if calls == 1 else 's'} so far)"
+            return f"asked the model to {describe_task(event.step)} ({calls} call{'' if calls == 1 else 's'} so far)"
         case _:
             return ""
 

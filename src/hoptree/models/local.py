@@ -222,10 +222,12 @@ class _Engine(SharedEngine):
         """Run one completion in the calling thread until it ends or `stop` is set."""
         if stop.is_set():
             return llama_cpp.Completion()
+        if self._server is None:
+            tell(Progress(0, 0))
         server = self.loaded()
         lane = self._lanes.take(step, "\0".join(message["content"] for message in body["messages"]))
         try:
-            read = self._prepare(server, lane, opening, body, stop)
+            read = self._prepare(server, lane, opening, body, stop, tell)
             completion = _stream(server, {**body, "id_slot": lane.number}, stop, tell)
         finally:
             self._lanes.give_back(lane)
@@ -241,6 +243,7 @@ class _Engine(SharedEngine):
         opening: llama_cpp.Opening | None,
         asked: Mapping[str, Any],
         stop: threading.Event,
+        tell: Callable[[Progress], None],
     ) -> int:
         """Load a prompt's opening into a slot, or read it; return the tokens read.
 
@@ -260,7 +263,7 @@ class _Engine(SharedEngine):
             return 0
         body = {**llama_cpp.request_body(Request(opening.messages, max_tokens=1), 0), **slot}
         try:
-            usage = _stream(server, body, stop).usage
+            usage = _stream(server, body, stop, tell).usage
         except ModelError:
             return 0  # chat templates may refuse a part of a conversation
         if not stop.is_set():

@@ -184,7 +184,10 @@ def first_line(error: Exception) -> str:
 
 
 class Progress(NamedTuple):
-    """Progress of a call: prompt tokens read (some cached) of `total`, tokens written."""
+    """Progress of a call: prompt tokens read (some cached) of `total`, tokens written.
+
+    All are 0 while the model is loaded.
+    """
 
     read: int
     total: int

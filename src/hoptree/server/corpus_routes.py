@@ -174,7 +174,7 @@ def corpus_routes(corpora: Corpora, service: CorpusService, jobs: Jobs) -> APIRo
             await asyncio.to_thread(corpora.file, name, hit.document, of_others=_is_local(request))
             # The fragment opens a PDF at the page of the passage.
             page = next((f"#page={value}" for key, value in hit.metadata if key == "page"), "")
-            file = f"v1/corpora/{name}/files/{quote(hit.document.removesuffix(page), safe='/')}{page}"
+            file = f"v1/corpora/{quote(name)}/files/{quote(hit.document.removesuffix(page), safe='/')}{page}"
         except Refusal:
             file = None
         cited = CitedPassage(

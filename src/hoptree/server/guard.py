@@ -10,6 +10,7 @@ from collections.abc import Collection
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hoptree.core.config import is_loopback
@@ -25,6 +26,7 @@ _OPEN_PATHS = frozenset({"/", "/docs", "/health", "/openapi.json"})
 """Served without a key, as they tell nothing about corpora, questions or keys."""
 _PAGE_PATH = "/page/"
 _CORPORA_PATH = "/v1/corpora"
+_CITED = re.compile(r"/v1/corpora/([^/]+)/passages/(.+)", re.DOTALL)
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _METHODS = _SAFE_METHODS | {"POST", "PUT", "PATCH", "DELETE"}
 _HOST = re.compile(r"(?P<name>\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]{1,5})?", re.ASCII)
@@ -192,7 +194,7 @@ class _Exchange:
         if self._status:
             return
         self.body = None
-        reply = refusal_response(refusal, openai=speaks_openai(self._scope["path"]))
+        reply = _key_page(refusal, self._scope) or refusal_response(refusal, openai=speaks_openai(self._scope["path"]))
         reply.headers["Connection"] = "close"  # do not wait for a body that was not read
         await reply(self._scope, _disconnected, self.send)
 
@@ -204,6 +206,16 @@ class _Exchange:
         # Quoted, so that no path can begin a new line in the log.
         path = quote(self._scope["path"][:200])
         _LOG.info("%s %s %d %.0f ms key=%s from %s", method, path, self._status, 1000 * seconds, self.key, self._client)
+
+
+def _key_page(refusal: Refusal, scope: Scope) -> Response | None:
+    """Lead a browser that follows a citation to the page, which asks for the key."""
+    cited = _CITED.fullmatch(scope["path"])
+    accepts_html = "text/html" in Headers(scope=scope).get("accept", "")
+    if refusal.kind != "NoKey" or scope["method"] != "GET" or cited is None or not accepts_html:
+        return None
+    place = "/".join(quote(part, safe="") for part in cited.groups())
+    return RedirectResponse(f"{quote(scope.get('root_path', ''))}/#/passage/{place}", 303)
 
 
 async def _disconnected() -> Message:

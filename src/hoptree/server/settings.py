@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from hoptree.core.config import is_loopback
+from hoptree.core.config import is_loopback, is_plain_name
 from hoptree.core.errors import ConfigError, closest
 from hoptree.engine.cache import Store
 from hoptree.engine.context import Prices
@@ -182,9 +182,8 @@ def model_name(spec: str) -> tuple[str, str]:
     return name, spec
 
 
-NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
-"""Of a corpus, which names a folder: no character that is special to a file system."""
-_NAME = re.compile(NAME, re.ASCII)
+NAME = r"^(?:[a-z0-9]|[^\x00-\xbf])(?:[a-z0-9_-]|[^\x00-\xbf]){0,62}$"
+"""What the names of corpora match, roughly: `is_plain_name` says which letters beyond ASCII they may have."""
 _MAX_SHOWN_CHARS = 80
 _MAX_LISTED = 50
 _WHERE_LISTED = {
@@ -192,13 +191,12 @@ _WHERE_LISTED = {
     "run": "GET /v1/runs lists those there are.",
     "job": "GET /v1/corpora names those under way; of those that ended, the last of each corpus outlives the server.",
 }
-_DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
 
 
 def check_name(name: str) -> None:
     """Refuse a name that no corpus may have."""
-    if not _NAME.fullmatch(name) or name in _DEVICES:
-        remedy = "Use up to 63 small letters a to z, digits, - and _, beginning with a letter or digit."
+    if not is_plain_name(name):
+        remedy = "Use up to 63 small letters of any script, digits, - and _, beginning with a letter or digit."
         raise Refusal(400, "BadName", "That is not a valid name of a corpus.", remedy)
 
 

@@ -27,6 +27,7 @@ from hoptree.engine.events import (
     Warned,
 )
 from hoptree.engine.result import Result
+from hoptree.engine.tasks import describe_task
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.question_service import PreparedQuestion, QuestionService
 from hoptree.server.reply_schemas import StepEvent
@@ -196,7 +197,7 @@ class ProgressText:
                 return self._answer(event)
             case trace.ModelCalled():
                 cached = ", from the cache" if event.cached else ""
-                return f"The model replied: {event.step.replace('_', ' ')} ({event.seconds:.1f} s{cached})"
+                return f"Asked the model to {describe_task(event.step)} ({event.seconds:.1f} s{cached})"
             case trace.Retrieved():
                 titles = list(dict.fromkeys(passage["title"] for passage in event.passages))
                 return f"Searched for “{shorten(event.query, _MAX_CHARS)}”: {_list(titles)}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Literal
@@ -40,6 +40,7 @@ class Topic(TypedDict):
 _TEXT_CHARS = 2_000  # of a passage, as each is searched for every title
 _MAX_TOPICS, _ENOUGH = 6, 3  # with fewer than enough, names are suggested as well
 _MIN_CHARS, _MAX_CHARS, _MAX_WORDS, _MAX_NAME_WORDS = 3, 60, 7, 4
+_USUAL_DOCUMENTS = 3  # with the same heading, which then says little
 _MIN_QUESTION_WORDS, _MAX_QUESTION_CHARS = 4, 120
 _LANGUAGES: dict[str, Language] = {"german": "de", "chinese": "zh"}
 _MEANING = r"(?: \([^()]{1,60}\))?"
@@ -54,8 +55,10 @@ _DEFINED = {
 _COMMAND = lazy_re(r"(?P<name>[a-z][\w.+-]{1,40}) [-–—] \S.{4,200}")
 _PERSON = lazy_re(r"\bborn\b|\bdied\b|\bgeboren\b|\bgestorben\b|出生|逝世|\b(?:1\d|20)\d\d\s?[–-]\s?(?:1\d|20)\d\d")
 _PART = "part|chapter|section|appendix|kapitel|abschnitt|anhang"
+_LIST_MARK = lazy_re(r"\A(?:[-–—•*·▪◦‣+]+\s+)+")
 _NUMBERED = lazy_re(
-    rf"(?:(?:{_PART})\s)?(?:[A-Z](?:\.\d+)*[.:]|[IVX]+\.|\d+(?:\.\d+)*[.:]?)\s+|第\s?[\d.]+\s?[章节]\s*", re.IGNORECASE
+    rf"\A(?:(?:(?:{_PART})\s)?(?:[A-Z](?:\.\d+)*[.:]|[IVX]+\.|\d+(?:\.\d+)*[.:]?)\s+|第\s?[\d.]+\s?[章节]\s*)",
+    re.IGNORECASE,
 )
 _FOLLOW_UP = lazy_re(r"(?:and|but|or|so|und|aber|oder)\b|(?:how|what) about\b|那么?", re.IGNORECASE)
 _PREPOSITION = lazy_re(r" (?:in|on|for|at) (?:the )?")
@@ -83,25 +86,50 @@ _USUAL = word_set(
 
 
 def suggest_topics(passages: Iterable[Passage]) -> list[Topic]:
-    """Suggest topics, taking files and kinds in turn, and names if others are few."""
+    """Suggest topics of all folders, languages and kinds; names if others are few."""
     texts = (passage for passage in passages if CONTENTS not in passage.metadata)
     in_order = [replace(passage, text=passage.text[:_TEXT_CHARS]) for passage in texts]
     stride = max(1, len(in_order) // _MAX_TOPICS)  # from all over the corpus
     read = [passage for start in range(stride) for passage in in_order[start::stride]]
     kinds = (_questions(read), _links(read), _definitions(read), _headings(read))
     in_turn = [pair for row in zip_longest(*kinds) for pair in row if pair is not None]
-    chosen: dict[str, Topic] = {}
-    per_file: Counter[str] = Counter()
-    for most in range(1, _MAX_TOPICS + 1):
-        for file, topic in in_turn:
-            title = topic["title"].casefold()
-            if len(chosen) < _MAX_TOPICS and per_file[file] < most and title not in " ".join(chosen):
-                chosen[title] = topic
-                per_file[file] += 1
+    chosen = _spread(in_turn)
     for topic in _names(read):
         if len(chosen) < _ENOUGH and topic["title"].casefold() not in " ".join(chosen):
             chosen[topic["title"].casefold()] = topic
     return list(chosen.values())
+
+
+def _spread(in_turn: Sequence[tuple[str, Topic]]) -> dict[str, Topic]:
+    """Choose topics by title, each of the folder, language and file with the fewest."""
+    folders = _top_folders({file for file, _ in in_turn})
+    chosen: dict[str, Topic] = {}
+    counts: Counter[str] = Counter()
+    left = list(in_turn)
+    while left and len(chosen) < _MAX_TOPICS:
+        file, topic = min(left, key=lambda pair: tuple(counts[part] for part in _parts(pair, folders)))
+        chosen[topic["title"].casefold()] = topic
+        counts.update(_parts((file, topic), folders))
+        titles = " ".join(chosen)
+        left = [pair for pair in left if pair[1]["title"].casefold() not in titles]
+    return chosen
+
+
+def _parts(pair: tuple[str, Topic], folders: Mapping[str, str]) -> tuple[str, str, str]:
+    """Return folder, language and file of a topic as distinct keys."""
+    file, topic = pair
+    return f"folder {folders[file]}", f"language {topic['language']}", f"file {file}"
+
+
+def _top_folders(files: Collection[str]) -> dict[str, str]:
+    """Return the folder, or name, of each file below the folders they all share."""
+    paths = {file: file.split("/") for file in files}
+    common = 0
+    while len({path[common] for path in paths.values()}) == 1 and all(
+        len(path) > common + 1 for path in paths.values()
+    ):
+        common += 1
+    return {file: path[common] for file, path in paths.items()}
 
 
 def _file(passage: Passage) -> str:
@@ -123,7 +151,7 @@ def _topic(
 
 def _readable(title: str, passage: Passage) -> str:
     """Return a heading without its number; "" for file names and usual headings."""
-    title = _NUMBERED.sub("", " ".join(title.split()), 1) if _NUMBERED.match(title) else " ".join(title.split())
+    title = _NUMBERED.sub("", _LIST_MARK.sub("", " ".join(title.split())), 1)
     named_by_file = title.casefold() in (passage.document.casefold(), stem(passage.document).casefold())
     usual = title.casefold().replace(" ", "-").rstrip(":") in _USUAL
     long = len(title) > _MAX_CHARS or len(title.split()) > _MAX_WORDS
@@ -141,7 +169,7 @@ def _questions(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
     """Yield headings that are complete questions, as in an FAQ, with their files."""
     for passage in passages:
         heading = " ".join(passage.title.rpartition(BETWEEN_HEADINGS)[2].split())
-        asked = (_NUMBERED.sub("", heading, 1) if _NUMBERED.match(heading) else heading).rpartition(" -- ")[2]
+        asked = _NUMBERED.sub("", _LIST_MARK.sub("", heading), 1).rpartition(" -- ")[2]
         long_enough = len(asked.split()) >= _MIN_QUESTION_WORDS or not asked.isascii()
         if (
             asked.endswith(("?", "？"))
@@ -191,8 +219,13 @@ def _definitions(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
 
 def _headings(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
     """Yield headings with the title of their document."""
+    documents: defaultdict[str, set[str]] = defaultdict(set)
+    for passage in passages:
+        documents[_path(passage)[1]].add(passage.document)
     for passage in passages:
         document, heading = _path(passage)
+        if len(documents[heading]) >= _USUAL_DOCUMENTS:
+            continue
         several = " " in heading or "-" in heading or not heading.isascii()
         if several and heading[-1] not in "?？" and heading not in document and len(passage.text.split()) > 1:
             yield _topic(passage, heading, "heading", document=document if document not in heading else None)

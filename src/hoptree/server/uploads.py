@@ -110,6 +110,7 @@ def _folders(name: str) -> Iterator[str]:
 _BLOCK_BYTES = 2**18
 _GZIP = b"\x1f\x8b"
 _UNIX = 3
+_UTF8_FLAG = 0x800
 _STREAMED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Compression that `zipfile` unpacks in blocks; others may take any amount of memory."""
 _ZIP_ERRORS = (
@@ -159,20 +160,22 @@ class UploadFolder:
         """Store a file, or the files in a .zip."""
         check_file_name(name)
         if name.lower().endswith(".zip"):
-            self._unpack(content)
+            self._unpack(name, content)
         else:
             self._store(name, _blocks(content))
 
-    def _unpack(self, content: BinaryIO) -> None:
+    def _unpack(self, name: str, content: BinaryIO) -> None:
+        shown = f"'{printable_name(name)}'"
         most, refusal = self._limits.files, too_many_files(self._limits.files)
         bounded = _BoundedFile(content, max(2 * _BLOCK_BYTES, most * _MAX_ENTRY_BYTES), refusal)
         try:
             archive = zipfile.ZipFile(bounded)
         except _ZIP_ERRORS as error:
-            raise _bad_zip() from error
+            raise _bad_zip(shown) from error
         with archive:
             entries = []
             for entry in archive.infolist():
+                entry.filename = _entry_name(entry)
                 if is_packer_artifact(entry.filename) and not entry.is_dir():
                     self._leave_out(entry.filename)
                 elif not entry.is_dir():
@@ -180,17 +183,17 @@ class UploadFolder:
             if len(entries) + len(self.names) > most:
                 raise refusal
             for entry in entries:
-                _check_entry(entry)
+                _check_entry(shown, entry)
                 try:
                     check_file_name(entry.filename)
-                    _check_no_link(entry)
+                    _check_no_link(shown, entry)
                 except Refusal as fault:
                     if _leads_elsewhere(entry.filename):
                         raise
                     self._fault = self._fault or fault
                     self._leave_out(entry.filename)
                     continue
-                self._store(entry.filename, _unpacked(archive, entry))
+                self._store(entry.filename, _unpacked(shown, archive, entry))
 
     def _leave_out(self, name: str) -> None:
         if len(self.left_out) < _MAX_LEFT_OUT:
@@ -278,29 +281,38 @@ class _BoundedFile:
         return self._file.read(self._max_bytes if size < 0 else size)
 
 
-def _check_entry(entry: zipfile.ZipInfo) -> None:
+def _entry_name(entry: zipfile.ZipInfo) -> str:
+    """Return the name of a file in an archive; packers write UTF-8 without its flag."""
+    if entry.flag_bits & _UTF8_FLAG or entry.filename != entry.orig_filename:
+        return entry.filename
+    with suppress(UnicodeDecodeError):
+        return entry.filename.encode("cp437").decode("utf-8")
+    return entry.filename
+
+
+def _check_entry(shown: str, entry: zipfile.ZipInfo) -> None:
     if entry.flag_bits & 1:
-        raise Refusal(400, "BadArchive", "A .zip file is locked with a password.", "Upload it without one.")
+        raise Refusal(400, "BadArchive", f"{shown} is locked with a password.", "Upload it without one.")
     if entry.compress_type not in _STREAMED:
-        raise Refusal(400, "BadArchive", "A .zip file is packed in a way that is not taken here.", _ZIP_REMEDY)
+        raise Refusal(400, "BadArchive", f"{shown} is packed in a way that is not taken here.", _ZIP_REMEDY)
 
 
-def _check_no_link(entry: zipfile.ZipInfo) -> None:
+def _check_no_link(shown: str, entry: zipfile.ZipInfo) -> None:
     if entry.create_system == _UNIX and stat.S_ISLNK(entry.external_attr >> 16):
-        raise Refusal(400, "BadArchive", "A .zip file holds a link.", "Upload the file it leads to.")
+        raise Refusal(400, "BadArchive", f"{shown} holds a link.", "Upload the file it leads to.")
 
 
-def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+def _unpacked(shown: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
     """Yield the content of a file in an archive; translate errors of the archive."""
     try:
         with archive.open(entry) as member:
             yield from _blocks(member)
     except _ZIP_ERRORS as error:
-        raise _bad_zip() from error
+        raise _bad_zip(shown) from error
 
 
-def _bad_zip() -> Refusal:
-    return Refusal(400, "BadArchive", "A .zip file is damaged, or none.", _ZIP_REMEDY)
+def _bad_zip(shown: str) -> Refusal:
+    return Refusal(400, "BadArchive", f"{shown} is damaged, or no .zip file.", _ZIP_REMEDY)
 
 
 def _blocks(content: IO[bytes]) -> Iterator[bytes]:

@@ -117,6 +117,11 @@ def test_an_answer_is_found_again_and_shared_as_it_was(watched: Watched, models:
     page.get_by_role("button", name="Forget these").click()
     assert not page.locator(".past").is_visible()
 
+    guess = {"question": "Sweet?", "answer": "Pancakes", "level": "a guess", "hash": "#/answer/x", "at": 0}
+    page.evaluate(f"localStorage.setItem('hoptree.history', JSON.stringify([{json.dumps(guess)}]))")
+    page.reload()
+    page.wait_for_selector(".past a")
+    assert "Pancakes · a guess · " in page.locator(".past").inner_text()
     watched.open("#/answer/nosuch")
     page.wait_for_selector(".problem")
     assert "There is no such answer here." in page.locator(".problem").inner_text()

@@ -155,6 +155,8 @@ def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched, model
     models["films"].waits_at.clear()
     page.wait_for_selector(".read-as")
     assert page.locator(".read-as").inner_text() == f"Read as: {EARLIER}"
+    before = page.locator(".before")
+    assert before.locator(".asked").all_inner_texts() == [FILMS] and before.locator("a").inner_text() == "Touki Bouki"
     page.reload()  # the conversation of the tab is still there
     page.wait_for_selector(".hint:not([hidden])")
     assert page.is_checked("#goes-on")
@@ -164,7 +166,32 @@ def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched, model
     watched.ask(GUESSED)  # a question out of an address stands for itself
     page.wait_for_selector(f'.tree[aria-label$="{GUESSED}"]')
     watched.answered()
-    assert page.locator(".read-as").count() == 0
+    assert page.locator(".read-as").count() == 0 and page.locator(".before").is_hidden()
+
+
+def test_a_reload_asks_on(watched: Watched, models: dict[str, Gated]) -> None:
+    models["films"].waits_at |= {"decompose", "confident"}
+    page = watched.ask(FILMS)
+    page.wait_for_selector(".pane.running")
+    page.reload()
+    page.wait_for_selector(".pane.running")
+    assert page.locator(".hint").is_hidden()
+    models["films"].waits_at.clear()
+    assert watched.answered() == "Touki Bouki"
+    page.reload()
+    page.wait_for_selector(".hint:not([hidden])")
+    assert page.locator(".pane").count() == 0
+
+
+def test_the_next_question_takes_the_place_of_the_last(watched: Watched) -> None:
+    page = watched.open("#/ask")
+    page.wait_for_selector(".advanced select >> nth=0", state="attached")
+    page.fill("#question", FILMS)
+    page.press("#question", "Enter")
+    watched.answered()
+    watched.until("getSelection().toString() === document.getElementById('question').value")
+    page.keyboard.type("Who?")
+    assert page.input_value("#question") == "Who?"
 
 
 def test_what_was_refuted_is_struck_through_beside_what_took_its_place(watched: Watched) -> None:

@@ -18,7 +18,7 @@ def file(name: str, text: str) -> FilePayload:
 def send(page: Page, name: str, *files: FilePayload) -> None:
     page.get_by_label("Name").fill(name)
     page.get_by_label("Files").set_input_files(files)
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Make the corpus").click()
 
 
 def test_from_files_to_a_question_and_back_to_nothing(watched: Watched) -> None:
@@ -112,21 +112,23 @@ def test_any_name_will_do_and_sizes_have_units(watched: Watched) -> None:
     assert "At most 67 MB and 1,000 files at once." in page.locator("form.files").inner_text()
     odd = file(" .What is “Käse”: 10 * 2 = 20?\u202e.txt", "Ada keeps bees. " * 100)
     page.get_by_label("Name").fill("../Käse & Brot 2026!")
-    assert "It will be called kase-brot-2026." in page.locator("form.files").inner_text()
+    assert "It will be called käse-brot-2026." in page.locator("form.files").inner_text()
     page.get_by_label("Files").set_input_files([odd])
     assert "1 file, 1.6 kB" in page.locator("form.files").inner_text()
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Make the corpus").click()
     page.wait_for_selector(".good")
     page.get_by_role("link", name="look at it").click()
-    page.wait_for_selector("h1 >> text=kase-brot-2026")
+    page.wait_for_selector("h1 >> text=käse-brot-2026")
     page.wait_for_selector(".entries.small li")
     assert page.locator(".entries.small li span").first.inner_text().startswith("What is “Käse”: 10 * 2 = 20?.txt")
     watched.open("#/corpora")
     page.wait_for_selector("form.files")
     send(page, "", file("窗口.txt", "A name without a letter of ours."))
     page.wait_for_selector(".good")
-    watched.until("document.querySelector('.entries').textContent.includes('corpus')")
-    for name in ("kase-brot-2026", "corpus"):
+    watched.until("document.querySelector('.entries').textContent.includes('窗口')")
+    page.get_by_label("Name").fill("Pumpen & مضخات 2026 «ü» हिन्दी")
+    assert "It will be called pumpen-مضخات-2026-ü-हिन्दी." in page.locator("form.files").inner_text()
+    for name in ("käse-brot-2026", "窗口"):
         page.evaluate(f"fetch('v1/corpora/{name}', {{ method: 'DELETE' }}).then((told) => told.status)")
 
 

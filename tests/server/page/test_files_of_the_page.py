@@ -27,6 +27,7 @@ from hoptree.engine.events import SOURCE_WORDS
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import UNSUPPORTED, TreeNode
 from hoptree.engine.sentence_view import LEVELS
+from hoptree.engine.tasks import describe_task
 from hoptree.engine.trace import ModelProgress
 from hoptree.methods.hop import candidates
 from hoptree.text.answer_fit import explain_misfit
@@ -139,8 +140,9 @@ def test_steps_of_the_methods_have_words_in_all_languages() -> None:
     call = r'\b(?:generate|write|ask|ask_twice|reply)\(\s*(?:[\w.]+,\s*)?"([a-z_]+)"|\bstep ?= ?"([a-z_]+)"'
     steps = {"".join(names).replace("_", " ") for source in sources for names in re.findall(call, source)}
     rows = {row[0] for row in server_rows()}
-    assert {"read", "decompose", "go on"} <= steps and sorted(steps - rows) == []
-    assert "{STEP}" in "".join(row for row in rows if row.startswith("The model replied"))
+    assert {"read", "decompose", "go on"} <= steps
+    assert sorted({describe_task(step.replace(" ", "_")) for step in steps} - rows) == []
+    assert "{STEP}" in "".join(row for row in rows if row.startswith("Asked the model to"))
 
 
 def test_what_a_comparison_can_detect_is_said_in_all_languages() -> None:
@@ -253,6 +255,7 @@ def test_steps_have_words_in_all_languages() -> None:
         ModelProgress(step="s", read=read, total=9, written=written, seconds=2.0)
         for read, written in ((4, 0), (9, 0), (9, 3))
     ]
+    progress.append(ModelProgress(step="s"))
     texts += [f"The model is {each.describe()}" for each in progress]
     assert len(texts) > 20
     assert [text for text in texts if not fitting(text)] == []
@@ -298,7 +301,8 @@ def told_by_the_page(function: str, *values: Any, of: str = "en", script: str = 
     program = (
         f"Object.defineProperty(globalThis, 'navigator', {{ value: {{ languages: ['{of}'] }} }});"
         "globalThis.document = { baseURI: 'http://127.0.0.1/' };"
-        f"import({module}).then((words) => console.log(JSON.stringify({given}.map((one) => words.{function}(one)))))"
+        f"import({module}).then((words) => {given}.map((one) => words.{function}(...[one].flat())))"
+        ".then((told) => console.log(JSON.stringify(told)))"
     )
     done = subprocess.run(["node", "-e", program], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     results: list[Any] = json.loads(done.stdout)
@@ -311,12 +315,39 @@ def test_seconds_are_written_as_the_language_writes_numbers() -> None:
     assert told_by_the_page("cost", usage)[0].endswith("1,234 tokens read, 0 written · 0 searches · 2.5 s")
     (german,) = told_by_the_page("cost", usage, of="de")
     assert "1.234" in german and german.endswith("2,5 s")
-    steps = ("The model replied: read (0.0 s)", "The model is reading 1,024 of 2,048 tokens", "Sub-question 1.2")
+    steps = (
+        "Asked the model to read what was found (0.0 s)",
+        "The model is reading 1,024 of 2,048 tokens",
+        "Sub-question 1.2",
+    )
     assert told_by_the_page("translated", *steps, of="de", script="texts.js") == [
         "Das Modell hat geantwortet: lesen (0,0 s)",
         "Das Modell liest 1.024 von 2.048 Tokens",
         "Teilfrage 1.2",
     ]
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+@pytest.mark.parametrize(
+    ("passed", "words"),
+    [
+        (0, "The model is reading 714 of 9,917 tokens, 7 a second, about 1,271 s left"),
+        (70.2, "The model is reading 714 of 9,917 tokens, 7 a second, about 1,201 s left"),
+        (1271, "The model is reading 714 of 9,917 tokens"),
+    ],
+)
+def test_the_estimate_counts_down(passed: float, words: str) -> None:
+    now = ModelProgress(step="read", read=714, total=9917, seconds=714 / 7.2406)
+    text = f"The model is {now.describe()}"
+    assert told_by_the_page("translated", words, of="de", script="texts.js") != [words]
+    assert told_by_the_page("countedDown", [text, passed]) == [words]
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_files_are_named_in_the_letters_of_the_question() -> None:
+    questions = ("Wie heißt die Schlange für u\u0308ble Uploads?", "他在哪里去世？", "कहाँ है?", "?", "\U00020000" * 70)
+    named = ["wie-heißt-die-schlange-für-üble-uploads", "他在哪里去世", "कहाँ-है", "answer", "\U00020000" * 60]
+    assert told_by_the_page("fileName", *questions, script="export.js") == named
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
@@ -388,5 +419,5 @@ def test_without_an_answer_it_is_told_how_much_was_read() -> None:
     read = {"sentence": "No answer was found in the 2 passages that were read."}
     sentences = told_by_the_page("noAnswer", read, stopped, {})
     assert sentences[0].endswith("in the 2 passages that were read.")
-    assert sentences[1].endswith("None yet: the run was stopped (calls).")
+    assert sentences[1].endswith("None yet: it was stopped (calls).")
     assert sentences[2].endswith("None: no answer was found.")

@@ -78,6 +78,10 @@ def test_a_key_is_asked_for_and_kept_for_this_tab(lonely: Watched, models: dict[
         watched.answered()
         page.click("nav a >> text=Corpora")
         page.wait_for_selector(".entries")
+        address = f"{server.url}/v1/corpora/sample/passages/wojciech-jerzy-has"
+        page.goto(address)  # a citation, as a chat client shows it
+        page.wait_for_selector("mark >> text=Łódź")
+        assert page.url.endswith("/#/passage/sample/wojciech-jerzy-has") and page.locator("dialog").count() == 0
         with page.context.expect_page() as opened:  # HTML that is fetched with a key has the origin of the page
             page.evaluate("import('/page/api.js').then(({ openFile }) => openFile('docs'))")
         opened.value.wait_for_load_state()

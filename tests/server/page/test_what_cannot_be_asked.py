@@ -40,7 +40,7 @@ def told_otherwise(page: Page, address: str, change: Callable[[dict[str, Any]], 
 def test_a_failed_question_does_not_look_like_an_answer(watched: Watched) -> None:
     page = watched.ask(FILMS, model="dead")
     page.wait_for_selector(".pane:not(.running) .problem")
-    assert watched.answered() == "None: the run failed."
+    assert watched.answered() == "None: an error stopped it."
     assert not page.locator(".detail").is_visible()
     assert page.get_by_role("button", name="Ask again").is_visible()  # an endpoint may come back
     assert "by itself" not in page.locator(".pane").inner_text()

@@ -212,7 +212,7 @@ def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
     style, script = _part("page.css"), _part("doubts.js") + _part("page.js")
     sections = _sections(groups, traces)
     links = [(f"part{number}", title) for number, (title, _) in enumerate(sections)]
-    links += [("questions", "Questions"), ("runs", "Runs")]
+    links += [("questions", "Each question"), ("runs", "Runs")]
     # The policy allows no network, and no other style or script.
     policy = (
         f"default-src 'none'; style-src {hash_source(style)}; script-src {hash_source(script)}; "

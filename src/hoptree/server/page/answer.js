@@ -9,7 +9,7 @@ import { read, write } from "./route.js";
 import { openSource } from "./source.js";
 import { decimal, t, translated } from "./texts.js";
 import { TreeView, withReferences } from "./tree.js";
-import { capital, cost, guesses, knowing, noAnswer, origin, pieces, support, verdict } from "./words.js";
+import { capital, cost, countedDown, guesses, knowing, noAnswer, origin, pieces, support, verdict } from "./words.js";
 import { WritingView } from "./writing.js";
 
 const STEPS_SHOWN = 5;
@@ -25,6 +25,7 @@ export class AnswerView extends EventTarget {
   #running = null;
   #began = 0;
   #heard = 0;
+  #told = 0;
   #clock = 0;
   #usage = null;
   #steps = 0;
@@ -142,7 +143,7 @@ export class AnswerView extends EventTarget {
     if (this.#old) this.#clear();
     if (name === "tree") this.#grow(data);
     else if (name === "step") this.#step(data);
-    else if (name === "progress") this.doing = translated(data.text);
+    else if (name === "progress") [this.doing, this.#told] = [data.text, performance.now()];
     else if (name === "passages") this.#addPassages(data.passages);
     else if (name === "result") this.show(data);
     else if (name === "error") {
@@ -192,7 +193,7 @@ export class AnswerView extends EventTarget {
   #step(data) {
     if (!data.text) return;
     const text = translated(data.text);
-    this.doing = text;
+    this.doing = data.text;
     this.#steps += 1;
     this.steps.hidden = false;
     const about = Number.isInteger(data.node) && data.node > 0
@@ -282,7 +283,7 @@ export class AnswerView extends EventTarget {
       return;
     }
     const silent = (performance.now() - this.#heard) / 1000;
-    const doing = silent > SILENT ? t("No news for {n} s", { n: silent.toFixed(0) }) : this.doing;
+    const doing = silent > SILENT ? t("No news for {n} s", { n: silent.toFixed(0) }) : translated(countedDown(this.doing, (performance.now() - this.#told) / 1000));
     if (!this.status.querySelector("button")) {
       this.status.replaceChildren(make("span", { class: "doing", dir: "auto" }), make("span", { class: "so-far" }), button(t("Stop"), () => this.stop()));
     }

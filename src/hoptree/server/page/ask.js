@@ -5,7 +5,7 @@ import { call, connection, remembering } from "./api.js";
 import { announce, button, count, link, make, problemBox } from "./dom.js";
 import { Contender, Shared } from "./form.js";
 import { note, write } from "./route.js";
-import { choices, forgetHistory, history, keepChoices, keepTurns, remember, turns } from "./storage.js";
+import { asking, choices, forgetHistory, history, keepAsking, keepChoices, keepTurns, remember, turns } from "./storage.js";
 import { digits, language, t } from "./texts.js";
 import { folded } from "./words.js";
 
@@ -16,6 +16,8 @@ const COUNTED_FROM = 0.9;
 /** Earlier questions that are sent with a follow-up. */
 const TURNS = 6;
 const PAST_SHOWN = 8;
+/** What marks an earlier answer that is not well supported. */
+const marked = (level) => (["a guess", "partly supported"].includes(level) ? make("span", { class: "note warm", text: ` · ${t(level)}` }) : "");
 const NO_QUESTION = t("Write a question first.");
 /** Example questions about the sample. */
 export const EXAMPLES = [
@@ -42,6 +44,7 @@ export class AskPage {
   #shown = "";
   #examplesOf = "";
   #early = false; // asked before the form was there
+  #leaving = false;
 
   constructor() {
     this.longest = LONGEST;
@@ -71,10 +74,11 @@ export class AskPage {
     this.gone = make("div", { class: "gone", role: "status" });
     this.examples = make("div", { class: "examples", hidden: true });
     this.past = make("div", { class: "past", hidden: true });
+    this.before = make("section", { class: "before", "aria-label": t("Asked before in this conversation"), hidden: true });
     this.verdict = make("p", { class: "agreement", role: "status", hidden: true });
     this.panes = make("div", { class: "panes" });
     this.element = make("section", { class: "page ask-page", "aria-label": t("Ask") },
-      make("h1", { class: "unseen", text: t("Ask a question") }), this.form, this.trouble, this.gone, this.hint, this.examples, this.past, this.verdict, this.panes);
+      make("h1", { class: "unseen", text: t("Ask a question") }), this.form, this.trouble, this.gone, this.hint, this.examples, this.past, this.before, this.verdict, this.panes);
     this.question.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
         event.preventDefault();
@@ -85,6 +89,7 @@ export class AskPage {
       this.#fit();
       if (this.hint.textContent === NO_QUESTION) this.hint.hidden = true;
     });
+    window.addEventListener("pagehide", () => { this.#leaving = true; });
     window.addEventListener("resize", () => this.#fit());
     this.compare.addEventListener("change", () => {
       this.#differ();
@@ -112,6 +117,7 @@ export class AskPage {
     if (key !== this.#shown || !this.panes.childElementCount) this.#restore(asked, key, query);
     this.question.value ||= typed;
     this.#fit();
+    if (first && asking() === key) this.#early = true; // the page was reloaded before the answer came
     if (this.#early && this.element.isConnected && this.question.value) this.#submit();
     this.#early = false;
     if (!this.question.value && this.element.isConnected && matchMedia("(hover: hover)").matches) this.question.focus();
@@ -205,7 +211,7 @@ export class AskPage {
     if (!asked.length) return;
     const date = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
     const entry = (past) => make("li", {}, link(past.hash, past.question, { dir: "auto" }),
-      make("p", { class: "note", dir: "auto" }, make("strong", { text: past.answer ?? "" }), ` · ${Number.isFinite(past.at) ? date.format(past.at) : ""}`));
+      make("p", { class: "note", dir: "auto" }, make("strong", { text: past.answer ?? "" }), marked(past.level), ` · ${Number.isFinite(past.at) ? date.format(past.at) : ""}`));
     const rest = asked.slice(PAST_SHOWN);
     this.past.replaceChildren(make("p", { class: "label", text: t("Asked before, in this browser") }), make("ul", {}, asked.slice(0, PAST_SHOWN).map(entry)),
       rest.length ? make("details", {}, make("summary", { text: t("{n} more", { n: digits(rest.length) }) }), make("ul", {}, rest.map(entry))) : "",
@@ -252,6 +258,7 @@ export class AskPage {
     this.hint.textContent = t("This address holds a question. Nothing is asked until you press Ask.");
     this.wanted = query.has("node") ? Number(query.get("node")) : null;
     this.#judge(kept ?? []);
+    this.#showBefore(kept?.[0].before ?? (asked.has("turn") ? this.#turns : []));
     if (!kept && asked.get("q")) this.button.focus();
   }
 
@@ -284,8 +291,11 @@ export class AskPage {
     const key = query.toString();
     for (const view of this.#answers.get(key) ?? []) view.close();
     const contenders = this.compare.checked ? [this.contender, this.other] : [this.contender];
-    const history = this.goesOn.checked && this.#turns.length ? { history: this.#turns.slice(-TURNS) } : {};
+    if (!this.goesOn.checked) this.#turns = [];
+    const history = this.#turns.length ? { history: this.#turns.slice(-TURNS).map(({ question, answer }) => ({ question, answer })) } : {};
     const views = contenders.map((contender) => this.#ask(question, { question, ...history, ...contender.request, ...this.where.request }, contenders.length > 1 ? contender.name : "", contenders.length > 1));
+    views[0].before = [...this.#turns];
+    keepAsking(key);
     this.#keep(key, views);
     this.wanted = null;
     this.#shown = key;
@@ -293,6 +303,7 @@ export class AskPage {
     this.panes.replaceChildren(...views.map((view) => view.element));
     this.panes.classList.toggle("two", views.length === 2);
     this.#judge(views);
+    this.#showBefore(views[0].before);
     const hash = write(["ask"], query);
     if (location.hash !== hash) location.hash = hash;
   }
@@ -302,6 +313,7 @@ export class AskPage {
       question, heading, narrow, corpus: request.corpus ?? "", wantedNode: this.wanted,
       onNode: (id) => { if (!narrow && view.element.isConnected) note("node", id); },
     });
+    view.asked = question;
     view.addEventListener("done", () => this.#onDone(view));
     view.addEventListener("again", () => { view.ask(request); this.#judge(this.#viewsShown()); });
     view.ask(request);
@@ -315,18 +327,35 @@ export class AskPage {
   #onDone(view) {
     const views = this.#viewsShown();
     if (!views.includes(view)) return;
+    if (!this.#leaving && !views.some((shown) => shown.running)) keepAsking("");
     this.#judge(views);
+    const hash = view.id ? write(["answer", view.id]) : location.hash;
     if (view.result?.answer && view === views[0]) {
-      this.#turns.push({ question: view.result.question, answer: view.result.answer });
+      this.#turns.push({ question: view.result.question, answer: view.result.answer, hash, level: view.result.confidence?.level });
       keepTurns(this.#turns);
       this.talk.hidden = false;
       this.goesOn.checked = true;
     }
     if (view.result && !view.result.error && view === views[0]) {
-      const hash = view.id ? write(["answer", view.id]) : location.hash;
-      remember({ question: view.result.question, answer: view.result.answer || t("No answer."), hash, at: Date.now() });
+      const { question, answer, confidence } = view.result;
+      remember({ question, answer: answer || t("No answer."), level: answer ? confidence?.level : "", hash, at: Date.now() });
     }
+    if (view.result?.answer && view === views[0] && this.question.value.trim() === view.asked) this.#makeRoom();
     if (view.result?.answer) document.title = `${view.result.answer} – Hoptree`;
+  }
+
+  /** Shows the turns of the conversation that an answer goes on from. */
+  #showBefore(turns) {
+    this.before.hidden = !turns.length;
+    const entry = (turn) => make("li", { dir: "auto" }, make("span", { class: "asked", text: turn.question }), " ",
+      String(turn.hash).startsWith("#/") ? link(turn.hash, turn.answer) : make("span", { text: turn.answer }), marked(turn.level));
+    this.before.replaceChildren(make("p", { class: "label", text: t("Asked before in this conversation") }), make("ol", {}, turns.slice(-TURNS).map(entry)));
+  }
+
+  /** Selects the question that was answered, so that the next one takes its place. */
+  #makeRoom() {
+    const idle = [document.body, this.question, this.button].includes(document.activeElement);
+    if (idle && matchMedia("(hover: hover)").matches) this.focus();
   }
 
   /** Says whether two answers are the same. */

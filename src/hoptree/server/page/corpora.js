@@ -66,7 +66,7 @@ export class CorporaPage {
     const name = make("input", { type: "text", autocomplete: "off", placeholder: t("Reports 2026") });
     const taken = corpora.map((corpus) => corpus.name);
     const hint = make("small", { class: "note", role: "status" });
-    const form = this.#filesForm(t("Make a corpus"), t("Make it"), async (data, box) => {
+    const form = this.#filesForm(t("Make a corpus"), t("Make the corpus"), async (data, box) => {
       const chosen = corpusName(name.value || stem(naming(data.getAll("files"))?.name ?? ""), taken);
       data.append("name", chosen);
       await this.#send("v1/corpora", data, box, () => {
@@ -309,9 +309,9 @@ const naming = (files) => files.find((file) => file.size && !/^(?:image|audio|vi
 
 const stem = (name) => name.replace(/\.[^.]*$/, "");
 
-/** Makes a valid new corpus name from any text: small letters, digits, - and _. */
+/** Makes a valid new corpus name from any text: small letters of its script, digits, - and _. */
 export function corpusName(text, taken) {
-  const plain = text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/ß/g, "ss").replace(/[^a-z0-9_]+/g, "-").replace(/^[-_]+|[-_]+$/g, "").slice(0, 50) || "corpus";
+  const plain = [...text.normalize("NFKC").toLowerCase().normalize("NFKC").replace(/[^\p{Ll}\p{Lm}\p{Lo}\p{Mn}\p{Mc}\p{Nd}_]+/gu, "-").replace(/^[-_\p{M}]+/u, "")].slice(0, 50).join("").replace(/[-_]+$/, "") || "corpus";
   for (let number = 1; ; number += 1) {
     const name = number === 1 ? plain : `${plain}-${number}`;
     if (!taken.includes(name)) return name;

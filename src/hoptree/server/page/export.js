@@ -33,7 +33,7 @@ export function tools(result, options, address) {
       button("SVG", () => save(`${name}.svg`, "image/svg+xml", drawing(result, options)), { class: "quiet", title: t("Save the tree as a drawing") })), status);
 }
 
-const fileName = (question) => question.normalize("NFKD").replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 60).toLowerCase() || "answer";
+export const fileName = (question) => [...question.normalize("NFC").toLowerCase().replace(/[^\p{L}\p{M}\p{N}]+/gu, "-").replace(/^-/, "")].slice(0, 60).join("").replace(/-$/, "") || "answer";
 
 async function toClipboard(text) {
   try {

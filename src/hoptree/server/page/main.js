@@ -6,6 +6,7 @@ import { CorporaPage } from "./corpora.js";
 import { button, fresh, make, openDialog } from "./dom.js";
 import { read } from "./route.js";
 import { RunsPage } from "./runs.js";
+import { PassagePage } from "./source.js";
 import { StoredPage } from "./stored.js";
 import { language, t } from "./texts.js";
 
@@ -17,6 +18,7 @@ const pages = {
   corpora: new CorporaPage({ onChange: () => ask.forget() }),
   runs: new RunsPage(),
   answer: new StoredPage(),
+  passage: new PassagePage(),
 };
 
 // Translate the texts in the HTML.

@@ -3,6 +3,7 @@
 const CHOICES = "hoptree.choices";
 const HISTORY = "hoptree.history";
 const TURNS = "hoptree.turns";
+const ASKING = "hoptree.asking";
 const MOST = 50;
 
 function read(name, otherwise, storage = "localStorage") {
@@ -47,5 +48,9 @@ export function turns() {
   const kept = read(TURNS, [], "sessionStorage");
   return (Array.isArray(kept) ? kept : []).filter((turn) => typeof turn?.question === "string" && typeof turn.answer === "string");
 }
+
+/** The address of the question of this tab that is being answered; "" for none. */
+export const asking = () => read(ASKING, "", "sessionStorage");
+export const keepAsking = (key) => write(ASKING, key, "sessionStorage");
 
 export const keepTurns = (list) => write(TURNS, list.slice(-MOST), "sessionStorage");

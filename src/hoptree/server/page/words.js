@@ -64,10 +64,18 @@ export function cost(usage, seconds = usage?.seconds ?? 0) {
 /** Splits a sentence into texts and citation numbers; argv[1] is not a citation. hoptree.engine.answer_sentence has the same. */
 export const pieces = (sentence) => sentence.split(/((?<!\S)(?:\[\d+\])+)/).flatMap((part, at) => (at % 2 ? part.match(/\d+/g).map(Number) : [part]));
 
+/** The server's estimate of the seconds left, after `passed` more; without it once it has proved too short. */
+export function countedDown(text, passed) {
+  return text.replace(/, [\d,]+ a second, about ([\d,]+) s left$/, (estimate, seconds) => {
+    const left = Math.round(Number(seconds.replaceAll(",", "")) - passed);
+    return left > 0 ? estimate.replace(/about [\d,]+/, `about ${left.toLocaleString("en")}`) : "";
+  });
+}
+
 /** What to show in place of an answer. */
 export function noAnswer(result) {
-  if (result.error) return t("None: the run failed.");
-  if (result.stopped_by) return t("None yet: the run was stopped ({why}).", { why: translated(result.stopped_by) });
+  if (result.error) return t("None: an error stopped it.");
+  if (result.stopped_by) return t("None yet: it was stopped ({why}).", { why: translated(result.stopped_by) });
   return translated(result.sentence) || t("None: no answer was found.");
 }
 

@@ -1,0 +1,68 @@
+"""What the steps of methods ask a model to do, in words for people."""
+
+from __future__ import annotations
+
+TASKS = {
+    "act": "choose the next action",
+    "ask": "ask the next question",
+    "bear_out": "check the answer against what was read",
+    "build": "plan and guess the answers",
+    "cite": "cite what was read",
+    "classify": "classify the question",
+    "clue": "look for a clue",
+    "combine": "combine the answers",
+    "compress": "shorten what was read",
+    "conclude": "draw a conclusion",
+    "confident": "answer only if it is sure",
+    "decompose": "split the question",
+    "deduce": "deduce the next question",
+    "direct": "answer from its own knowledge",
+    "domains": "name the fields of the question",
+    "draft": "write the next sentence",
+    "enough": "judge whether enough was read",
+    "entities": "name the things in the question",
+    "expand": "expand the plan",
+    "extract": "pick out the names",
+    "facts": "list the facts in what was read",
+    "filter": "leave out what does not help",
+    "final": "give the final answer",
+    "follow_up": "ask a follow-up question",
+    "give_up": "answer without more reading",
+    "know": "judge whether it knows",
+    "link": "find what names mean",
+    "list": "list the answers",
+    "look_back": "look back at what was read",
+    "mend": "correct the reasoning",
+    "mentions": "find the names in the text",
+    "need": "judge whether reading is needed",
+    "query": "write a search query",
+    "read": "read what was found",
+    "reason": "reason about what was found",
+    "rebuild": "plan a part anew",
+    "recognise": "recognise the names",
+    "relations": "choose the relations to follow",
+    "relevance": "judge what is relevant",
+    "relevant": "judge what is relevant",
+    "restate": "say it in other words",
+    "revise": "revise the text",
+    "rewrite": "write it anew",
+    "route": "choose the way to answer",
+    "route_again": "choose another way to answer",
+    "sample": "answer several times",
+    "score_entities": "rate the things found",
+    "score_relations": "rate the relations found",
+    "sub_query": "write a search query for a part",
+    "summarise": "sum up",
+    "supported": "judge whether the text supports it",
+    "use": "use what was read",
+    "useful": "judge whether the answer is useful",
+    "validate": "check the guess",
+    "verify": "check the answer",
+    "weigh": "weigh the answers",
+}
+"""By the names of the steps, unless the name says it, such as `answer` or `search`."""
+
+
+def describe_task(step: str) -> str:
+    """Return what follows "asked the model to"."""
+    return TASKS.get(step, step.replace("_", " "))
