@@ -206,13 +206,14 @@ def test_reasons_have_words_in_all_languages() -> None:
     assert all(misfits)
     doubts = ["", ", but its last step says “Rome”", ", but the question asks for two things"]
     doubts += [f", but {misfit}" for misfit in misfits]
+    doubts += [", but only in a list of contents", ", but step 2 has no answer", ", but steps 1, 2 have no answer"]
     for holding, backed, steps, doubt, chance in product(
         (1, 2), (0, 1, 3), (0, 1, 3), (*doubts, None), (None, 0.1, 0.5, 0.9)
     ):
         for answer in ("Lund", "yes"):
             measured = None if chance is None else (chance, "x")
             against = _not_named(answer, steps) if doubt is None else doubt
-            weighed = _weigh_support(answer, holding, min(backed, steps), steps, against, measured)
+            weighed = _weigh_support(holding, min(backed, steps), steps, against, measured, concluded=answer == "yes")
             reasons.add(weighed.reason)
     for read in (0, 1, 7):
         nothing: dict[str, Any] = {
