@@ -292,7 +292,9 @@ def test_a_sentence_of_indented_lines_is_quoted_whole() -> None:
 
 def planned(*steps: dict[str, Any]) -> list[Any]:
     """A plan of steps, and what became of each."""
-    nodes = [{"id": at, "question": "?", "parent": None, "refs": []} for at in range(1, len(steps) + 1)]
+    nodes: list[dict[str, Any]] = [
+        {"id": at, "question": "?", "parent": None, "refs": []} for at in range(1, len(steps) + 1)
+    ]
     settled = [
         event("node", t=0.3, id=at, **{"state": "unanswered", "source": "none", "evidence": []} | step)
         for at, step in enumerate(steps, 1)
