@@ -10,10 +10,11 @@ from rich.console import Console
 from tests.traced import event
 
 from hoptree.cli.render import show_result
-from hoptree.core.values import Passage
+from hoptree.core.values import CONTENTS, Passage
 from hoptree.engine.answer_sentence import cite_answer, state_answer
 from hoptree.engine.registry import find_method
 from hoptree.engine.result import Result, read_result
+from hoptree.engine.trace import hit_of
 from hoptree.text.answer_fit import explain_misfit, names_thing, shorten_row
 from hoptree.text.comparison_questions import asks_twice
 from hoptree.text.names import sentences
@@ -287,3 +288,106 @@ def test_a_sentence_of_indented_lines_is_quoted_whole() -> None:
     )
     sentence = cite_answer("Which version was it?", "Version 3.2", [0], [Passage("p", "Guide", text)])
     assert "formation of the development team.” [1]" in sentence
+
+
+def planned(*steps: dict[str, Any]) -> list[Any]:
+    """A plan of steps, and what became of each."""
+    nodes: list[dict[str, Any]] = [
+        {"id": at, "question": "?", "parent": None, "refs": []} for at in range(1, len(steps) + 1)
+    ]
+    settled = [
+        event("node", t=0.3, id=at, **{"state": "unanswered", "source": "none", "evidence": []} | step)
+        for at, step in enumerate(steps, 1)
+    ]
+    return [event("plan", t=0.2, nodes=nodes, issues=[]), *settled]
+
+
+READ = {"state": "answered", "source": "external", "answer": "Saint John's", "evidence": ["antigua"]}
+
+
+@pytest.mark.parametrize("probability", [0.9, None])
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        ([{}, {}], "a passage names it, but steps 1, 2 have no answer"),
+        ([{}], "a passage names it, but step 1 has no answer"),
+        ([{}, READ], "a passage names it, but step 1 has no answer"),
+        ([READ, READ, {}], "each of its 2 steps rests on what was read, but step 3 has no answer"),
+        ([READ, READ | {"source": "fallback", "evidence": []}], "only 1 of its 2 steps rest on what was read"),
+    ],
+)
+def test_an_answer_with_an_open_step_is_at_most_partly_supported(
+    steps: list[dict[str, Any]], reason: str, probability: float | None
+) -> None:
+    answered = asked(
+        "What is the capital of Antigua?", "Saint John's", "antigua", *planned(*steps), probability=probability
+    )
+    assert answered.support == f"partly supported: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "is_quoted"),
+    [
+        ("Which state is larger, Antigua and Barbuda or Andorra?", "Andorra", False),
+        ("Is Antigua and Barbuda or Andorra larger?", "Andorra", False),
+        ("Between Monaco and Andorra, which is larger?", "Andorra", False),
+        ("Welcher Staat ist größer, Antigua oder Andorra?", "Andorra", False),
+        ("Which state borders on the Pyrenees?", "Andorra", True),
+        ("Who pays in euro, or in which state?", "People", True),
+    ],
+)
+def test_a_sentence_with_only_one_of_the_offered_answers_is_not_quoted(
+    question: str, answer: str, is_quoted: bool
+) -> None:
+    answered = asked(question, answer, "andorra")
+    assert ("“" in answered.sentence or "„" in answered.sentence) is is_quoted, answered.sentence
+    assert ("it was concluded from what was read" in answered.support) is not is_quoted
+
+
+def test_a_sentence_with_both_of_the_offered_answers_is_quoted() -> None:
+    text = "Antigua and Barbuda is smaller. Andorra is larger than Antigua and Barbuda."
+    more = event("retrieve", t=0.2, passages=[ANDORRA | {"id": "both", "text": text}], issued=0.0, seconds=0.1)
+    answered = asked("Which is larger, Antigua and Barbuda or Andorra?", "Andorra", "both", more)
+    assert "“Andorra is larger than Antigua and Barbuda.” [1]" in answered.sentence
+    assert answered.support == "well supported: a passage that was read says so"
+
+
+def supported_by(*passages: dict[str, Any]) -> Result:
+    """The result of an answer that all of these passages have."""
+    hits = [{"title": "Andorra", "score": 1.0, "id": str(at)} | each for at, each in enumerate(passages)]
+    final = {"answer": "euro", "source": "external", "support": [each["id"] for each in hits], "abstained": False}
+    return read_result(
+        [
+            event(
+                "start",
+                question="What do people pay with in Andorra?",
+                method="oner",
+                model="m",
+                fidelity="exact",
+                options={},
+            ),
+            event("retrieve", t=0.1, passages=hits, issued=0.0, seconds=0.1),
+            event("final", t=1.0, **final, stopped_by=""),
+        ]
+    )
+
+
+PAYS = {"text": "It is small. People pay in euro there."}
+LISTED = {"text": "1. People of Andorra\n2. Paying in euro", "contents": True}
+
+
+def test_tables_of_contents_and_copies_do_not_count_as_support() -> None:
+    twice = supported_by(PAYS, {"text": "It snows. People pay  in euro, there.", "title": "Andorra, as a book"})
+    assert twice.support == "well supported: a passage that was read says so" and twice.sentence.endswith("” [1]")
+    other = supported_by(PAYS, {"text": "The euro came in 2002."})
+    assert other.support == "well supported: 2 passages that were read say so"
+    beside = supported_by(LISTED, PAYS)
+    assert beside.support == "well supported: a passage that was read says so" and beside.sentence.endswith("” [2]")
+    alone = supported_by(LISTED)
+    assert alone.support == "partly supported: a passage names it, but only in a list of contents"
+
+
+def test_the_event_of_a_search_marks_tables_of_contents() -> None:
+    hit = hit_of(Passage("p", "T", "t", 0.123456, metadata=(("kind", "html"), CONTENTS)))
+    assert hit == {"id": "p", "title": "T", "text": "t", "score": 0.1235, "contents": True}
+    assert "contents" not in hit_of(Passage("p", "T", "t"))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.methods.asked import Shelf
 from tests.methods.hop_asked import (
+    CHOOSER,
     EVERY,
     FOUND,
     HALF,
@@ -361,3 +362,28 @@ def test_who_may_refuse_is_not_asked_for_parts_where_two_sentences_answer(
     script = [plan({}), *reads(In_which_city="Providence")]
     run = asks("hop", script, ROOT, Shelf(film, page), options={"chooser": str(file)})
     assert ("decompose" in steps(run)) is splits and run.result.answer == "Providence"
+
+
+@pytest.mark.parametrize("refusal", ["NOT FOUND", ""])
+def test_the_end_of_a_supported_chain_is_the_answer_if_all_other_readings_refuse(refusal: str, tmp_path: Path) -> None:
+    def ask(question: str = ROOT, born: str = "Providence", first: str = "NOT FOUND", guess: str = refusal) -> str:
+        script = [
+            plan(),
+            *reads(Who_directed="Damien Chazelle", Where_was_Damien=born),
+            Rule(refusal, step="final"),
+            Rule(first, step="read", contains="NOT FOUND"),
+            Rule(guess, step="read"),
+        ]
+        file = tmp_path / "chooser.json"
+        file.write_text(json.dumps(CHOOSER))
+        options = {"chooser": str(file), **EVERY}
+        run = WithoutLogprobs("hop", script, question, Shelf(*FOUND), options=options)
+        if run.result.answer:
+            assert run.result.confidence is not None and run.result.confidence.level != "a guess"
+        return run.result.answer
+
+    assert ask() == "Providence"
+    assert ask(born="NOT FOUND") == "", "the chain has no end"
+    assert ask(first="Boston") == "Boston" and ask(guess="Boston") == "Boston", "as before"
+    assert ask("When was the director of the film Whiplash born?") == "", "a city is no date"
+    assert ask("Was the director of the film Whiplash born in Providence?") == "", "nor a yes"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hoptree.core.lazy import lazy_re
+from hoptree.core.values import CONTENTS
 
 if TYPE_CHECKING:
     from hoptree.core.values import Passage
@@ -124,7 +125,9 @@ def describe_answer(
     frame = _frame_of(question)
     if not answer:
         return frame.none if not read else frame.none_in_passage if read == 1 else frame.none_in.format(read), None
-    holding, stated = _holding(question, answer, evidence)
+    from hoptree.text.answer_fit import is_choice, places_of  # imported late, so that the first call starts sooner
+
+    holding, stated = places_of(answer, question, evidence)
     asked_nodes = [node for node in nodes if node.id]
     steps = [node for node in asked_nodes if node.answer]
     backed = [node for node in steps if node.verdict == "supported" or node.source in ("external", "synthesis")]
@@ -135,35 +138,51 @@ def describe_answer(
         return frame.possibly.format(answer, frame.own_knowledge if recalled else frame.not_said), confidence
     contrary = None if computed else _contrary_end(question, answer, nodes, backed)
     against = f", but its last step says “{shorten(contrary.answer, MAX_VALUE_CHARS)}”" if contrary else ""
-    against = against or _misfit(question, answer, computed=computed)
+    against = against or _misfit(question, answer, computed=computed) or _unanswered(asked_nodes)
     passages = (*evidence, *cited)
+    if not against and len(steps) < 2 and holding and all(CONTENTS in evidence[at].metadata for at in holding):
+        against = ", but only in a list of contents"
     if not stated and cited and not steps:  # they link what the question names to the passage of the answer
         holding += range(len(evidence), len(passages))
         stated = True
     if not against and not (_name_things(backed, passages) if steps else stated):
         against = _not_named(answer, len(steps))
-    confidence = _weigh_support(answer, len(holding), len(backed), len(steps), against, measured)
+    asked = next((node.resolved for node in reversed(steps) if node.answer == answer and node.resolved), question)
+    holding = _without_copies(holding, passages, answer, asked)
+    quote = _quote_from([passages[place] for place in holding], answer, asked)
+    chosen = not complete and is_choice(question, answer, quote.text if quote else "")
+    concluded = chosen or answer.casefold() in ("yes", "no")
+    confidence = _weigh_support(len(holding), len(backed), len(steps), against, measured, concluded=concluded)
     numbers = {passage.id: place for place, passage in enumerate(passages)}
     agreeing = [node for node in backed if node is not contrary]
     rested = {numbers[name] for node in agreeing for name in node.evidence if name in numbers}
     if complete and rested and any(node.answer == answer for node in agreeing):  # other passages only share the name
         holding = [place for place in holding if place in rested]
     named = (numbers[name] for node in agreeing for name in node.evidence[:1] if name in numbers)
-    asked = next((node.resolved for node in reversed(steps) if node.answer == answer and node.resolved), question)
-    return cite_answer(question, answer, [*dict.fromkeys((*holding, *named))], passages, asked=asked), confidence
+    places = [*dict.fromkeys((*holding, *named))]
+    return cite_answer(question, answer, places, passages, asked=asked, quoted=not chosen), confidence
 
 
-def _holding(question: str, answer: str, evidence: Sequence[Passage]) -> tuple[list[int], bool]:
-    """Return the places of passages with an answer, and if any has a name asked about."""
-    from hoptree.text.answer_fit import names_thing, stating  # imported late, so that the first call starts sooner
-    from hoptree.text.grounding import holding
+def _without_copies(places: Sequence[int], passages: Sequence[Passage], answer: str, asked: str) -> list[int]:
+    """Return the places without those that state an answer in the same sentence again.
 
-    held, named = stating(answer, question, evidence)
-    if not held and answer.casefold() in ("yes", "no"):
-        held = holding(answer, "", evidence)
-        named = {passage.id for passage in evidence if names_thing(question, passage)}
-    ids = named or held
-    return [place for place, passage in enumerate(evidence) if passage.id in ids], bool(named)
+    They are of other editions, such as a manual in HTML and PDF.
+    """
+    from hoptree.text.parse import question_key
+
+    kept: dict[str, int] = {}
+    for place in places:
+        quote = _quote_from([passages[place]], answer, asked)
+        text = quote.text if quote else passages[place].text
+        kept.setdefault(question_key(text) or text, place)
+    return list(kept.values())
+
+
+def _unanswered(nodes: Sequence[TreeNode]) -> str:
+    """Return which steps have no answer, as a reason against the answer, or ""."""
+    steps = [str(node.id) for node in nodes if not node.answer]
+    named = f"steps {', '.join(steps)} have" if len(steps) > 1 else f"step {''.join(steps)} has"
+    return f", but {named} no answer" if steps else ""
 
 
 def _name_things(steps: Sequence[TreeNode], passages: Sequence[Passage]) -> bool:
@@ -212,10 +231,10 @@ def _not_named(answer: str, steps: int) -> str:
 
 
 def _weigh_support(
-    answer: str, holding: int, backed: int, steps: int, against: str, measured: Chance | None
+    holding: int, backed: int, steps: int, against: str, measured: Chance | None, *, concluded: bool
 ) -> Confidence:
     """Return how well passages support an answer and `backed` of its `steps`."""
-    several, concluded = holding > 1, answer.casefold() in ("yes", "no")
+    several = holding > 1
     probability = None if measured is None else measured[0]
     named = f"{holding} passages name it" if several else "a passage names it"
     if steps > 1:
@@ -228,11 +247,11 @@ def _weigh_support(
     else:
         reason = f"{holding} passages that were read say so" if several else "a passage that was read says so"
     reason += against
+    well = backed == steps and not against
     if probability is None or measured is None:
-        well = backed == steps and not against and (steps > 0 or not concluded)
-        return Confidence("well supported" if well else "partly supported", reason)
+        return Confidence("well supported" if well and (steps or not concluded) else "partly supported", reason)
     if probability >= _WELL_SUPPORTED:
-        return Confidence("partly supported" if against else "well supported", reason, *measured)
+        return Confidence("well supported" if well else "partly supported", reason, *measured)
     if probability >= _PARTLY_SUPPORTED:
         reason += f"{';' if against else ', but'} answers found in this way are often wrong"
         return Confidence("partly supported", reason, *measured)
@@ -369,7 +388,13 @@ def _state_subject(asked: str, answer: str) -> str:
 
 
 def cite_answer(
-    question: str, answer: str, places: Sequence[int], passages: Sequence[Passage], *, asked: str = ""
+    question: str,
+    answer: str,
+    places: Sequence[int],
+    passages: Sequence[Passage],
+    *,
+    asked: str = "",
+    quoted: bool = True,
 ) -> str:
     """Return the sentence for an answer, with a quotation and numbers of passages.
 
@@ -378,7 +403,7 @@ def cite_answer(
     """
     stated, cited = state_answer(question, answer), sorted(places[:_MAX_CITATIONS])
     frame = _frame_of(question)
-    quote = _quote_from([passages[place] for place in places], answer, asked or question)
+    quote = _quote_from([passages[place] for place in places], answer, asked or question) if quoted else None
     if quote is None:
         return f"{stated}{_marks(cited)}{frame.stop}"
     from hoptree.text.answer_fit import shorten_row
@@ -386,8 +411,8 @@ def cite_answer(
     place = next(place for place in places if passages[place].id == quote.passage)
     before, after = [other for other in cited if other < place], [other for other in cited if other > place]
     # Citations in the passage refer to a list of its own.
-    quoted = cut_around(shorten_row(CITATIONS.sub("[…]", quote.text), question, answer), answer, MAX_QUOTE_CHARS)
-    return f"{frame.quote.format(f'{stated}{_marks(before)}', quoted)}{_marks([place, *after])}"
+    words = cut_around(shorten_row(CITATIONS.sub("[…]", quote.text), question, answer), answer, MAX_QUOTE_CHARS)
+    return f"{frame.quote.format(f'{stated}{_marks(before)}', words)}{_marks([place, *after])}"
 
 
 def _quote_from(passages: Sequence[Passage], answer: str, asked: str) -> Quote | None:

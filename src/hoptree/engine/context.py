@@ -266,7 +266,7 @@ class Context:
             raise ConfigError(f"{k} passages cannot be read.", "Set k to 1 or more: --set k=5.")
         issued = self.trace.now()
         call = await self._calls.search(retriever, query, k=k, where=where, on_retry=self._on_retry("search"))
-        hits = [{"id": p.id, "title": p.title, "text": p.text, "score": round(p.score, 4)} for p in call.reply]
+        hits = [tracing.hit_of(passage) for passage in call.reply]
         if any(len(passage.text) == MAX_PASSAGE_CHARS for passage in call.reply):
             self.warn("truncated", f"Of a passage only the first {MAX_PASSAGE_CHARS:,} characters were read.")
         only = dict(where) if where else None

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hoptree.core.errors import HoptreeError, TraceError
-from hoptree.core.values import Passage, Usage
+from hoptree.core.values import CONTENTS, Passage, Usage
 from hoptree.engine.answer_sentence import Confidence, describe_answer
 from hoptree.engine.events import (
     ChainWritten,
@@ -383,7 +383,8 @@ def _passages_found(searches: Sequence[Retrieved]) -> dict[str, Passage]:
     for search in searches:
         for p in search.passages:
             if p["id"] not in passages or passages[p["id"]].score < p["score"]:
-                passages[p["id"]] = Passage(p["id"], p["title"], p["text"], p["score"])
+                marks = (CONTENTS,) if p.get("contents") else ()
+                passages[p["id"]] = Passage(p["id"], p["title"], p["text"], p["score"], metadata=marks)
     return passages
 
 

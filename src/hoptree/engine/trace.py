@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from hoptree.core.errors import TraceError
 from hoptree.core.files import sealed, unsealed
-from hoptree.core.values import Passage, Usage
+from hoptree.core.values import CONTENTS, Passage, Usage
 from hoptree.engine.events import (
     OMIT,
     Decision,
@@ -68,7 +68,10 @@ class ModelCalled(ExternalCall):
 
 @typed_event
 class Retrieved(ExternalCall):
-    """A search found `passages`: objects with id, title, text and score."""
+    """A search found `passages`: objects with id, title, text and score.
+
+    A table of contents, or a list of links, has `contents` too.
+    """
 
     event: ClassVar[str] = "retrieve"
     query: str = ""
@@ -181,6 +184,12 @@ def trace_line(event: Event) -> bytes:
         return sealed(_encode_search(data) if type(event) is Retrieved else _encode(data)) + b"\n"
     except UnicodeEncodeError:  # a lone surrogate from a model
         return sealed(json.dumps(data)) + b"\n"
+
+
+def hit_of(passage: Passage) -> dict[str, Any]:
+    """Return a passage as a search's event holds it."""
+    hit = {"id": passage.id, "title": passage.title, "text": passage.text, "score": round(passage.score, 4)}
+    return hit | {"contents": True} if CONTENTS in passage.metadata else hit
 
 
 _PASSAGE_FIELDS = ["id", "title", "text", "score"]

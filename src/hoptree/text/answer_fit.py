@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from hoptree.core.lazy import lazy_re
-from hoptree.core.values import Passage
-from hoptree.text.comparison_questions import expected_answer_type
+from hoptree.core.values import CONTENTS, Passage
+from hoptree.text.comparison_questions import detect_comparison, expected_answer_type
 from hoptree.text.grounding import (
     Name,
     folded_passage,
     held_parts,
     holding,
     names_in,
+    share_of_names,
 )
 from hoptree.text.names import CLOSED, name_spans, sentence_spans, word_set
 from hoptree.text.parse import question_key, read_yes_no
@@ -32,6 +33,7 @@ _KINDS = CLOSED | word_set(
     "station street team town union united university village war world"
 )  # words that do not tell names of the same kind apart
 _BRACKETED = " ("
+_ALTERNATIVES = lazy_re(r"\b(?:or|oder)\b|还是|或", re.IGNORECASE)
 _ASKS_NUMBER = lazy_re(
     r"\W*(?:\w+\s+)?how\s+(?:many|much|old|tall|high|far|long|large|big|deep|wide|heavy|fast)\b"
     r"|\W*what\s+(?:is|was)\s+(?:the\s+(?:population|number|height|length|depth|weight|elevation)\s+of|.+['’]s\s+"
@@ -78,6 +80,30 @@ def stating(answer: str, question: str, passages: Sequence[Passage]) -> tuple[se
     held = {name for part in parts for name in holding(part, "", passages)}
     is_named = any(passage.id in held and names_thing(question, passage) for passage in passages)
     return held, held if is_named else set()
+
+
+def places_of(answer: str, question: str, passages: Sequence[Passage]) -> tuple[list[int], bool]:
+    """Return the places of passages with an answer, and if any has a name asked about.
+
+    A table of contents counts only if no text has the answer.
+    """
+    held, named = stating(answer, question, passages)
+    if not held and answer.casefold() in ("yes", "no"):
+        held = holding(answer, "", passages)
+        named = {passage.id for passage in passages if names_thing(question, passage)}
+    places = [place for place, passage in enumerate(passages) if passage.id in (named or held)]
+    return [place for place in places if CONTENTS not in passages[place].metadata] or places, bool(named)
+
+
+def is_choice(question: str, answer: str, sentence: str) -> bool:
+    """Return whether a question offers an answer, and a sentence names only that.
+
+    It says nothing then: "Is A or B older?" names A itself.
+    """
+    if f" {question_key(answer)} " not in f" {question_key(question)} ":
+        return False
+    offered = _ALTERNATIVES.search(question) or detect_comparison(question)
+    return bool(offered) and not (sentence and share_of_names(question, sentence, without=answer) == 1)
 
 
 def names_thing(question: str, passage: Passage) -> bool:

@@ -22,7 +22,15 @@ import hoptree
 from hoptree.cli import render
 from hoptree.core.errors import _PUBLIC_TEXTS, EndpointError, InternalError, public_error
 from hoptree.core.values import Passage
-from hoptree.engine.answer_sentence import NOT_SAID, OWN_KNOWLEDGE, Level, _not_named, _weigh_support, describe_answer
+from hoptree.engine.answer_sentence import (
+    NOT_SAID,
+    OWN_KNOWLEDGE,
+    Level,
+    _not_named,
+    _weigh_support,
+    cite_answer,
+    describe_answer,
+)
 from hoptree.engine.events import SOURCE_WORDS
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import UNSUPPORTED, TreeNode
@@ -206,13 +214,14 @@ def test_reasons_have_words_in_all_languages() -> None:
     assert all(misfits)
     doubts = ["", ", but its last step says “Rome”", ", but the question asks for two things"]
     doubts += [f", but {misfit}" for misfit in misfits]
+    doubts += [", but only in a list of contents", ", but step 2 has no answer", ", but steps 1, 2 have no answer"]
     for holding, backed, steps, doubt, chance in product(
         (1, 2), (0, 1, 3), (0, 1, 3), (*doubts, None), (None, 0.1, 0.5, 0.9)
     ):
         for answer in ("Lund", "yes"):
             measured = None if chance is None else (chance, "x")
             against = _not_named(answer, steps) if doubt is None else doubt
-            weighed = _weigh_support(answer, holding, min(backed, steps), steps, against, measured)
+            weighed = _weigh_support(holding, min(backed, steps), steps, against, measured, concluded=answer == "yes")
             reasons.add(weighed.reason)
     for read in (0, 1, 7):
         nothing: dict[str, Any] = {
@@ -341,6 +350,25 @@ def test_the_estimate_counts_down(passed: float, words: str) -> None:
     text = f"The model is {now.describe()}"
     assert told_by_the_page("translated", words, of="de", script="texts.js") != [words]
     assert told_by_the_page("countedDown", [text, passed]) == [words]
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_the_quoted_sentence_is_the_marked_one() -> None:
+    has = Passage("p", "Has", "He led Łódź's school. He died in Łódź, as Foo [3] says, in 2000. Ada did not.")
+    bach = Passage("b", "Bach", "Bach war alt. Er starb in Köln.")
+    quoted = cite_answer("Where was it in 2000?", "Łódź", [0], [has, bach])
+    german = cite_answer("Wo starb Bach?", "Köln", [0, 1], [has, bach])
+    words = told_by_the_page("quotation", [quoted, 1], [quoted, 2], [german, 2], ["It is A [1].", 1], ["", 1])
+    assert words == ["He died in Łódź, as Foo […] says, in 2000.", "", "Er starb in Köln.", "", ""]
+    sentences = ["He led Łódź.", "He died in Łódź, as Foo [3] says, in 2000."]
+    led = {"answers": ["Łódź"], "question": "Who led?"}
+    marked = told_by_the_page(
+        "usedSentence",
+        *([sentences, led | {"quote": quote}] for quote in ("", words[0], "…died in Łódź, as…", "Of another text.")),
+        [["Bo; x: 1", "Bo; b: 2; c: 3"], {"quote": "Bo; …; c: 3"}],
+        script="evidence.js",
+    )
+    assert marked == [0, 1, 1, 0, 1]
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")

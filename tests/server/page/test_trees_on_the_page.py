@@ -223,6 +223,37 @@ def test_answers_of_the_graph_alone_are_told_as_such(watched: Watched) -> None:
     assert page.locator('.row[data-node="2"] .source.external').inner_text() == "from documents and the graph"
 
 
+SHOWN = """async (result) => {
+  const { AnswerView } = await import('/page/answer.js');
+  const view = new AnswerView({ question: result.question });
+  document.getElementById('main').replaceChildren(view.element);
+  view.show(result);
+  const marks = (box) => [...box.querySelectorAll('mark')].map((mark) => mark.textContent);
+  const number = (box) => box.querySelector('.cited-as')?.textContent ?? '';
+  const boxes = [...view.element.querySelectorAll('article.passage, details.passage')];
+  return boxes.map((box) => [box.tagName, number(box), marks(box)]);
+}"""
+
+
+def test_the_quoted_sentence_is_marked_and_nothing_in_passages_that_are_not_cited(watched: Watched) -> None:
+    texts = ("It is by Bo Lund.", "Bo Lund, who directed, was in Rome and Ulm. He died in Ulm.", "Bo Lund acted.")
+    passages = [{"id": f"p{at}", "title": f"T{at}", "text": text} for at, text in enumerate(texts)]
+    who = node(1, question="Who directed it?", answer="Bo Lund", source="external", evidence=["p0", "p1", "p2"])
+    result = {
+        "question": "Where did the director die?",
+        "answer": "Ulm",
+        "sentence": "The director died in Ulm [1]: “He died in Ulm.” [2]",
+        "tree": [who, node(2, question="Where was he?", answer="Ulm", source="external", evidence=["p1"])],
+        "evidence": passages,
+        "usage": {"seconds": 1.0},
+    }
+    assert watched.open().evaluate(SHOWN, result) == [
+        ["ARTICLE", "[1]", [texts[0]]],
+        ["ARTICLE", "[2]", ["He died in Ulm."]],
+        ["DETAILS", "", []],
+    ]
+
+
 GRAPH = """async (result) => {
   const { graphOf, graphView } = await import('/page/graph.js');
   const { nodes, edges } = graphOf(result);

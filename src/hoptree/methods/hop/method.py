@@ -44,6 +44,7 @@ from hoptree.methods.hop.parts import (
     chain_lines,
     operator_of,
     plan_by_words,
+    supported_end,
 )
 from hoptree.methods.hop.reading import (
     READ_OR_REFUSE_PROMPT,
@@ -58,6 +59,7 @@ from hoptree.methods.hop.reading import (
 from hoptree.methods.steps.answer import MAX_CITED_PASSAGES, MAX_FURTHER_PASSAGES, confident_answer
 from hoptree.methods.steps.decompose import copies_demonstration, decompose_tree, nearest_demonstrations, record_plan
 from hoptree.models.model import LearnsCapabilities
+from hoptree.text.answer_fit import fits_question_type
 from hoptree.text.question_tree import Plan, single_node
 
 _MAIN_QUESTION_ORDER = 1
@@ -238,6 +240,7 @@ class _Run:
         self._passages: tuple[Passage, ...] = ()
         self._parts = Parts(ctx, (), k=k, prompt=self._prompt, cut=self._cut)
         self._skipped: list[str] = []
+        self._chain_end: AnsweredPart | None = None
         self._out_of_budget = False
         ctx.emit(OperatorFound(value=self._operator))
 
@@ -303,6 +306,8 @@ class _Run:
         """Return the likeliest answer; raise BudgetSpent if the budget left out a move."""
         if self._out_of_budget:
             raise BudgetSpent("tokens", self._ctx.tokens_left)
+        if self._chain_end and not self._pool.candidates:  # the last reading refused, and no other move has an answer
+            self._pool.add(self._chain_end.answer, "split", tuple(self._parts.seen.values()), supported=1.0)
         ranked = self._pool.ranked_answers()
         answer = Answer("", status="unknown")
         if ranked:
@@ -425,6 +430,10 @@ class _Run:
             prompt = TRAINED_READ_PROMPT if self._prompt == TRAINED_READ_PROMPT else READ_PROMPT
             last = await self._ask_reader(read, prompt, chains)
         self._pool.add(last.answer, "split", read, copied=last.copied, supported=share, recalled=recalled)
+        if not last.answer.known and self._operator == "lookup":
+            end = supported_end(plan, solved)
+            fits = end and fits_question_type(self._question, end.answer.text) is not False
+            self._chain_end = end if fits else None
 
     def _compute(self, plan: Plan, solved: Mapping[int, AnsweredPart], answers: dict[int, Answer]) -> Answer | None:
         """Compute the answer; None without an operator, or if values cannot be read."""

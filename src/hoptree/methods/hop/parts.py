@@ -374,10 +374,14 @@ def _stated_otherwise(answer: Answer, passages: Sequence[Passage]) -> Answer:
 
 def answer_both_readings_agree_on(plan: Plan, solved: Mapping[int, AnsweredPart], reading: str) -> Answer | None:
     """Return the last answer if all parts are supported and a `reading` agrees."""
-    ends = [solved[node.id].answer for node in plan.ends()]
-    if len(ends) > 1 or not reading or not all(part.supported for part in solved.values()):
-        return None
-    return ends[0] if mean_the_same(ends[0].text, reading) else None
+    end = supported_end(plan, solved)
+    return end.answer if end and reading and mean_the_same(end.answer.text, reading) else None
+
+
+def supported_end(plan: Plan, solved: Mapping[int, AnsweredPart]) -> AnsweredPart | None:
+    """Return the only last part of a plan if all parts are supported, else None."""
+    ends = plan.ends()
+    return solved[ends[0].id] if len(ends) == 1 and all(part.supported for part in solved.values()) else None
 
 
 def chain_lines(plan: Plan, solved: Mapping[int, AnsweredPart], *, guesses: bool) -> list[str]:

@@ -9,7 +9,7 @@ import { read, write } from "./route.js";
 import { openSource } from "./source.js";
 import { decimal, t, translated } from "./texts.js";
 import { TreeView, withReferences } from "./tree.js";
-import { capital, cost, countedDown, guesses, knowing, noAnswer, origin, pieces, support, verdict } from "./words.js";
+import { capital, cost, countedDown, guesses, knowing, noAnswer, origin, pieces, quotation, support, verdict } from "./words.js";
 import { WritingView } from "./writing.js";
 
 const STEPS_SHOWN = 5;
@@ -416,13 +416,16 @@ export class AnswerView extends EventTarget {
     return numbers;
   }
 
-  /** What to mark in a passage: the answer of a node that cites it, else that of the question, and cited sentences. */
+  /** What to mark in a passage: the answer of a node that cites it, else that of the question, and cited or quoted sentences; nothing if it is not cited. */
   #used(node, id) {
     const others = this.tree.nodes.filter((other) => other.id !== 0 && other.answer && other.evidence?.includes(id));
     const citing = node.id !== 0 ? node : others.find((other) => other.answer === this.result?.answer) ?? others[0];
-    if (citing) return { answers: [citing.answer], question: citing.resolved || citing.question };
     const read = (this.result?.writing?.facts ?? []).filter((fact) => fact.passage === id);
-    return { answers: [this.result?.answer].filter(Boolean), question: this.question, cited: read.map((fact) => fact.sentence) };
+    const numbers = this.#numbers;
+    if (node.id === 0 && numbers.size && !numbers.has(id) && !read.length && !others.some((other) => other.evidence[0] === id)) return {};
+    const quote = node.id === 0 || node.answer === this.result?.answer ? quotation(this.result?.sentence, numbers.get(id)) : "";
+    if (citing) return { answers: [citing.answer], question: citing.resolved || citing.question, quote };
+    return { answers: [this.result?.answer].filter(Boolean), question: this.question, quote, cited: read.map((fact) => fact.sentence) };
   }
 
   get #failed() {

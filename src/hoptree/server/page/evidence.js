@@ -55,8 +55,11 @@ export function placeOf(text, answer) {
   return match ? [match.index, match.index + match[0].length] : null;
 }
 
-/** The index of a cited sentence, else of one with an answer and most words of the question, or -1. */
-export function usedSentence(parts, { answers = [], question = "", cited = [] }) {
+/** The index of a quoted or cited sentence, else of one with an answer and most words of the question, or -1. */
+export function usedSentence(parts, { answers = [], question = "", cited = [], quote = "" }) {
+  const words = spaced(quote).split("…").map((piece) => piece.trim()).filter(Boolean);
+  const whole = words.length ? parts.findIndex((part) => words.every((piece) => spaced(part).includes(piece))) : -1;
+  if (whole >= 0) return whole;
   const quoted = parts.findIndex((part) => cited.some((sentence) => sentence && spaced(part) && spaced(sentence).includes(spaced(part))));
   if (quoted >= 0) return quoted;
   const asked = new Set(wordsOf(question));

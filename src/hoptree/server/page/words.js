@@ -64,6 +64,12 @@ export function cost(usage, seconds = usage?.seconds ?? 0) {
 /** Splits a sentence into texts and citation numbers; argv[1] is not a citation. hoptree.engine.answer_sentence has the same. */
 export const pieces = (sentence) => sentence.split(/((?<!\S)(?:\[\d+\])+)/).flatMap((part, at) => (at % 2 ? part.match(/\d+/g).map(Number) : [part]));
 
+/** The words that an answer's sentence quotes from the passage with a number, or "". */
+export function quotation(sentence, number) {
+  const match = /(?:: |：)[“„](.*)[”“] ?\[(\d+)\](?:\[\d+\])*$/s.exec(sentence ?? "");
+  return match && Number(match[2]) === number ? match[1] : "";
+}
+
 /** The server's estimate of the seconds left, after `passed` more; without it once it has proved too short. */
 export function countedDown(text, passed) {
   return text.replace(/, [\d,]+ a second, about ([\d,]+) s left$/, (estimate, seconds) => {
