@@ -364,7 +364,7 @@ def read_other_json(stream: io.BufferedReader, name: str, problems: Problems) ->
     text = read_text(stream, name, problems)
     if text is None:
         return
-    rows = _objects(text)
+    rows = without_surrogates(_objects(text), text)
     if not rows:
         yield text_document(text, name)
         return
@@ -387,10 +387,9 @@ def _objects(text: str) -> list[dict[str, str]]:
         nested = [isinstance(value, dict | list) for row in rows for value in row.values()]
         if 2 * sum(nested) >= len(nested):
             return []
-        cells = [{key: _cell(value) for key, value in row.items()} for row in rows]
+        return [{key: _cell(value) for key, value in row.items()} for row in rows]
     except (ValueError, RecursionError):  # a depth that can be read may be too deep to write
         return []
-    return without_surrogates(cells, text)
 
 
 def _cell(value: Any) -> str:
