@@ -418,7 +418,15 @@ def test_mail_is_recognised_by_its_first_lines(tmp_path: Path, name: str, text: 
     assert [passage.id for passage in passages] == [name + end for end in ids]
     assert all("Red kites fly." in passage.text for passage in passages)
     assert {passage.title for passage in passages} == {"Kites"}
-    assert format_of(tmp_path / name) == "e-mail"
+    assert format_of(tmp_path, name) == format_of(tmp_path / name, name) == "e-mail"
+
+
+def test_a_source_that_may_not_be_looked_at_has_formats_by_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    assert [format_of(Path("docs"), name) for name in ("a.txt", "a.md", "a.foo")] == ["text", "Markdown", "text"]
 
 
 @pytest.mark.parametrize(
