@@ -149,6 +149,14 @@ def test_a_question_typed_before_the_form_is_there_is_asked_once_sent(watched: W
     assert page.input_value("#question") == FILMS and page.locator(".pane").count() == sent
 
 
+def test_a_page_that_is_shown_again_forgets_a_question_that_was_answered(watched: Watched) -> None:
+    page = watched.open("#/ask")
+    page.evaluate("['pagehide', 'pageshow'].forEach((name) => window.dispatchEvent(new Event(name)))")
+    page.fill("#question", FILMS)
+    page.press("#question", "Enter")
+    assert watched.answered() == "Touki Bouki" and page.evaluate("sessionStorage.getItem('hoptree.asking')") == '""'
+
+
 def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched, models: dict[str, Gated]) -> None:
     page = watched.ask(FILMS)
     assert watched.answered() == "Touki Bouki"

@@ -89,7 +89,7 @@ export class AskPage {
       this.#fit();
       if (this.hint.textContent === NO_QUESTION) this.hint.hidden = true;
     });
-    window.addEventListener("pagehide", () => { this.#leaving = true; });
+    for (const name of ["pagehide", "pageshow"]) window.addEventListener(name, () => { this.#leaving = name === "pagehide"; });
     window.addEventListener("resize", () => this.#fit());
     this.compare.addEventListener("change", () => {
       this.#differ();
