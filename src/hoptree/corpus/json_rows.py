@@ -376,7 +376,7 @@ def read_other_json(stream: io.BufferedReader, name: str, problems: Problems) ->
 
 
 def _objects(text: str) -> list[dict[str, str]]:
-    """Return the objects of an array or of JSON Lines as texts, if they are mostly flat."""
+    """Return objects of an array or of JSON Lines with texts, if mostly flat."""
     text = text.removeprefix("\ufeff").strip()
     if len(text) > _MAX_TABLE_CHARS:
         return []
