@@ -73,6 +73,12 @@ def test_a_question_is_asked_with_what_the_files_say(home: Path) -> None:
     assert json.loads(hoptree(home, "ask", "Where?", "--set", "k=3", "--json").stdout)["options"]["k"] == 3
 
 
+def test_a_budget_of_calls_may_be_a_number(home: Path) -> None:
+    (home / "hoptree.toml").write_text("budget = 3\n", encoding="utf-8")
+    values = json.loads(hoptree(home, "config", "--json").stdout)
+    assert '"3"' in json.dumps(values)
+
+
 def test_what_holds_is_shown_as_a_table_without_secrets(home: Path) -> None:
     done = hoptree(home, "config", OPENAI_API_KEY="sk-secret", OPENAI_BASE_URL="http://me:secret@host/v1")
     assert done.returncode == 0 and "secret" not in done.stdout
@@ -84,6 +90,7 @@ def test_what_holds_is_shown_as_a_table_without_secrets(home: Path) -> None:
     [
         ('modle = "x"', ("unknown setting 'modle'", "Did you mean model?")),
         ("model = 3", ("model is not text",)),
+        ("budget = true", ("budget is not text",)),
         ("model = ", ("is not TOML",)),
         ("options = 3", ("[options] needs a method", "[options.hop]")),
         ("[options]\nfoo = 3", ("[options] needs a method", "[options.hop]")),
@@ -273,3 +280,12 @@ def test_documents_that_are_named_count_before_the_corpus_of_a_file(home: Path) 
     (home / "docs" / "one.md").write_text("# Has\n\nHas died in Łódź.\n", encoding="utf-8")
     result = json.loads(hoptree(home, "ask", "Where did Has die?", "docs", "--json").stdout)
     assert [passage["title"] for passage in result["evidence"]] == ["Has"]
+
+
+def test_a_search_takes_the_corpus_as_its_second_argument(home: Path) -> None:
+    done = hoptree(home, "search", "Has", "sample")
+    assert done.returncode == 0 and done.stdout == hoptree(home, "search", "Has", "--corpus", "sample").stdout
+    missing = hoptree(home, "search", "Has")
+    assert missing.returncode == 2 and 'hoptree search "…" docs.idx' in missing.stderr
+    both = hoptree(home, "search", "Has", "sample", "--corpus", "docs.idx")
+    assert both.returncode == 2 and "Give one of them" in both.stderr

@@ -145,3 +145,14 @@ def test_a_list_ranks_behind_text_and_is_found_if_there_is_no_text(kind: str, tm
     assert [hit.score for hit in both] == sorted((hit.score for hit in both), reverse=True)
     of_lists = asyncio.run(retriever.search("copper", k=20, where={"contents": "yes"}))
     assert len(of_lists) == 6
+
+
+def test_menus_and_tables_of_nodes_of_gnu_info_are_lists_of_contents() -> None:
+    menu = "* Menu:\n\n* abbrev::\n* ABEND::\n* accumulator: Sums.\n* ACK::  What is sent back."
+    nodes = "Tag table:\nNode: Top\x7f188\nNode: Introduction\x7f1823\nNode: A Few Terms\x7f4212\nRef: Notes\x7f5011"
+    for text in (menu.replace("* accumulator: Sums.\n", ""), nodes):
+        assert lists_contents(text, 0, len(text), [], "")
+    code = "use std::io;\nuse std::fs::File;\nlet file = File::open(path);\n* The rest follows: see below."
+    terms = "* cargo::\n* rustc::\n* rustup::\nThese three programs come together, and each has a manual of its own."
+    for text in (code, terms):
+        assert not lists_contents(text, 0, len(text), [], "")

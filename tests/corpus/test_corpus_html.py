@@ -44,6 +44,12 @@ def test_a_row_of_a_table_has_the_names_of_its_columns() -> None:
     assert passages(layout)[0][1].split() == ["Menu", "x", "Words"]
 
 
+@pytest.mark.parametrize("head", ["<tr><th colspan=2>Films", "<thead><tr><th colspan=2>Films"])
+def test_names_of_columns_may_stand_below_a_title(head: str) -> None:
+    page = f"<table>{head}<tr><th>Film<th>Year<tr><td>Kite<td>2014<tr><td>Blue<td>7</table>"
+    assert passages(page) == [("a", "Films\n\nFilm: Kite; Year: 2014\n\nFilm: Blue; Year: 7")]
+
+
 def test_marks_that_link_to_a_heading_are_not_read() -> None:
     mark = "<a class=headerlink href='#x' title='Permalink'>¶</a>"
     page = (

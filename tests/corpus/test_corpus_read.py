@@ -484,7 +484,42 @@ def test_objects_without_texts_are_the_rows_of_a_table(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize(
-    "text", ['{"a": 1}', "[1, 2]", '[{"a": 1}]', '[{"a": {"b": 1}}, {"a": {"b": 2}}]', '[{"a": 1}, 2]', '[{"a": 1}, {']
+    ("around", "before"),
+    [
+        ("{%s}", []),
+        ('{"results": %s}', []),
+        (
+            '{"total": 2, "note": "June", "results": %s, "next": null, "errors": []}',
+            ["total: 2; note: June"],
+        ),
+        ('{"data": {"items": %s}}', []),
+    ],
+)
+def test_the_objects_in_an_object_are_rows(tmp_path: Path, around: str, before: list[str]) -> None:
+    rows = json.dumps([{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bo"}], indent=1)
+    write(tmp_path / "a.json", around.replace("{%s}", "%s") % rows)
+    assert [passage.text.split("\n\n") for passage in read_passages(tmp_path)] == [
+        [*before, "id: 1; name: Ada", "id: 2; name: Bo"]
+    ]
+
+
+def test_many_objects_in_an_object_are_rows(tmp_path: Path) -> None:
+    rows = [{"id": number, "name": "Ada Lovelace " * 9} for number in range(3_000)]
+    write(tmp_path / "a.json", json.dumps({"results": rows}))
+    assert next(iter(read_passages(tmp_path))).text.startswith("id: 0; name: Ada")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1}',
+        '{"a": {"b": 1}, "c": [{"d": 1, "e": 2}, {"d": 3, "e": 4}]}',
+        "[1, 2]",
+        '[{"a": 1}]',
+        '[{"a": {"b": 1}}, {"a": {"b": 2}}]',
+        '[{"a": 1}, 2]',
+        '[{"a": 1}, {',
+    ],
 )
 def test_other_json_is_read_as_it_is(tmp_path: Path, text: str) -> None:
     write(tmp_path / "a.json", text)

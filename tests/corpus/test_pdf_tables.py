@@ -74,6 +74,41 @@ def test_a_cell_may_have_several_lines(tmp_path: Path) -> None:
     ]
 
 
+def test_names_may_be_centred_numbers_stand_on_the_right_and_cells_be_empty(tmp_path: Path) -> None:
+    names = [(75, 340, "Nr"), (105, 340, "Time"), (164, 340, "Fare"), (210, 340, "Driver")]
+    rows = [("RB 101", "06:15", "1250", "Uwe Kranz"), ("RB 7", "09:20", "45", ""), ("RE 12", "11:50", "8", "Bo Otte")]
+    texts = [*names]
+    for at, (train, departs, fare, driver) in enumerate(rows):
+        y = 322 - 18 * at
+        texts += [(50, y, train), (105, y, departs), (181 - 5 * len(fare), y, fare)]
+        texts += [(210, y, driver)] if driver else []
+    assert text_of(tmp_path, page(*texts, bold=4)) == [
+        "Nr: RB 101; Time: 06:15; Fare: 1250; Driver: Uwe Kranz",
+        "Nr: RB 7; Time: 09:20; Fare: 45",
+        "Nr: RE 12; Time: 11:50; Fare: 8; Driver: Bo Otte",
+    ]
+
+
+def test_narrow_columns_are_apart(tmp_path: Path) -> None:
+    ships = [
+        (x, 340 - 14 * at, cell) for at, row in enumerate(SHIPS) for x, cell in zip((50, 92, 121), row, strict=True)
+    ]
+    assert text_of(tmp_path, page(*ships, bold=3)) == [
+        "Ship: Aurora; Built: 1901; Captain: Jane Roe",
+        "Ship: Borealis; Built: 1922; Captain: John Poe",
+    ]
+
+
+def test_commands_and_running_heads_are_no_rows(tmp_path: Path) -> None:
+    commands = [(50, 300 - 14 * at, f"gbp pq drop{at}") for at in range(4)]
+    content = page(*commands).replace(b"/Helvetica/", b"/Courier/")
+    assert "|" not in " ".join(text_of(tmp_path, content))
+    assert text_of(tmp_path, page((50, 380, "Part 1"), (210, 380, "Ships"), (370, 380, "3"), *table(*SHIPS)))[-2:] == [
+        "Ship: Aurora; Built: 1901; Captain: Jane Roe",
+        "Ship: Borealis; Built: 1922; Captain: John Poe",
+    ]
+
+
 def test_a_text_in_two_columns_stays_a_text(tmp_path: Path) -> None:
     left = [(50, 340 - 11 * at, f"The northern cape has a light that is number {at},") for at in range(5)]
     right = [(320, 340 - 11 * at, f"and the southern cape has another one like {at},") for at in range(5)]

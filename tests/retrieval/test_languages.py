@@ -96,6 +96,8 @@ def test_rows_of_a_file_have_the_language_of_its_first_ones(tmp_path: Path) -> N
     ("text", "language"),
     [
         ("Who directed Die Hard?", "english"),
+        ("Name: chevrolet; Miles_per_Gallon: 18; Weight_in_lbs: 3504\n" * 9, "english"),
+        ("Name: chevrolet; Miles per Gallon: 18; Weight in lbs: 3504\n" * 9, "english"),
         ("When did he die in 1990?", "english"),
         ("Nordkap", "english"),
         ("", "english"),

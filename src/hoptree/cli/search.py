@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 
 def search(
     query: Annotated[str, Argument(help="What to look for.")],
-    corpus: Annotated[str, Option(envvar="HOPTREE_CORPUS", help=options.CORPUS_HELP)],
+    place: Annotated[str, Argument(metavar="[CORPUS]", help="The corpus, as --corpus names it.")] = "",
+    corpus: Annotated[str, Option(envvar="HOPTREE_CORPUS", help=options.CORPUS_HELP)] = "",
     k: Annotated[int, Option("-k", min=1, max=1000, help="How many passages.")] = 5,
     retriever: options.RetrieverKind = DEFAULT_RETRIEVER,
     rerank: options.Rerank = "",
@@ -57,10 +59,14 @@ def search(
     """
     if not query.strip():
         raise InputError("The query is empty.", 'Search for something: hoptree search "…" --corpus DIR')
+    if place and corpus not in ("", os.environ.get("HOPTREE_CORPUS")):
+        raise InputError(f"Both {place} and --corpus {corpus} were given.", "Give one of them.")
+    if not (place or corpus):
+        raise InputError("There is no corpus.", 'Name one: hoptree search "…" docs.idx')
     conditions = options.read_named(where, "--where")
 
     async def find() -> tuple[Passage, ...]:
-        async with aclosing(_open_corpus(corpus, retriever, rerank, distinct=distinct)) as opened:
+        async with aclosing(_open_corpus(place or corpus, retriever, rerank, distinct=distinct)) as opened:
             return await opened.search(query, k=k, where=conditions)
 
     passages = run_to_end(find())

@@ -122,11 +122,12 @@ def _read_toml(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
             known = f"There are: {', '.join(VARIABLES)} and [options.METHOD]."
             hint = did_you_mean(name, (*VARIABLES, _OPTIONS_TABLE), known)
             raise ConfigError(f"{path} has the unknown setting '{name}'.", hint)
-        if not isinstance(value, str) or not value:
+        is_number = name == "budget" and type(value) is int  # as --budget takes one
+        if not is_number and not (isinstance(value, str) and value):
             raise ConfigError(f"{path}: {name} is not text.", f'Write {name} = "…".')
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise ConfigError(f"{path}: [options] needs a method.", "Write [options.hop] above its options.")
-    return {VARIABLES[name]: value for name, value in data.items()}, tables
+    return {VARIABLES[name]: str(value) for name, value in data.items()}, tables
 
 
 def _read_text(path: Path) -> str:

@@ -28,8 +28,10 @@ _MIN_LINK_SHARE = 0.5  # of the letters of an entry that are links
 _MAX_NAVIGATION_WORDS = 16
 _LETTER = re.compile(r"[^\W\d_]")
 _SENTENCE = re.compile(r"\w\w[.!?。！？][\"'”’»)]*\s*$")
-_LEADER_MARKS = ("…", "....", ". . .")
+_LEADER_MARKS = ("…", "....", ". . .", "::", "\x7f")
 _LEADERS = re.compile(r"(?:…|(?:\.\s?){4})\s{0,9}(?:\d{1,4}|[ivxlc]{1,7})$", re.IGNORECASE)
+_INFO_ENTRY = re.compile(r"\* [^:]+::|(?:Node|Ref): .*\x7f\d+$")
+"""A line of a menu, or of the table of nodes, in GNU Info."""
 _MIN_HEADWORDS, _MIN_SORTED_SHARE = 20, 0.85
 _MAX_HEADWORD_WORDS, _MAX_LINE_WORDS = 4.0, 1.5  # on average, of paragraphs and of lines, which may be rows of a table
 _MAX_HEADWORD_CHARS, _MAX_OTHER_SHARE = 40, 0.1  # of the letters, in other lines
@@ -70,7 +72,7 @@ def lists_contents(text: str, start: int, end: int, entries: Sequence[Entry], ti
             marked = place >= 0 and entries[place][1] > at
             counted = _letters(line)
             total += counted
-            if marked or _LEADERS.search(line.rstrip()[-_END_CHARS:]):
+            if marked or _LEADERS.search(line.rstrip()[-_END_CHARS:]) or _INFO_ENTRY.match(line):
                 listed += counted
                 count += entries[place][2] if marked else 1
         at += len(line) + 1

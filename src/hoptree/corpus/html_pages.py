@@ -378,7 +378,8 @@ def _named_rows(table: LexborNode) -> Iterable[dict[int, str]] | None:
     if _has_blocks(table):
         return None
     rows = table.css("tr")
-    names = [cell.tag for cell in rows[0].iter()] if rows else []
+    tags = [[cell.tag for cell in row.iter()] for row in rows[:2]]
+    names = tags[-1] if ["th"] in tags[:1] else tags[0] if tags else []  # below a title
     if len(rows) < 2 or len(names) < 2 or set(names) != {"th"}:
         return None
     caption = table.css_first("caption")

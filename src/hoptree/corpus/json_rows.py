@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain, islice, pairwise
 from typing import Any
 
@@ -267,6 +268,8 @@ _PASSAGE_FIELDS = frozenset(("text", "contents", "paragraphs", "context"))
 _ID_KEYS = re.compile(rb'"_?id"\s*:')
 _OBJECT = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[?\s*\{\s*(?:\}|\"[^\"]*\"\s*:)")
 
+_AROUND = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{\s*\"[^\"]*\"\s*:\s*\[\s*\{")
+
 
 def holds_other_json(stream: io.BufferedReader) -> bool:
     """Return whether a JSON file holds neither passages nor questions."""
@@ -274,7 +277,7 @@ def holds_other_json(stream: io.BufferedReader) -> bool:
     if _ROW_KEYS.search(head):
         return False
     if _first_value(head) is None:  # broken, or longer than the head
-        return bool(_OBJECT.match(head)) and not _ID_KEYS.search(head)
+        return bool(_AROUND.match(head) or (_OBJECT.match(head) and not _ID_KEYS.search(head)))
     return True
 
 
@@ -364,32 +367,44 @@ def read_other_json(stream: io.BufferedReader, name: str, problems: Problems) ->
     text = read_text(stream, name, problems)
     if text is None:
         return
-    rows = without_surrogates(_objects(text), text)
+    around, rows = _objects(text)
     if not rows:
         yield text_document(text, name)
         return
     columns = {key: at for at, key in enumerate(dict.fromkeys(key for row in rows for key in row))}
     cells = ({columns[key]: cell for key, cell in row.items()} for row in rows)
     builder = TextBuilder(stem(name))
+    builder.add(["; ".join(f"{key}: {value}" for key, value in around.items())])
     builder.add_table(chain([{at: key for key, at in columns.items()}], cells), named=True)
     yield builder.document(name, stem(name))
 
 
-def _objects(text: str) -> list[dict[str, str]]:
-    """Return objects of an array or of JSON Lines with texts, if mostly flat."""
+def _objects(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """Return the mostly flat objects of a JSON text, after the values around them."""
     text = text.removeprefix("\ufeff").strip()
     if len(text) > _MAX_TABLE_CHARS:
-        return []
-    try:
-        rows = json.loads(text) if text[:1] == "[" else [json.loads(line) for line in text.split("\n") if line.strip()]
-        if len(rows) < 2 or not all(isinstance(row, dict) for row in rows) or len(set().union(*rows)) < 2:
-            return []
-        nested = [isinstance(value, dict | list) for row in rows for value in row.values()]
-        if 2 * sum(nested) >= len(nested):
-            return []
-        return [{key: _cell(value) for key, value in row.items()} for row in rows]
-    except (ValueError, RecursionError):  # a depth that can be read may be too deep to write
-        return []
+        return {}, []
+    around, rows = dict[str, Any](), None
+    lines = filter(str.strip, text.split("\n"))
+    for source in (text, f"[{','.join(lines)}]"):
+        with suppress(ValueError, RecursionError):
+            rows = json.loads(source)
+            break
+    while isinstance(rows, dict):
+        filled = {key: value for key, value in rows.items() if value not in (None, "", [], {})}
+        inner = [key for key, value in filled.items() if isinstance(value, dict | list)]
+        if len(inner) != 1:
+            return {}, []
+        rows = filled.pop(inner[0])
+        around |= filled
+    if not isinstance(rows, list) or len(rows) < 2 or not all(isinstance(row, dict) for row in rows):
+        return {}, []
+    nested = [isinstance(value, dict | list) for row in rows for value in row.values()]
+    if len(set().union(*rows)) > 1 and 2 * sum(nested) < len(nested):
+        with suppress(RecursionError):  # a depth that can be read may be too deep to write
+            first, *cells = ({key: _cell(value) for key, value in row.items()} for row in (around, *rows))
+            return without_surrogates(first, text), without_surrogates(cells, text)
+    return {}, []
 
 
 def _cell(value: Any) -> str:

@@ -16,14 +16,31 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-_Box = tuple[float, float, float, float]  # left, bottom, right, top
+
+class _Box(NamedTuple):
+    """Characters in a row, from `first` to before `end`, and the room they take."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+    first: int
+    end: int
+    fixed_width: float  # of each character; 0 in a font with several
+
+    def with_box(self, other: _Box) -> _Box:
+        lows = min(self.left, other.left), min(self.bottom, other.bottom)
+        highs = max(self.right, other.right), max(self.top, other.top)
+        return _Box(*lows, *highs, self.first, other.end, self.fixed_width)
+
+
 _Row = list[list[_Box]]  # the boxes of each cell, from left to right
 
 _MAX_MEMORY_BYTES = 2**30
@@ -117,13 +134,17 @@ def _is_blank(pdf: Any, number: int) -> bool:
 # Tables: PDF knows none, so they are lines in which gaps are at the same places. Columns of a text are no table, as
 # their lines do not follow one another from left to right in the file.
 
-_MAX_BOXES = 5_000  # of a page that is searched for tables
+_MAX_CHARS = 20_000  # of a page that is searched for tables
+_MIN_CELL_GAP, _MIN_FIXED_GAP = 0.6, 1.5  # in heights of a line, and in widths of a character of fixed width
+_FIXED_PITCH = 1  # a flag of a font, which those of TeX lack
+_FIXED_NAME = b"CMTT"
 _MIN_ROWS = 3
 _MAX_LINES = 20  # of a row
 _BOLD, _BOLDER = 700, 100  # the weight of bold print, and the least difference
 _MAX_FONT_NAME_BYTES = 200
 _MAX_LINE_GAP = 0.8  # between the lines of a paragraph, in heights of a line
-_LEADERS = (". . . .", "....", "…")  # of a table of contents
+_MAX_ROW_GAP = 1.5  # in heights of a line
+_LEADERS = (". . . .", "....", "…", "├", "└")  # of a table of contents, or of a tree
 _LIST_MARK = re.compile(r"\W{0,2}\w{0,3}[.):\]]?|\W{1,3}|\d[\d.]*")
 """The first cell of an item of a list."""
 
@@ -133,24 +154,22 @@ def _with_rows(page: Any, text: str) -> str:
 
     It is two tabs in a row with the names of the columns, set in bolder print than the rows below.
     """
-    count = page.count_rects()
-    if not 2 * _MIN_ROWS <= count <= _MAX_BOXES:
+    if not page.count_chars() == len(text) <= _MAX_CHARS:  # else the places of words are unknown
         return text
     lines = text.split("\r\n")
     bare = ["".join(line.split()) for line in lines]
     at, pieces = 0, list[str]()
-    places = _rows([page.get_rect(number) for number in range(count)])
-    order = {box: number for number, box in enumerate(box for line in places for cell in line for box in cell)}
-    for table in _tables(places):
-        texts = {box: _text(page, box) for row in table for cell in row for box in cell}
+    for table in _tables(_rows(_words(page, text))):
+        texts = {box: " ".join(text[box.first : box.end].split()) for row in table for cell in row for box in cell}
         rows = [[" ".join(map(texts.__getitem__, cell)) for cell in row] for row in table]
         is_list = len(rows[0]) == 2 and all(_LIST_MARK.fullmatch(row[0]) for row in rows)
         if is_list or any(leader in " ".join(row) for row in rows for leader in _LEADERS):
             continue
-        bolder = [_weight(page, name[0]) - _weight(page, cell[0]) for name, cell in zip(*table[:2], strict=True)]
+        below = ((name[0], cell[0]) for name, cell in zip(*table[:2], strict=True) if name and cell)
+        bolder = [_weight(page, name) - _weight(page, cell) for name, cell in below]
         has_names = max(bolder) > _BOLDER and min(bolder) > -_BOLDER
         for number, row in enumerate(rows):
-            as_written = sorted((box for cell in table[number] for box in cell), key=order.__getitem__)
+            as_written = sorted((box for cell in table[number] for box in cell), key=lambda box: box.first)
             span = _find("".join("".join(map(texts.__getitem__, as_written)).split()), bare, at)
             if span is None:
                 break
@@ -171,19 +190,35 @@ def _find(words: str, bare: list[str], start: int) -> tuple[int, int] | None:
     return None
 
 
-def _rows(boxes: list[_Box]) -> list[_Row]:
+def _words(page: Any, text: str) -> Iterator[_Box]:
+    """Yield the boxes of the words in the text of a page."""
+    first, last = raw.FS_RECTF(), raw.FS_RECTF()
+    name, flags = ctypes.create_string_buffer(_MAX_FONT_NAME_BYTES), ctypes.c_int()
+    for word in re.finditer(r"\S+", text):
+        start, end = word.span()
+        raw.FPDFText_GetLooseCharBox(page, start, first)
+        raw.FPDFText_GetLooseCharBox(page, end - 1, last)
+        raw.FPDFText_GetFontInfo(page, start, name, len(name), flags)
+        is_fixed = flags.value & _FIXED_PITCH or _FIXED_NAME in name.value
+        left, right = min(first.left, last.left), max(first.right, last.right)
+        fixed_width = (right - left) / (end - start) if is_fixed else 0.0
+        yield _Box(left, min(first.bottom, last.bottom), right, max(first.top, last.top), start, end, fixed_width)
+
+
+def _rows(boxes: Iterable[_Box]) -> list[_Row]:
     """Return the lines of a page, each divided where there is a gap."""
     rows: list[_Row] = []
+    before = None
     for box in boxes:
-        left, bottom, right, top = box
-        before = rows[-1][-1][-1] if rows else (0.0, 0.0, 0.0, 0.0)
-        height = min(top - bottom, before[3] - before[1])
-        if min(top, before[3]) - max(bottom, before[1]) < height / 2 or height <= 0 or left < before[2] - 1:
+        height = min(box.top - box.bottom, before.top - before.bottom) if before else 0
+        shared = min(box.top, before.top) - max(box.bottom, before.bottom) if before else 0
+        if not before or shared <= height / 2 or box.left < before.right - 1:
             rows.append([[box]])
-        elif left - before[2] < max(top - bottom, before[3] - before[1]):
-            rows[-1][-1][-1] = (before[0], min(bottom, before[1]), right, max(top, before[3]))
+        elif box.left - before.right < max(_MIN_CELL_GAP * height, _MIN_FIXED_GAP * before.fixed_width):
+            rows[-1][-1][-1] = before.with_box(box)
         else:
             rows[-1].append([box])
+        before = rows[-1][-1][-1]
     return rows
 
 
@@ -198,18 +233,21 @@ def _tables(lines: list[_Row]) -> Iterator[list[_Row]]:
 
 
 def _table_at(lines: list[_Row], start: int) -> tuple[list[_Row], int]:
-    """Return the complete rows of a table that may begin at a line, and where it ends."""
+    """Return the rows of a table that may begin at a line, and where it ends."""
     columns = [(cell[0][0], cell[0][2]) for cell in lines[start]]
     table, end, count = [[list(cell) for cell in lines[start]]], start + 1, 0
     for at in range(start + 1, len(lines) if len(columns) > 1 else 0):
         line, row = lines[at], table[-1]
         places = [[place for place, column in enumerate(columns) if _overlap(cell[0], column)] for cell in line]
-        if any(len(place) != 1 for place in places) or len({place[0] for place in places}) < len(line):
+        if _is_between(line, columns):  # centred names, numbers on the right
+            places = [[place] for place in range(len(columns))]
+        is_far = lines[at - 1][0][0].bottom - line[0][0].top > _MAX_ROW_GAP * (line[0][0].top - line[0][0].bottom)
+        if is_far or any(len(place) != 1 for place in places) or len({place[0] for place in places}) < len(line):
             break
         cells = {place[0]: cell for place, cell in zip(places, line, strict=True)}
-        is_complete, count = all(row), count + 1
+        is_complete, count = _is_row(row), count + 1
         goes_on = all(not row[place] or _is_next(row[place][-1], cell[0]) for place, cell in cells.items())
-        if is_complete and 0 in cells and cells[0][0][3] < row[0][-1][3]:
+        if (is_complete or not goes_on) and 0 in cells and cells[0][0][3] < row[0][-1][3]:
             table.append([list(cells.get(place, ())) for place in range(len(columns))])
             count = 0
         elif goes_on and count < _MAX_LINES and not (is_complete and 0 in cells):
@@ -219,8 +257,22 @@ def _table_at(lines: list[_Row], start: int) -> tuple[list[_Row], int]:
             break
         for place, cell in cells.items():
             columns[place] = min(columns[place][0], cell[0][0]), max(columns[place][1], cell[0][2])
-        end = at + 1 if all(table[-1]) else end
-    return [row for row in table if all(row)], end
+        end = at + 1 if _is_row(table[-1]) else end
+    return [row for row in table if _is_row(row)], end
+
+
+def _is_row(row: _Row) -> bool:
+    """Return whether a row has its first cell and most of the others."""
+    return bool(row[0]) and sum(map(bool, row)) > len(row) / 2
+
+
+def _is_between(line: _Row, columns: list[tuple[float, float]]) -> bool:
+    """Return whether each cell of a line is between the columns beside its own."""
+    lefts, rights = [cell[0].left for cell in line], [cell[0].right for cell in line]
+    return len(line) == len(columns) and all(
+        right < following[0] and left > previous[1]
+        for right, left, previous, following in zip(rights, lefts[1:], columns, columns[1:], strict=False)
+    )
 
 
 def _overlap(box: _Box, column: tuple[float, float]) -> bool:
@@ -232,16 +284,11 @@ def _is_next(above: _Box, box: _Box) -> bool:
     return above[1] - box[3] < _MAX_LINE_GAP * (box[3] - box[1])
 
 
-def _text(page: Any, box: _Box) -> str:
-    return " ".join(str(page.get_text_bounded(*box)).replace("\t", " ").split())
-
-
 def _weight(page: Any, box: _Box) -> int:
     """Return the weight of the font at the beginning of a box."""
-    at = raw.FPDFText_GetCharIndexAtPos(page, box[0] + 1, (box[1] + box[3]) / 2, 3, 3)
     name = ctypes.create_string_buffer(_MAX_FONT_NAME_BYTES)
-    raw.FPDFText_GetFontInfo(page, at, name, len(name), ctypes.c_int())
-    return _BOLD if b"bold" in name.value.lower() else int(raw.FPDFText_GetFontWeight(page, at))
+    raw.FPDFText_GetFontInfo(page, box.first, name, len(name), ctypes.c_int())
+    return _BOLD if b"bold" in name.value.lower() else int(raw.FPDFText_GetFontWeight(page, box.first))
 
 
 if __name__ == "__main__":

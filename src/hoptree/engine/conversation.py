@@ -8,7 +8,7 @@ it may make a question of its own; then the last question is asked with B in the
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.engine.trace import QuestionRewritten
 from hoptree.text.grounding import covers, stems
 from hoptree.text.names import CLOSED, name_spans, word_set
+from hoptree.text.tokens import function_words, language_of
 
 if TYPE_CHECKING:
     from hoptree.engine.context import Context
@@ -46,6 +47,8 @@ _WHAT_ABOUT = lazy_re(
     r"(?P<topic>.+?)\s*\?*",
     re.IGNORECASE,
 )
+_GENITIVE = lazy_re(r"\b(?P<noun>[A-ZÄÖÜ][a-zäöüß]+?)e?s\b")
+"""Gasthauses, Falkensteins; English sets an apostrophe."""
 _AND = lazy_re(rf"(?:[Aa]nd|[Uu]nd)\s+(?P<topic>(?:(?:{_DETERMINERS})\s+\S|[^\Wa-zäöüß]).*?)\s*\?*")
 _DETERMINED = lazy_re(rf"(?:{_DETERMINERS})\s+", re.IGNORECASE)
 _ONLY_THING = lazy_re(r"\b(?:the|an?)\s+(?P<noun>[a-z-]+)(?:\s+(?P<next>\w+))?", re.IGNORECASE)
@@ -109,8 +112,13 @@ def _is_rewriting(text: str, asked: str, history: str) -> bool:
     """Return whether a text asks the same question, in the words of the conversation."""
     wanted = stems(_THING.sub("", _PERSON.sub("", asked))) or _words(asked)
     kept = wanted & (stems(text) | _words(text))
-    added = stems(text) - stems(f"{history} {asked}")
-    return bool(kept) and len(added) <= _MAX_ADDED_STEMS and covers(text, [Passage("", "", f"{history}\n{asked}")])
+    known = f"{history}\n{asked}"
+    words = set(re.findall(r"\w+", known))
+    text = _GENITIVE.sub(lambda noun: noun["noun"] if noun["noun"] in words else noun[0], text)
+    of_no_content = {*_CLAUSE, *function_words().get(language_of(text), ())}
+    added = stems(text) - stems(f"{known} {' '.join(of_no_content)}")
+    named = _DER.sub(",", text)  # no name is "Besitzer der Burg"
+    return bool(kept) and len(added) <= _MAX_ADDED_STEMS and covers(named, [Passage("", "", known)])
 
 
 def _topic(asked: str) -> str:
@@ -120,6 +128,11 @@ def _topic(asked: str) -> str:
     words = _DETERMINED.sub("", topic, count=1).split()
     is_phrase = len(words) <= _MAX_TOPIC_WORDS and not any(word.strip("?,").casefold() in _CLAUSE for word in words)
     return "" if not is_phrase or _PERSON.search(topic) or _THING.search(topic) else topic
+
+
+def _plain(names: Iterable[str]) -> set[str]:
+    """Return the names that are none of German's capitalised nouns."""
+    return {name for name in names if " " in name or any(map(str.isdigit, name))}
 
 
 def _asks_alike(text: str, last: str) -> bool:
@@ -133,11 +146,11 @@ def _asks_alike(text: str, last: str) -> bool:
 
 def _with_topic(last: str, topic: str) -> str:
     """Ask the last question of a topic, in place of its only name or thing; or ""."""
-    if not _names(f"about {topic}"):
+    names, topics = set(_names(last)), _names(f"about {topic}")
+    if not (_plain(topics) if _DER.match(topic) else topics):
         return ""
-    names = set(_names(last))
-    if len(names) > 1 and _GERMAN.search(last):  # which writes all nouns with capitals
-        names = {name for name in names if " " in name or any(map(str.isdigit, name))}
+    if len(names) > 1 and _GERMAN.search(last):
+        names = _plain(names)
     if len(names) == 1:
         name = re.escape(names.pop())
         bare = _DETERMINED.sub("", topic, count=1)

@@ -328,7 +328,9 @@ _GERMAN_WHAT = lazy_re(
     r"|(?!(?:it|that|not|most|first|last|next|least|best|part|great|what|east|west|test|art|at)\b)[a-zäöüß]{2,}t(?:en?)?)\b"
 )
 """The beginning of a German question of "was", which is English too: "Was kostet …", but "Was it …"."""
-_ADDRESS = lazy_re(r"(?<![^\s<>])[^\s<>]*(?:@|://|www\.)[^\s<>]*")  # its words are of no language
+_ADDRESS = lazy_re(
+    r"(?<![^\s<>])[^\s<>]*(?:@|://|www\.|\w_\w)[^\s<>]*"
+)  # or a name such as Miles_per_Gallon; its words are of no language
 
 
 @cache
