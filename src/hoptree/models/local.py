@@ -72,6 +72,7 @@ LIBRARY = "xllamacpp"
 _GGUF_MAGIC = b"GGUF"
 _PROMPT_BATCH_TOKENS = 256
 _IDLE_LANES = 5  # KV slots beyond those of the calls that run at once
+_PROGRESS_SENT_S = 0.05  # until progress is sent: the library stops all threads of Python while it loads a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +151,12 @@ class LocalModel:
         return self._identity
 
     async def load(self) -> None:
-        if self._engine is not None:
-            await asyncio.get_running_loop().run_in_executor(self._engine.pool, self._engine.loaded)
+        if self._engine is None:
+            return
+        if not self._engine.is_loaded and (listener := on_progress.get()) is not None:
+            listener(Progress(0, 0))
+            await asyncio.sleep(_PROGRESS_SENT_S)
+        await asyncio.get_running_loop().run_in_executor(self._engine.pool, self._engine.loaded)
 
     async def generate(self, request: Request, *, step: str) -> Reply:
         """Answer one request; samples are separate completions with consecutive seeds."""
@@ -222,8 +227,6 @@ class _Engine(SharedEngine):
         """Run one completion in the calling thread until it ends or `stop` is set."""
         if stop.is_set():
             return llama_cpp.Completion()
-        if self._server is None:
-            tell(Progress(0, 0))
         server = self.loaded()
         lane = self._lanes.take(step, "\0".join(message["content"] for message in body["messages"]))
         try:
@@ -269,6 +272,10 @@ class _Engine(SharedEngine):
         if not stop.is_set():
             self._states.save(server, lane.number, opening.key)
         return usage.prompt - usage.cached
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._server is not None
 
     def loaded(self) -> Any:
         with self._loading:
