@@ -97,6 +97,17 @@ def test_loading_is_reported_before_it_blocks_the_interpreter(shallow: Path, mon
     assert order == [Progress(0, 0), "sent", "loaded"]
 
 
+def test_the_speed_of_an_earlier_prompt_is_reported_with_the_next(quick: LocalModel) -> None:
+    async def follow(text: str) -> list[Progress]:
+        seen: list[Progress] = []
+        on_progress.set(seen.append)
+        await quick.generate(asking(text, max_tokens=2), step="speed")
+        return seen
+
+    asyncio.run(follow("Count the words of this sentence. " * 20))
+    assert asyncio.run(follow("Count the letters of another sentence. " * 5))[0].rate > 0
+
+
 def test_greedy_text_is_the_same_alone_and_four_at_once(quick: LocalModel) -> None:
     async def together() -> list[str]:
         replies = await asyncio.gather(*(quick.generate(asking(text), step="test") for text in QUESTIONS))

@@ -71,6 +71,7 @@ def available_memory() -> int | None:
 LIBRARY = "xllamacpp"
 _GGUF_MAGIC = b"GGUF"
 _PROMPT_BATCH_TOKENS = 256
+_MEASURED_TOKENS = 16  # fewer tell no speed
 _IDLE_LANES = 5  # KV slots beyond those of the calls that run at once
 _PROGRESS_SENT_S = 0.05  # until progress is sent: the library stops all threads of Python while it loads a file
 
@@ -204,6 +205,7 @@ class _Engine(SharedEngine):
     def __init__(self, settings: _Settings) -> None:
         super().__init__(settings)
         self._server: Any = None
+        self._rate = 0.0  # of reading, in tokens a second
         self._loading = threading.Lock()
         self._lanes = llama_cpp.SlotPool(settings.lanes)
         self._api_key = secrets.token_urlsafe(32)
@@ -227,11 +229,17 @@ class _Engine(SharedEngine):
         """Run one completion in the calling thread until it ends or `stop` is set."""
         if stop.is_set():
             return llama_cpp.Completion()
+
+        def tell_rate(now: Progress) -> None:
+            if now.seconds and now.read - now.cached >= _MEASURED_TOKENS:
+                self._rate = (now.read - now.cached) / now.seconds
+            tell(now._replace(rate=self._rate))
+
         server = self.loaded()
         lane = self._lanes.take(step, "\0".join(message["content"] for message in body["messages"]))
         try:
-            read = self._prepare(server, lane, opening, body, stop, tell)
-            completion = _stream(server, {**body, "id_slot": lane.number}, stop, tell)
+            read = self._prepare(server, lane, opening, body, stop, tell_rate)
+            completion = _stream(server, {**body, "id_slot": lane.number}, stop, tell_rate)
         finally:
             self._lanes.give_back(lane)
         usage = completion.usage
