@@ -173,9 +173,11 @@ def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched, model
     page.reload()  # the conversation of the tab is still there
     page.wait_for_selector(".hint:not([hidden])")
     assert page.is_checked("#goes-on")
+    assert before.locator(".asked").all_inner_texts() == [FILMS], "a question does not follow itself"
     page.click("button.main")
     page.wait_for_selector(".read-as")
     watched.answered()
+    assert before.locator(".asked").all_inner_texts() == [FILMS] and "turn=1" in page.url
     watched.ask(GUESSED)  # a question out of an address stands for itself
     page.wait_for_selector(f'.tree[aria-label$="{GUESSED}"]')
     watched.answered()
