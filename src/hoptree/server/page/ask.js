@@ -362,25 +362,23 @@ export class AskPage {
     if (!this.#leaving && !views.some((shown) => shown.running)) keepAsking("");
     this.#judge(views);
     const hash = view.id ? write(["answer", view.id]) : location.hash;
-    if (view.result?.answer && view === views[0]) {
-      this.#turns = [...view.before, { question: view.result.question, answer: view.result.answer, hash, key: this.#shown, level: view.result.confidence?.level }];
+    const { question, answer, confidence, error } = view.result ?? { error: true };
+    if ((answer || !error) && view === views[0]) {
+      this.#turns = [...view.before, { question, answer: answer ?? "", hash, key: this.#shown, level: answer ? confidence?.level : "" }];
       keepTurns(this.#turns);
       this.talk.hidden = false;
       this.goesOn.checked = true;
     }
-    if (view.result && !view.result.error && view === views[0]) {
-      const { question, answer, confidence } = view.result;
-      remember({ question, answer: answer || t("No answer."), level: answer ? confidence?.level : "", hash, at: Date.now() });
-    }
-    if (view.result?.answer && view === views[0] && this.question.value.trim() === view.asked) this.#makeRoom();
-    if (view.result?.answer) document.title = `${view.result.answer} – Hoptree`;
+    if (!error && view === views[0]) remember({ question, answer: answer || t("No answer."), level: answer ? confidence?.level : "", hash, at: Date.now() });
+    if (answer && view === views[0] && this.question.value.trim() === view.asked) this.#makeRoom();
+    if (answer) document.title = `${answer} – Hoptree`;
   }
 
   /** Shows the turns of the conversation that an answer goes on from. */
   #showBefore(turns) {
     this.before.hidden = !turns.length;
     const entry = (turn) => make("li", { dir: "auto" }, make("span", { class: "asked", text: turn.question }), " ",
-      String(turn.hash).startsWith("#/") ? link(turn.hash, turn.answer) : make("span", { text: turn.answer }), marked(turn.level));
+      String(turn.hash).startsWith("#/") ? link(turn.hash, turn.answer || t("No answer.")) : make("span", { text: turn.answer || t("No answer.") }), marked(turn.level));
     this.before.replaceChildren(make("p", { class: "label", text: t("Asked before in this conversation") }), make("ol", {}, turns.slice(-TURNS).map(entry)));
   }
 
