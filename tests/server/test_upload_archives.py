@@ -16,6 +16,7 @@ pytest.importorskip("fastapi")
 from tests.server.running import limits
 
 from hoptree.server.error_responses import Refusal
+from hoptree.server.indexing import _left_out
 from hoptree.server.uploads import UploadFolder
 
 
@@ -23,6 +24,7 @@ def _take(folder: Path, name: str, content: bytes, **bounds: int) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     staging = UploadFolder(folder, limits(**bounds))
     staging.add(name, io.BytesIO(content))
+    staging.check_filled()
     return list(staging.names)
 
 
@@ -84,6 +86,21 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     with pytest.raises(Refusal) as refused:
         _take(tmp_path / "up", "Berichte 2026.zip", b"Text.")
     assert refused.value.cause == "'Berichte 2026.zip' is damaged, or no .zip file."
+
+
+def test_what_is_damaged_is_left_out_beside_what_is_not(tmp_path: Path) -> None:
+    folder = tmp_path / "up"
+    folder.mkdir()
+    staging = UploadFolder(folder, limits())
+    packed = bytearray(_zip(zipfile.ZIP_STORED, a=b"Ada keeps bees.", b=b"Bo keeps goats."))
+    packed[packed.index(b"goats")] = 0
+    staging.add("docs.zip", io.BytesIO(bytes(packed)))
+    staging.add("broken.zip", io.BytesIO(b"Text."))
+    staging.add("c.txt", io.BytesIO(b"Cy keeps hens."))
+    staging.check_filled()
+    assert list(staging.names) == sorted(path.name for path in folder.iterdir()) == ["a.txt", "c.txt"]
+    assert staging.left_out == ["b.txt", "broken.zip"]
+    assert ["damaged" in _left_out(name)["cause"] for name in staging.left_out] == [True, True]
 
 
 def test_a_large_directory_is_refused_before_it_is_read(tmp_path: Path) -> None:
