@@ -65,10 +65,15 @@ def test_what_can_be_is_taken(tmp_path: Path, how: int) -> None:
         ("文档/说明.txt".encode(), "文档/说明.txt"),
         ("Prüfung.txt".encode(), "Prüfung.txt"),
         ("Prüfung.txt".encode("cp437"), "Prüfung.txt"),  # of old Windows
+        ("Überblick über Ärger & Größe.txt".encode("cp437"), "Überblick über Ärger & Größe.txt"),
+        ("été à Orléans.txt".encode("cp437"), "été à Orléans.txt"),
+        ("售后服务.txt".encode("gbk"), "售后服务.txt"),  # of Chinese Windows
+        ("合同 2026/付款（草案）.txt".encode("gb18030"), "合同 2026/付款（草案）.txt"),
+        ("镕基A公司报告.txt".encode("gbk"), "镕基A公司报告.txt"),
         (b"plain.txt", "plain.txt"),
     ],
 )
-def test_names_are_read_as_utf8_before_cp437(tmp_path: Path, written: bytes, name: str) -> None:
+def test_names_are_read_as_utf8_then_chinese_then_cp437(tmp_path: Path, written: bytes, name: str) -> None:
     assert _take(tmp_path / "up", "a.zip", _zip_without_flag(written)) == [name]
     flagged = io.BytesIO()
     with zipfile.ZipFile(flagged, "w") as archive:

@@ -140,7 +140,7 @@ def too_many_files(limit: int) -> Refusal:
 
 
 class _DamagedZip(Refusal):
-    """A .zip, or a file in it, is damaged: it is left out, unless nothing else was uploaded."""
+    """A .zip, or a file in it, is damaged; it is left out beside intact ones."""
 
     def __init__(self, shown: str) -> None:
         super().__init__(400, "BadArchive", f"{shown} is damaged, or no .zip file.", _DAMAGED_REMEDY)
@@ -303,12 +303,26 @@ class _BoundedFile:
 
 
 def _entry_name(entry: zipfile.ZipInfo) -> str:
-    """Return the name of a file in an archive; packers write UTF-8 without its flag."""
+    """Return the name of a file in an archive; not all packers flag its encoding."""
     if entry.flag_bits & _UTF8_FLAG or entry.filename != entry.orig_filename:
         return entry.filename
+    written = entry.filename.encode("cp437")
     with suppress(UnicodeDecodeError):
-        return entry.filename.encode("cp437").decode("utf-8")
+        return written.decode("utf-8")
+    with suppress(UnicodeDecodeError):
+        if _is_common_chinese(name := written.decode("gb18030")):
+            return name
     return entry.filename
+
+
+def _is_common_chinese(name: str) -> bool:
+    """Return whether most characters beyond ASCII are Chinese ones in common use.
+
+    GB18030 reads the letter ü of old Windows, and the letter after it, as a rare one.
+    """
+    beyond = [character for character in name if not character.isascii()]
+    common = [character for character in beyond if "一" <= character <= "鿿" and character.encode("gb2312", "ignore")]
+    return 2 * len(common) > len(beyond)
 
 
 def _check_entry(shown: str, entry: zipfile.ZipInfo) -> None:
