@@ -306,6 +306,8 @@ export const SERVER_ROWS = [
   ["{file} is no UTF-8 text and was read as {encoding}.", "{file} ist kein UTF-8-Text und wurde als {encoding} gelesen.", "{file} 不是 UTF-8 文本，已按 {encoding} 读取。"],
   ["{file} is empty.", "{file} ist leer.", "{file} 是空的。"],
   ["Nothing of what was uploaded can be read: {text}", "Nichts von dem Gesendeten ist lesbar: {text}", "上传的内容都无法读取：{text}"],
+  ["{name} is not a valid name of a corpus.", "{name} ist kein gültiger Name einer Sammlung.", "{name} 不是有效的文档库名称。"],
+  ["Use up to 63 small letters of any script, digits, - and _, beginning with a letter or digit.", "Verwenden Sie bis zu 63 Kleinbuchstaben beliebiger Schriften, Ziffern, - und _, am Anfang einen Buchstaben oder eine Ziffer.", "请使用最多 63 个任意文字的小写字母、数字、- 和 _，并以字母或数字开头。"],
   ["There is a corpus '{name}' already.", "Es gibt schon eine Sammlung „{name}“.", "已有名为“{name}”的文档库。"],
   ["Choose another name, or add to it.", "Wählen Sie einen anderen Namen, oder fügen Sie ihr etwas hinzu.", "请换一个名称，或向其中添加。"],
   ["That would leave the corpus empty.", "Damit wäre die Sammlung leer.", "这样文档库就空了。"],
