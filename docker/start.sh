@@ -11,8 +11,11 @@ fi
 
 # Without a model among the arguments or in HOPTREE_MODEL it is the embedded one, as in `make demo`.
 case " $* ${HOPTREE_MODEL:+--model} " in
-*" -m"* | *" --model "* | *" --model="*) ;;
-*) hoptree models pull qwen ;;
+*" -m"* | *" --model "* | *" --model="* | *" -h "* | *" --help "*) ;;
+*)
+    hoptree serve "$@" --help > /dev/null # refuses a misspelt option before the download
+    hoptree models pull qwen
+    ;;
 esac
 
 exec hoptree serve --host 0.0.0.0 --port 8080 --keys "$data/keys.toml" --corpora "$data/corpora" "$@"

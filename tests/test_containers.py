@@ -86,7 +86,9 @@ def test_services_have_a_volume_and_listen_only_on_this_machine() -> None:
 def test_containers_start_commands_that_exist(tmp_path: Path, service: str) -> None:
     record = tmp_path / "words"
     fake = tmp_path / "hoptree"
-    fake.write_text(f'#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done >> {shlex.quote(str(record))}\n')
+    checks = 'for word in "$@"; do [ "$word" != --help ] || exit 0; done'
+    writes = f'for word in "$@"; do printf "%s\\n" "$word"; done >> {shlex.quote(str(record))}'
+    fake.write_text(f"#!/bin/sh\n{checks}\n{writes}\n")
     fake.chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOPTREE_VOLUME": str(tmp_path)}
     command = compose()["services"][service].get("command", [])
@@ -116,6 +118,7 @@ def test_containers_start_commands_that_exist(tmp_path: Path, service: str) -> N
         (["-mopenai/a"], "", False),
         ([], "openai/a", False),
         (["--method", "oner"], "", True),
+        (["--help"], "", False),
         (["--corpus", "a-m=/data/a.idx"], "", True),
     ],
 )
@@ -133,3 +136,13 @@ def test_the_embedded_model_is_fetched_only_where_no_other_is_named(
     command = ["sh", str(START), *arguments]
     done = subprocess.run(command, env=environment, check=True, timeout=TIMEOUT_S, capture_output=True, text=True)
     assert done.stdout.split() == (["models"] if fetches else []) + ["serve"]
+
+
+def test_a_misspelt_option_is_refused_before_the_model_is_fetched(tmp_path: Path) -> None:
+    fake = tmp_path / "hoptree"
+    fake.write_text('#!/bin/sh\necho "$1" >&2\n[ "$1" != serve ]\n')
+    fake.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOPTREE_VOLUME": str(tmp_path)}
+    command = ["sh", str(START), "--modle", "a"]
+    done = subprocess.run(command, env=environment, check=False, timeout=TIMEOUT_S, capture_output=True, text=True)
+    assert done.returncode and done.stderr.split()[-1] == "serve" and "models" not in done.stderr.split()

@@ -55,6 +55,9 @@ def test_a_follow_up_is_read_with_the_history() -> None:
         "Debian 是什么？",
         "Which package holds the kernel of Debian?",
         'Who directed "Solaris"?',
+        "Which was released first, Alien or Aliens?",
+        "Is the capital of Poland larger than Hull?",
+        "What is libssl.so.3 for in Debian?",
     ],
 )
 def test_a_question_that_needs_no_other_costs_no_call(question: str) -> None:
@@ -102,10 +105,27 @@ def test_a_question_that_needs_no_other_costs_no_call(question: str) -> None:
         "Who owns the company?",
         "Compare with Solaris",
         "Did the film win in Cannes?",
+        "Why not in Germany?",
+        "Why only in Germany?",
+        "Warum nicht in Hull?",
+        "Which was released first, in Germany?",
+        "Which is by Andrzej Wajda?",
+        "Is the captain from Hull?",
+        "Why was the bridge in Hull?",
+        "Ist der Kapitän aus Hull 2?",
+        "Why did Debian do so?",
+        "Why is Postfix so slow?",
     ],
 )
 def test_a_question_that_may_mean_an_earlier_one_does_not_stand_alone(question: str) -> None:
     assert not stands_alone(question)
+
+
+def test_a_question_that_names_its_subject_is_read_by_itself_without_a_warning() -> None:
+    result, _ = asked(Question("Does the option affect Postfix?", history=HISTORY), "Who owns the moon?")
+    assert result.usage.llm_calls == 2 and not result.asked and not result.warnings
+    result, _ = asked(Question("Why not in Germany?", history=HISTORY), "Who owns the moon?")
+    assert result.warnings
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,10 @@ def test_the_terminal_shows_it_until_the_reply_is_there() -> None:
             ModelProgress(read=600, total=1000, cached=500, seconds=2.0),
             "reading 600 of 1,000 tokens, 50 a second, about 8 s left",
         ),
+        (
+            ModelProgress(read=40, total=140, cached=40, rate=10.0),
+            "reading 40 of 140 tokens, 10 a second, about 10 s left",
+        ),
         (ModelProgress(read=1000, total=1000, seconds=2.0), "writing"),
         (ModelProgress(read=1000, total=1000, written=12, seconds=2.0), "writing, 12 tokens"),
         (ModelProgress(read=1000, total=1000, written=1, seconds=2.0), "writing"),

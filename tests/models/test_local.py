@@ -21,7 +21,7 @@ from hoptree.models import local, open_model
 from hoptree.models import local as hardware
 from hoptree.models.catalogue import find_entry, is_complete, locate_weights
 from hoptree.models.local import LocalModel
-from hoptree.models.model import Message, Reply, Request
+from hoptree.models.model import Message, Progress, Reply, Request, on_progress
 
 ENTRY = find_entry("smollm")
 assert not isinstance(ENTRY, Path)
@@ -79,6 +79,33 @@ def asking(text: str = QUESTIONS[0], **options: object) -> Request:
 
 def ask(model: LocalModel, request: Request, step: str = "test") -> Reply:
     return asyncio.run(model.generate(request, step=step))
+
+
+def test_loading_is_reported_before_it_blocks_the_interpreter(shallow: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[object] = []
+    monkeypatch.setattr(local, "_load", lambda *settings: order.append("loaded") or settings)  # type: ignore[func-returns-value]
+
+    async def load_twice() -> None:
+        model = LocalModel(str(shallow), n_ctx=256, threads=1)
+        loop = asyncio.get_running_loop()
+        on_progress.set(lambda now: order.append(now) or loop.call_soon(order.append, "sent"))  # type: ignore
+        await model.load()
+        await model.load()
+        await model.aclose()
+
+    asyncio.run(load_twice())
+    assert order == [Progress(0, 0), "sent", "loaded"]
+
+
+def test_the_speed_of_an_earlier_prompt_is_reported_with_the_next(quick: LocalModel) -> None:
+    async def follow(text: str) -> list[Progress]:
+        seen: list[Progress] = []
+        on_progress.set(seen.append)
+        await quick.generate(asking(text, max_tokens=2), step="speed")
+        return seen
+
+    asyncio.run(follow("Count the words of this sentence. " * 20))
+    assert asyncio.run(follow("Count the letters of another sentence. " * 5))[0].rate > 0
 
 
 def test_greedy_text_is_the_same_alone_and_four_at_once(quick: LocalModel) -> None:

@@ -104,7 +104,7 @@ def test_one_file_of_an_archive_that_cannot_be_stored_is_no_reason_to_refuse_the
     upload.check_filled()
     assert list(upload.names) == ["good.txt"] and len(upload.left_out) == 1
     problem = _left_out(upload.left_out[0])
-    assert "is a link, or has a name" in problem["cause"] and problem["remedy"]
+    assert "a link, or has a name" in problem["cause"] and problem["remedy"]
     alone = UploadFolder(tmp_path / "alone", limits())
     alone.add("a.zip", io.BytesIO(link()))
     with pytest.raises(Refusal, match="holds a link"):

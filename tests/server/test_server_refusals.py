@@ -67,6 +67,7 @@ def test_what_a_route_refuses_is_logged(
         ("TooLarge", "up", "a.txt.gz", gzip.compress(b" " * 2_000_000)),
         ("BadFileName", "up", "a.zip", zipped({"../../evil.txt": b"Text."})),
         ("BadName", "../a", "a.txt", b"Text."),
+        ("BadName", "Müller", "a.txt", b"Text."),
     ],
 )
 def test_an_upload_that_is_refused_is_logged(
@@ -74,6 +75,7 @@ def test_an_upload_that_is_refused_is_logged(
 ) -> None:
     reply = keyed.client.post("/v1/corpora", data={"name": name}, files={"files": (file, content)}, headers=_SENT)
     assert reply.json()["error"]["class"] == kind
+    assert (f"'{name}' is not a valid name" in reply.json()["error"]["message"]) == (kind == "BadName")
     assert len(_logged(caplog, kind, "team")) == 1, caplog.text
 
 

@@ -53,6 +53,14 @@ def test_headings_lose_their_numbers_and_name_their_document() -> None:
     assert first(passage("Handbuch › A.2. Alte Lager", "Dort liegen sie.", language="german"))["title"] == "Alte Lager"
 
 
+def test_headings_are_topics_in_any_script_and_of_one_word() -> None:
+    chinese = [passage(f"合同 › {name}", "卖方负责修理。", "合同.md", "chinese") for name in ("保修", "付款方式")]
+    german = [passage("Vertrag › Lieferzeit", "Es sind zwei Wochen.", "vertrag.md", "german")]
+    english = [passage(f"Oven › {name}", "It is of steel.", "oven.md") for name in ("Construction", "How to clean")]
+    titles = [topic["title"] for topic in suggest_topics([*chinese, *german, *english])]
+    assert titles == ["保修", "How to clean", "Lieferzeit", "付款方式", "Construction"]
+
+
 def test_names_of_files_and_headings_of_any_document_are_no_topics() -> None:
     for title, document in (
         ("sql-vacuum", "html/sql-vacuum.html"),

@@ -16,6 +16,7 @@ pytest.importorskip("fastapi")
 from tests.server.running import limits
 
 from hoptree.server.error_responses import Refusal
+from hoptree.server.indexing import _left_out
 from hoptree.server.uploads import UploadFolder
 
 
@@ -23,6 +24,7 @@ def _take(folder: Path, name: str, content: bytes, **bounds: int) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     staging = UploadFolder(folder, limits(**bounds))
     staging.add(name, io.BytesIO(content))
+    staging.check_filled()
     return list(staging.names)
 
 
@@ -63,10 +65,15 @@ def test_what_can_be_is_taken(tmp_path: Path, how: int) -> None:
         ("文档/说明.txt".encode(), "文档/说明.txt"),
         ("Prüfung.txt".encode(), "Prüfung.txt"),
         ("Prüfung.txt".encode("cp437"), "Prüfung.txt"),  # of old Windows
+        ("Überblick über Ärger & Größe.txt".encode("cp437"), "Überblick über Ärger & Größe.txt"),
+        ("été à Orléans.txt".encode("cp437"), "été à Orléans.txt"),
+        ("售后服务.txt".encode("gbk"), "售后服务.txt"),  # of Chinese Windows
+        ("合同 2026/付款（草案）.txt".encode("gb18030"), "合同 2026/付款（草案）.txt"),
+        ("镕基A公司报告.txt".encode("gbk"), "镕基A公司报告.txt"),
         (b"plain.txt", "plain.txt"),
     ],
 )
-def test_names_are_read_as_utf8_before_cp437(tmp_path: Path, written: bytes, name: str) -> None:
+def test_names_are_read_as_utf8_then_chinese_then_cp437(tmp_path: Path, written: bytes, name: str) -> None:
     assert _take(tmp_path / "up", "a.zip", _zip_without_flag(written)) == [name]
     flagged = io.BytesIO()
     with zipfile.ZipFile(flagged, "w") as archive:
@@ -84,6 +91,21 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     with pytest.raises(Refusal) as refused:
         _take(tmp_path / "up", "Berichte 2026.zip", b"Text.")
     assert refused.value.cause == "'Berichte 2026.zip' is damaged, or no .zip file."
+
+
+def test_what_is_damaged_is_left_out_beside_what_is_not(tmp_path: Path) -> None:
+    folder = tmp_path / "up"
+    folder.mkdir()
+    staging = UploadFolder(folder, limits())
+    packed = bytearray(_zip(zipfile.ZIP_STORED, a=b"Ada keeps bees.", b=b"Bo keeps goats."))
+    packed[packed.index(b"goats")] = 0
+    staging.add("docs.zip", io.BytesIO(bytes(packed)))
+    staging.add("broken.zip", io.BytesIO(b"Text."))
+    staging.add("c.txt", io.BytesIO(b"Cy keeps hens."))
+    staging.check_filled()
+    assert list(staging.names) == sorted(path.name for path in folder.iterdir()) == ["a.txt", "c.txt"]
+    assert staging.left_out == ["b.txt", "broken.zip"]
+    assert ["damaged" in _left_out(name)["cause"] for name in staging.left_out] == [True, True]
 
 
 def test_a_large_directory_is_refused_before_it_is_read(tmp_path: Path) -> None:

@@ -92,8 +92,9 @@ async def rewrite_question(asked: Question, ctx: Context) -> Question:
         text, accepted = replaced or asked.text, bool(replaced)
     text = resolve_pronoun(text if accepted else asked.text, turns)
     if not accepted and text == asked.text:
-        message = "The question was read by itself, without the questions before it."
-        ctx.warn("not_rewritten", message)
+        if not _names_its_subject(text):
+            message = "The question was read by itself, without the questions before it."
+            ctx.warn("not_rewritten", message)
         return asked
     if text != asked.text:
         ctx.trace.emit(QuestionRewritten(question=text))
@@ -174,10 +175,15 @@ _REFERS = lazy_re(
     r"|andere\w*|weitere\w*|solche\w*|selbe\w*|ebenso"
     r"|(?:da|hier|wo)(?:r?a[nu][fs]?|rin|rüber|bei|mit|von|zu|für|durch|gegen|nach|vor))\b"
     r"|\b(?:is|was|are|were|did|does|do|of|in|on|at|for|from|by|with|like|after|before|since|about|to) that\b"
+    r"|\A(?:why|when|how|warum|wieso|wann) (?:not|only|in|on|at|for|from|with|nicht|nur|bei|für|aus|mit)\b"
+    r"|(?<![\w.])so\b|\A(?:which|welche[rs]?) (?:is|are|was|were|has|had|came|ist|sind|war|waren|wurden?|hat|kam)\b"
+    r"(?!.*\b(?:or|oder)\b)"
+    r"|\A(?:why )?(?:is|are|was|were) the [\w-]+ (?:in|on|at|for|from|by|to|with)\b"
+    r"|\A(?:warum )?(?:ist|sind|war|waren) (?:der|die|das) [\w-]+ (?:in|im|am|auf|aus|bei|für|mit|von|vom)\b"
     r"|[他她它其此该这那呢]",
     re.IGNORECASE,
 )
-"""Words that may mean something in an earlier question."""
+"""Words that may mean something in an earlier question, as in "Why not in A?" and "Is the captain from A?"."""
 _COMPARES = lazy_re(r"\b(?:more|less|\w{2,}er|mehr|weniger)\s*(?:\?|\Z)", re.IGNORECASE)
 _THE = lazy_re(r"\bthe\b", re.IGNORECASE)
 _DER = lazy_re(r"\b(?:der|die|das|dem|den|des|im|am|zum|zur|vom|beim)\b", re.IGNORECASE)
@@ -195,6 +201,12 @@ def stands_alone(text: str) -> bool:
 
     It names something itself, and has no word that may refer to anything else.
     """
+    articles = (_DER if _GERMAN.search(text) else _THE).finditer(text)
+    return _names_its_subject(text) and all(_is_anchored(text[match.end() :].lstrip()) for match in articles)
+
+
+def _names_its_subject(text: str) -> bool:
+    """Return whether a question has a name, and no word that may refer elsewhere."""
     if _REFERS.search(text) or _COMPARES.search(text):
         return False
     if re.search(r"[\u4e00-\u9fff]", text):
@@ -202,10 +214,7 @@ def stands_alone(text: str) -> bool:
     is_german = _GERMAN.search(text) is not None
     if not is_german and not _ASKS.search(text):
         return False
-    names = [name for name in _names(text) if not is_german or _PLAIN_NAME.search(name)]
-    return bool(names) and all(
-        _is_anchored(text[match.end() :].lstrip()) for match in (_DER if is_german else _THE).finditer(text)
-    )
+    return any(not is_german or _PLAIN_NAME.search(name) for name in _names(text))
 
 
 def _is_anchored(rest: str) -> bool:

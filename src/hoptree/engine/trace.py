@@ -136,6 +136,7 @@ class ModelProgress(NodeEvent):
     cached: int = 0
     written: int = 0
     seconds: float = 0.0
+    rate: float = 0.0
 
     def describe(self) -> str:
         """Return the progress in words: prompt tokens read, speed, and time left."""
@@ -143,7 +144,8 @@ class ModelProgress(NodeEvent):
             return "being loaded"
         if self.read >= self.total:
             return f"writing, {self.written:,} tokens" if self.written > 1 else "writing"
-        rate = (self.read - self.cached) / self.seconds if self.seconds else 0.0
+        fresh = self.read - self.cached
+        rate = fresh / self.seconds if fresh and self.seconds else self.rate
         speed = f", {rate:,.0f} a second, about {(self.total - self.read) / rate:,.0f} s left" if rate >= 1 else ""
         return f"reading {self.read:,} of {self.total:,} tokens{speed}"
 

@@ -71,7 +71,9 @@ def available_memory() -> int | None:
 LIBRARY = "xllamacpp"
 _GGUF_MAGIC = b"GGUF"
 _PROMPT_BATCH_TOKENS = 256
+_MEASURED_TOKENS = 16  # fewer tell no speed
 _IDLE_LANES = 5  # KV slots beyond those of the calls that run at once
+_PROGRESS_SENT_S = 0.05  # until progress is sent: the library stops all threads of Python while it loads a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +152,12 @@ class LocalModel:
         return self._identity
 
     async def load(self) -> None:
-        if self._engine is not None:
-            await asyncio.get_running_loop().run_in_executor(self._engine.pool, self._engine.loaded)
+        if self._engine is None:
+            return
+        if not self._engine.is_loaded and (listener := on_progress.get()) is not None:
+            listener(Progress(0, 0))
+            await asyncio.sleep(_PROGRESS_SENT_S)
+        await asyncio.get_running_loop().run_in_executor(self._engine.pool, self._engine.loaded)
 
     async def generate(self, request: Request, *, step: str) -> Reply:
         """Answer one request; samples are separate completions with consecutive seeds."""
@@ -199,6 +205,7 @@ class _Engine(SharedEngine):
     def __init__(self, settings: _Settings) -> None:
         super().__init__(settings)
         self._server: Any = None
+        self._rate = 0.0  # of reading, in tokens a second
         self._loading = threading.Lock()
         self._lanes = llama_cpp.SlotPool(settings.lanes)
         self._api_key = secrets.token_urlsafe(32)
@@ -222,13 +229,17 @@ class _Engine(SharedEngine):
         """Run one completion in the calling thread until it ends or `stop` is set."""
         if stop.is_set():
             return llama_cpp.Completion()
-        if self._server is None:
-            tell(Progress(0, 0))
+
+        def tell_rate(now: Progress) -> None:
+            if now.seconds and now.read - now.cached >= _MEASURED_TOKENS:
+                self._rate = (now.read - now.cached) / now.seconds
+            tell(now._replace(rate=self._rate))
+
         server = self.loaded()
         lane = self._lanes.take(step, "\0".join(message["content"] for message in body["messages"]))
         try:
-            read = self._prepare(server, lane, opening, body, stop, tell)
-            completion = _stream(server, {**body, "id_slot": lane.number}, stop, tell)
+            read = self._prepare(server, lane, opening, body, stop, tell_rate)
+            completion = _stream(server, {**body, "id_slot": lane.number}, stop, tell_rate)
         finally:
             self._lanes.give_back(lane)
         usage = completion.usage
@@ -269,6 +280,10 @@ class _Engine(SharedEngine):
         if not stop.is_set():
             self._states.save(server, lane.number, opening.key)
         return usage.prompt - usage.cached
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._server is not None
 
     def loaded(self) -> Any:
         with self._loading:

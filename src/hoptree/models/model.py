@@ -186,7 +186,7 @@ def first_line(error: Exception) -> str:
 class Progress(NamedTuple):
     """Progress of a call: prompt tokens read (some cached) of `total`, tokens written.
 
-    All are 0 while the model is loaded.
+    All are 0 while the model is loaded. `rate` is the speed of reading that was measured last, in tokens a second.
     """
 
     read: int
@@ -194,6 +194,7 @@ class Progress(NamedTuple):
     cached: int = 0
     written: int = 0
     seconds: float = 0.0
+    rate: float = 0.0
 
 
 on_progress: ContextVar[Callable[[Progress], None] | None] = ContextVar("on_progress", default=None)

@@ -172,9 +172,12 @@ _STAGES_OF_FILES = frozenset({"reading", "copying", "checking files"})
 
 def _left_out(name: str) -> PassedOver:
     if not is_packer_artifact(name):
+        if name.lower().endswith(".zip"):
+            cause = f"{name} is damaged, no .zip file, or lies in another."
+            return PassedOver(file=name, cause=cause, remedy="Pack it again, and upload it by itself.")
         if not suffix_of(name):
             return PassedOver(file=name, cause=f"{name} is not a document of a known kind.", remedy=KNOWN_KINDS)
-        cause = f"{name} is a link, or has a name that cannot be stored here."
+        cause = f"{name} is damaged, a link, or has a name that cannot be stored here."
         return PassedOver(file=name, cause=cause, remedy="Upload the file itself, by a short and plain name.")
     cause = f"{name} is hidden, or something that a packer adds of its own, and is not taken."
     return PassedOver(file=name, cause=cause, remedy="Rename it if it is a document, then upload it again.")

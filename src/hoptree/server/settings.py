@@ -178,7 +178,10 @@ def model_name(spec: str) -> tuple[str, str]:
     else:
         name = spec.partition("?")[0].rstrip("/").rpartition("/")[2].removesuffix(".gguf").removesuffix(".json")
     if not _MODEL_NAME.fullmatch(name):
-        raise ConfigError(f"'{name}' is not a name for a model.", "Give it one: --model NAME=SPEC")
+        remedy = (
+            "Use up to 80 letters A to Z, digits and _ . : + -, as in --model NAME=SPEC; begin with none of . : + -"
+        )
+        raise ConfigError(f"'{name}' is not a name for a model.", remedy)
     return name, spec
 
 
@@ -197,7 +200,7 @@ def check_name(name: str) -> None:
     """Refuse a name that no corpus may have."""
     if not is_plain_name(name):
         remedy = "Use up to 63 small letters of any script, digits, - and _, beginning with a letter or digit."
-        raise Refusal(400, "BadName", "That is not a valid name of a corpus.", remedy)
+        raise Refusal(400, "BadName", f"{name[:_MAX_SHOWN_CHARS]!r} is not a valid name of a corpus.", remedy)
 
 
 def guess(name: str, known: Collection[str]) -> str:

@@ -62,6 +62,7 @@ _NUMBERED = lazy_re(
 )
 _FOLLOW_UP = lazy_re(r"(?:and|but|or|so|und|aber|oder)\b|(?:how|what) about\b|那么?", re.IGNORECASE)
 _PREPOSITION = lazy_re(r" (?:in|on|for|at) (?:the )?")
+_SEVERAL_WORDS = lazy_re(r"\S[\s-]+\S|[\u3040-\u30ff\u4e00-\u9fff]{2}")
 _FILE_LIKE = lazy_re(r"[/\\_]|\.\w{1,5}\Z|\A[\W\d]+\Z")
 _POINTING = word_set(
     "this that these those it he she they there here what which who each one another such its his her their i we "
@@ -218,16 +219,15 @@ def _definitions(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
 
 
 def _headings(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
-    """Yield headings with the title of their document."""
+    """Yield headings with the title of their document, those of a single word last."""
     documents: defaultdict[str, set[str]] = defaultdict(set)
     for passage in passages:
         documents[_path(passage)[1]].add(passage.document)
-    for passage in passages:
-        document, heading = _path(passage)
-        if len(documents[heading]) >= _USUAL_DOCUMENTS:
+    paths = [(passage, *_path(passage)) for passage in passages]
+    for passage, document, heading in sorted(paths, key=lambda path: not _SEVERAL_WORDS.search(path[2])):
+        if len(documents[heading]) >= _USUAL_DOCUMENTS or not heading or heading[-1] in "?？":
             continue
-        several = " " in heading or "-" in heading or not heading.isascii()
-        if several and heading[-1] not in "?？" and heading not in document and len(passage.text.split()) > 1:
+        if heading not in document and _SEVERAL_WORDS.search(passage.text):
             yield _topic(passage, heading, "heading", document=document if document not in heading else None)
 
 

@@ -129,6 +129,7 @@ _ZIP_ERRORS = (
 _MAX_ENTRY_BYTES = 1_024  # of a file, and the folders it is in, in the directory of a .zip
 _MAX_EXTRA_MEMBERS = 10_000  # of .gz files, beyond one each; tools that write several use about 64 KB each
 _MAX_LEFT_OUT = 100
+_DAMAGED_REMEDY = "Pack it again, and upload it again."
 _ZIP_REMEDY = "Pack it with deflate, or upload the files themselves."
 _GZIP_REMEDY = "Pack it again, or upload it as it was."
 
@@ -136,6 +137,13 @@ _GZIP_REMEDY = "Pack it again, or upload it as it was."
 def too_many_files(limit: int) -> Refusal:
     """Refuse an upload of more than `limit` files."""
     return Refusal(413, "TooMany", f"More than {limit:,} files were uploaded.", "Upload fewer at once.")
+
+
+class _DamagedZip(Refusal):
+    """A .zip, or a file in it, is damaged; it is left out beside intact ones."""
+
+    def __init__(self, shown: str) -> None:
+        super().__init__(400, "BadArchive", f"{shown} is damaged, or no .zip file.", _DAMAGED_REMEDY)
 
 
 class UploadFolder:
@@ -149,8 +157,8 @@ class UploadFolder:
         self._given_up = threading.Event()
         self.names = Names()
         self.left_out: list[str] = []
-        """Some files that were not stored: of unknown kind, or in an archive hidden, a link, or badly named."""
-        self._fault: Refusal | None = None  # of the first link or bad name in an archive
+        """Some files not stored: of unknown kind, damaged, or in an archive hidden, a link, or badly named."""
+        self._fault: Refusal | None = None  # of the first that is damaged, a link or badly named
 
     def give_up(self) -> None:
         """Cancel the upload at its next block."""
@@ -159,10 +167,13 @@ class UploadFolder:
     def add(self, name: str, content: BinaryIO) -> None:
         """Store a file, or the files in a .zip."""
         check_file_name(name)
-        if name.lower().endswith(".zip"):
-            self._unpack(name, content)
-        else:
+        if not name.lower().endswith(".zip"):
             self._store(name, _blocks(content))
+            return
+        try:
+            self._unpack(name, content)
+        except _DamagedZip as fault:
+            self._pass_over(name, fault)
 
     def _unpack(self, name: str, content: BinaryIO) -> None:
         shown = f"'{printable_name(name)}'"
@@ -171,7 +182,7 @@ class UploadFolder:
         try:
             archive = zipfile.ZipFile(bounded)
         except _ZIP_ERRORS as error:
-            raise _bad_zip(shown) from error
+            raise _DamagedZip(shown) from error
         with archive:
             entries = []
             for entry in archive.infolist():
@@ -190,10 +201,16 @@ class UploadFolder:
                 except Refusal as fault:
                     if _leads_elsewhere(entry.filename):
                         raise
-                    self._fault = self._fault or fault
-                    self._leave_out(entry.filename)
+                    self._pass_over(entry.filename, fault)
                     continue
-                self._store(entry.filename, _unpacked(shown, archive, entry))
+                try:
+                    self._store(entry.filename, _unpacked(shown, archive, entry))
+                except _DamagedZip as fault:
+                    self._pass_over(entry.filename, fault)
+
+    def _pass_over(self, name: str, fault: Refusal) -> None:
+        self._fault = self._fault or fault
+        self._leave_out(name)
 
     def _leave_out(self, name: str) -> None:
         if len(self.left_out) < _MAX_LEFT_OUT:
@@ -226,10 +243,14 @@ class UploadFolder:
         self.names.check_beside(name)
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as file:
-            for block in chain((first,), blocks):
-                self._count(len(block))
-                file.write(block)
+        try:
+            with path.open("xb") as file:
+                for block in chain((first,), blocks):
+                    self._count(len(block))
+                    file.write(block)
+        except _DamagedZip:
+            path.unlink()
+            raise
         self._check_gzip(path)
         self.names.add(name)
 
@@ -282,12 +303,26 @@ class _BoundedFile:
 
 
 def _entry_name(entry: zipfile.ZipInfo) -> str:
-    """Return the name of a file in an archive; packers write UTF-8 without its flag."""
+    """Return the name of a file in an archive; not all packers flag its encoding."""
     if entry.flag_bits & _UTF8_FLAG or entry.filename != entry.orig_filename:
         return entry.filename
+    written = entry.filename.encode("cp437")
     with suppress(UnicodeDecodeError):
-        return entry.filename.encode("cp437").decode("utf-8")
+        return written.decode("utf-8")
+    with suppress(UnicodeDecodeError):
+        if _is_common_chinese(name := written.decode("gb18030")):
+            return name
     return entry.filename
+
+
+def _is_common_chinese(name: str) -> bool:
+    """Return whether most characters beyond ASCII are Chinese ones in common use.
+
+    GB18030 reads the letter ü of old Windows, and the letter after it, as a rare one.
+    """
+    beyond = [character for character in name if not character.isascii()]
+    common = [character for character in beyond if "一" <= character <= "鿿" and character.encode("gb2312", "ignore")]
+    return 2 * len(common) > len(beyond)
 
 
 def _check_entry(shown: str, entry: zipfile.ZipInfo) -> None:
@@ -308,11 +343,7 @@ def _unpacked(shown: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> I
         with archive.open(entry) as member:
             yield from _blocks(member)
     except _ZIP_ERRORS as error:
-        raise _bad_zip(shown) from error
-
-
-def _bad_zip(shown: str) -> Refusal:
-    return Refusal(400, "BadArchive", f"{shown} is damaged, or no .zip file.", _ZIP_REMEDY)
+        raise _DamagedZip(shown) from error
 
 
 def _blocks(content: IO[bytes]) -> Iterator[bytes]:

@@ -91,6 +91,23 @@ def test_questions_are_made_of_ones_own_corpus(watched: Watched) -> None:
     assert page.locator(".advanced .chosen").inner_text().endswith("village")
 
 
+def test_a_reload_shows_the_answers_of_the_conversation(watched: Watched, models: dict[str, Gated]) -> None:
+    page = watched.ask(FILMS)
+    watched.answered()
+    page.fill("#question", "And which one is earlier?")
+    page.click("button.main")
+    page.wait_for_selector(".read-as")
+    watched.answered()
+    sent = len(models["films"].requests)
+    page.reload()
+    assert watched.answered() == "Touki Bouki" and page.locator(".hint").is_hidden()
+    assert page.locator(".before .asked").all_inner_texts() == [FILMS] and page.is_checked("#goes-on")
+    page.go_back()
+    page.wait_for_selector(f'.tree[aria-label$="{FILMS}"]')
+    assert watched.answered() == "Touki Bouki" and page.locator(".before").is_hidden()
+    assert len(models["films"].requests) == sent
+
+
 def test_an_answer_is_found_again_and_shared_as_it_was(watched: Watched, models: dict[str, Gated]) -> None:
     page = watched.ask(FILMS)
     assert watched.answered() == "Touki Bouki"
@@ -104,7 +121,7 @@ def test_an_answer_is_found_again_and_shared_as_it_was(watched: Watched, models:
     assert watched.answered() == "Touki Bouki" and page.locator("h1").last.inner_text() == FILMS
     assert "1945" in watched.row(4) and len(models["films"].requests) == asked
     page.get_by_role("link", name="Ask it again").click()
-    page.wait_for_selector(".hint:not([hidden])")
+    watched.until("location.hash.startsWith('#/ask?')")
     assert page.input_value("#question") == FILMS
 
     watched.open("#/ask")

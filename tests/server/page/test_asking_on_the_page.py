@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.server.page.scripts import CITY, EARLIER, FILMS, GUESSED, HURT, WRITTEN
@@ -173,13 +174,39 @@ def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched, model
     page.reload()  # the conversation of the tab is still there
     page.wait_for_selector(".hint:not([hidden])")
     assert page.is_checked("#goes-on")
+    assert before.locator(".asked").all_inner_texts() == [FILMS], "a question does not follow itself"
     page.click("button.main")
     page.wait_for_selector(".read-as")
     watched.answered()
+    assert before.locator(".asked").all_inner_texts() == [FILMS] and "turn=1" in page.url
     watched.ask(GUESSED)  # a question out of an address stands for itself
     page.wait_for_selector(f'.tree[aria-label$="{GUESSED}"]')
     watched.answered()
     assert page.locator(".read-as").count() == 0 and page.locator(".before").is_hidden()
+
+
+def test_a_question_without_an_answer_is_a_turn_too(watched: Watched) -> None:
+    from tests.server.page.browsing import ask_address
+
+    page = watched.open(ask_address(GUESSED))
+    page.wait_for_selector(".who select", state="attached")
+    data = json.dumps({"question": GUESSED, "answer": "", "abstained": True, "method": "hop", "tree": []})
+    reply: dict[str, Any] = {"content_type": "text/event-stream", "body": f"event: result\ndata: {data}\n\n"}
+    sent: list[Any] = []
+
+    def answer(route: Route) -> None:
+        sent.append(route.request.post_data_json)
+        route.fulfill(**reply)
+
+    page.route("**/v1/ask", answer)
+    page.click("button.main")
+    page.wait_for_selector("label[for=goes-on]:not([hidden])")
+    page.fill("#question", "And when was she born?")
+    page.click("button.main")
+    page.wait_for_selector(".before:not([hidden])")
+    assert page.locator(".before li").inner_text() == f"{GUESSED} No answer."
+    watched.until("document.querySelector('.pane:not(.running)') !== null")
+    assert sent[1]["history"] == [{"question": GUESSED, "answer": ""}]
 
 
 def test_a_reload_asks_on(watched: Watched, models: dict[str, Gated]) -> None:

@@ -10,6 +10,7 @@ import { digits, language, t } from "./texts.js";
 import { folded } from "./words.js";
 
 const KEPT = 12;
+const STORED = "#/answer/";
 /** The longest question in characters, if the server does not say. */
 const LONGEST = 8000;
 const COUNTED_FROM = 0.9;
@@ -254,18 +255,44 @@ export class AskPage {
     this.panes.classList.toggle("two", kept?.length === 2);
     this.examples.hidden = Boolean(kept) || Boolean(asked.get("q"));
     this.#showPast(!this.examples.hidden);
-    this.hint.hidden = Boolean(kept) || !asked.get("q");
+    const stored = kept || asked.has("vs") ? null : this.#turns.find((turn) => turn.key === key && String(turn.hash).startsWith(STORED));
+    this.hint.hidden = Boolean(kept) || Boolean(stored) || !asked.get("q");
     this.hint.textContent = t("This address holds a question. Nothing is asked until you press Ask.");
     this.wanted = query.has("node") ? Number(query.get("node")) : null;
     this.#judge(kept ?? []);
-    this.#showBefore(kept?.[0].before ?? (asked.has("turn") ? this.#turns : []));
+    this.#showBefore(kept?.[0].before ?? this.#turns.slice(0, Number(asked.get("turn"))));
+    if (stored) this.#showStored(stored);
     if (!kept && asked.get("q")) this.button.focus();
+  }
+
+  /** Shows the stored answer of a question of this conversation, as after a reload. */
+  async #showStored({ key, hash }) {
+    const id = hash.slice(STORED.length);
+    const { corpus, result } = await call(`v1/answers/${id}`).catch(() => ({}));
+    if (this.#shown !== key || this.#answers.has(key)) return;
+    this.hint.hidden = Boolean(result);
+    if (!result) return;
+    const view = this.#view(this.question.value.trim(), corpus);
+    view.id = id;
+    view.before = this.#before();
+    this.#keep(key, [view]);
+    this.panes.replaceChildren(view.element);
+    view.show(result);
+    this.goesOn.checked = true;
+  }
+
+  /** The turns before the question of the form; one that was asked keeps its place. */
+  #before() {
+    const shown = new URLSearchParams(this.#shown);
+    const placed = shown.has("turn") || this.#answers.has(this.#shown);
+    return placed && this.question.value.trim() === shown.get("q") ? this.#turns.slice(0, Number(shown.get("turn"))) : [...this.#turns];
   }
 
   #query() {
     const query = new URLSearchParams();
+    const before = this.#before();
     query.set("q", this.question.value.trim());
-    if (this.goesOn.checked && this.#turns.length) query.set("turn", String(this.#turns.length));
+    if (this.goesOn.checked && before.length) query.set("turn", String(before.length));
     this.contender.write(query);
     this.where.write(query);
     if (this.compare.checked) {
@@ -291,7 +318,7 @@ export class AskPage {
     const key = query.toString();
     for (const view of this.#answers.get(key) ?? []) view.close();
     const contenders = this.compare.checked ? [this.contender, this.other] : [this.contender];
-    if (!this.goesOn.checked) this.#turns = [];
+    this.#turns = this.goesOn.checked ? this.#before() : [];
     const history = this.#turns.length ? { history: this.#turns.slice(-TURNS).map(({ question, answer }) => ({ question, answer })) } : {};
     const views = contenders.map((contender) => this.#ask(question, { question, ...history, ...contender.request, ...this.where.request }, contenders.length > 1 ? contender.name : "", contenders.length > 1));
     views[0].before = [...this.#turns];
@@ -308,12 +335,17 @@ export class AskPage {
     if (location.hash !== hash) location.hash = hash;
   }
 
-  #ask(question, request, heading, narrow) {
+  #view(question, corpus, heading = "", narrow = false) {
     const view = new AnswerView({
-      question, heading, narrow, corpus: request.corpus ?? "", wantedNode: this.wanted,
+      question, heading, narrow, corpus, wantedNode: this.wanted,
       onNode: (id) => { if (!narrow && view.element.isConnected) note("node", id); },
     });
     view.asked = question;
+    return view;
+  }
+
+  #ask(question, request, heading, narrow) {
+    const view = this.#view(question, request.corpus ?? "", heading, narrow);
     view.addEventListener("done", () => this.#onDone(view));
     view.addEventListener("again", () => { view.ask(request); this.#judge(this.#viewsShown()); });
     view.ask(request);
@@ -330,25 +362,23 @@ export class AskPage {
     if (!this.#leaving && !views.some((shown) => shown.running)) keepAsking("");
     this.#judge(views);
     const hash = view.id ? write(["answer", view.id]) : location.hash;
-    if (view.result?.answer && view === views[0]) {
-      this.#turns.push({ question: view.result.question, answer: view.result.answer, hash, level: view.result.confidence?.level });
+    const { question, answer, confidence, error } = view.result ?? { error: true };
+    if ((answer || !error) && view === views[0]) {
+      this.#turns = [...view.before, { question, answer: answer ?? "", hash, key: this.#shown, level: answer ? confidence?.level : "" }];
       keepTurns(this.#turns);
       this.talk.hidden = false;
       this.goesOn.checked = true;
     }
-    if (view.result && !view.result.error && view === views[0]) {
-      const { question, answer, confidence } = view.result;
-      remember({ question, answer: answer || t("No answer."), level: answer ? confidence?.level : "", hash, at: Date.now() });
-    }
-    if (view.result?.answer && view === views[0] && this.question.value.trim() === view.asked) this.#makeRoom();
-    if (view.result?.answer) document.title = `${view.result.answer} – Hoptree`;
+    if (!error && view === views[0]) remember({ question, answer: answer || t("No answer."), level: answer ? confidence?.level : "", hash, at: Date.now() });
+    if (answer && view === views[0] && this.question.value.trim() === view.asked) this.#makeRoom();
+    if (answer) document.title = `${answer} – Hoptree`;
   }
 
   /** Shows the turns of the conversation that an answer goes on from. */
   #showBefore(turns) {
     this.before.hidden = !turns.length;
     const entry = (turn) => make("li", { dir: "auto" }, make("span", { class: "asked", text: turn.question }), " ",
-      String(turn.hash).startsWith("#/") ? link(turn.hash, turn.answer) : make("span", { text: turn.answer }), marked(turn.level));
+      String(turn.hash).startsWith("#/") ? link(turn.hash, turn.answer || t("No answer.")) : make("span", { text: turn.answer || t("No answer.") }), marked(turn.level));
     this.before.replaceChildren(make("p", { class: "label", text: t("Asked before in this conversation") }), make("ol", {}, turns.slice(-TURNS).map(entry)));
   }
 
