@@ -40,6 +40,7 @@ _KIND_AFTER = lazy_re(
 )
 
 
+_SIGN = lazy_re(r"\A(?:[-−+±]|[$€£¥₹₽₩]\s?)\d|\d\s?[%‰°$€£¥₹₽₩]\Z")  # beside words, so that spans of words lack it
 _LONE_LETTER = lazy_re(rf"\W*([^\W\d_{UNSPACED}])([+#]*)\W*")
 
 
@@ -65,14 +66,14 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
 
     A passage supports an answer if it has the answer's words in a row and a name of the question: the cemetery of
     somebody else is not evidence. For a question without names the words are enough; for yes and no, which passages do
-    not say, the name is.
+    not say, the name is. An answer that begins or ends with the sign of a number ("30%", "-5") stays as it is.
     """
     spelling = ""
     support = []
     for passage in passages:
         if spelled := _supported(answer.text, question, passage.title, passage.text):
             support.append(passage.id)
-            as_given = answer.text in f"{passage.title}. {passage.text}"
+            as_given = answer.text in f"{passage.title}. {passage.text}" or bool(_SIGN.search(answer.text))
             spelling = answer.text if as_given else spelling or spelled
     if not support:
         return replace(answer, status="unknown", support=())
