@@ -109,11 +109,20 @@ def is_choice(question: str, answer: str, sentence: str) -> bool:
 def names_thing(question: str, passage: Passage) -> bool:
     """Return whether a passage has a name of a question, or the question has none.
 
-    The title counts. A last name, another word for a country ("Polish"), or most words of a name are enough.
+    The title counts. A last name, another word for a country ("Polish"), or most words of a name are enough. Of names
+    with a number ("RE 205") the number must be there too.
     """
     names = names_in(question)
     held = folded_passage(passage.title, passage.text)
-    return not names or any(name.stands_in(held) for name in names) or any(_resembles(name, held) for name in names)
+    names = tuple(name for name in names if name.number) or names
+    return not names or any(_is_named(name, held) for name in names)
+
+
+def _is_named(name: Name, held: str) -> bool:
+    """Return whether a folded text has a name or another form of it, and its number."""
+    if name.number and f" {name.number} " not in held:
+        return f" {name.full}{name.number} " in held
+    return name.stands_in(held) or _resembles(name, held)
 
 
 def _resembles(name: Name, held: str) -> bool:

@@ -18,7 +18,7 @@ from hoptree.text.quantities import date_spans, plain_numbers, read_date
 from hoptree.text.tokens import UNSPACED, overlaps
 
 PartKind = Literal["name", "date"]
-_NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b")
+_NUMBER_AFTER, _ANY_NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b"), lazy_re(r"[ -](\d+(?:[.,]\d+)*)\b")
 _WORD = lazy_re(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 # Letters that Unicode does not decompose into a base and an accent.
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ı": "i"})
@@ -220,10 +220,11 @@ def numbered_names(text: str) -> list[tuple[int, int]]:
 
 
 class Name(NamedTuple):
-    """A folded name, and its parts around a possessive."""
+    """A folded name, its parts around a possessive, and a number behind it."""
 
     full: str
     sides: tuple[str, ...]
+    number: str = ""
 
     def stands_in(self, held: str) -> bool:
         """Return whether a folded text between spaces has the name or all its sides."""
@@ -238,8 +239,13 @@ def names_in(question: str) -> tuple[Name, ...]:
     """Return the first names in a question, without possessive endings."""
     first = re.match(r"\W*\w+", question)
     spans = name_spans(question, first.end() if first else 0)
-    names = (_POSSESSIVE_END.sub("", question[start:end]) for start, end in spans[:_MAX_NAMES])
-    return tuple(Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name)))) for name in names)
+    dates, names = date_spans(question), []
+    for start, end in spans[:_MAX_NAMES]:
+        name = _POSSESSIVE_END.sub("", question[start:end])
+        behind = None if overlaps((start, end), dates) else _ANY_NUMBER_AFTER.match(question, end)
+        number = _folded(behind[1]) if behind else ""
+        names.append(Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name))), number))
+    return tuple(names)
 
 
 @lru_cache(maxsize=256)
