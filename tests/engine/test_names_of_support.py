@@ -25,3 +25,26 @@ from hoptree.text.answer_fit import names_thing
 )
 def test_the_number_of_a_name_counts(question: str, text: str, is_named: bool) -> None:
     assert names_thing(question, Passage("p", "", text)) is is_named
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ("Maria Kowalska-Brandt was born on 12 March 1881.", False),
+        ("name: Maria Brandt; born: 1881", False),
+        ("Dr. Maria Brandt was born in 1881.", False),
+        ("M. Brandt was born in 1881.", False),
+        ("The Maria Brandts were born in 1881.", False),
+        ("Brandt was born in 1881.", True),
+        ("name: Brandt; born: 1881", True),
+        ("In Bern, Professor Brandt was born in 1881.", True),
+        ("E. Brandt was born in 1881.", True),
+        ("Later Brandt moved. Maria Brandt was born in 1881.", True),
+        ("Emil Karl Brandt was born in 1881.", True),
+        ("Brandt: Physicist\nKowalska: Physicist", True),
+        ("He came to Bern\nBrandt came in 1881.", True),
+        ("Maria Brandt: Physicist", False),
+    ],
+)
+def test_a_last_name_behind_another_first_name_is_not_enough(text: str, is_named: bool) -> None:
+    assert names_thing("When was Emil Brandt born?", Passage("p", "", text)) is is_named

@@ -11,6 +11,7 @@ from hoptree.core.values import CONTENTS, Passage
 from hoptree.text.comparison_questions import detect_comparison, expected_answer_type
 from hoptree.text.grounding import (
     Name,
+    fold_words,
     folded_passage,
     held_parts,
     holding,
@@ -32,6 +33,10 @@ _KINDS = CLOSED | word_set(
     "queen region republic river royal saint school sir song south southern east eastern west western state states "
     "station street team town union united university village war world"
 )  # words that do not tell names of the same kind apart
+_TITLES = CLOSED | word_set(
+    "baron baroness captain count countess dame doctor dr duke earl emperor empress general herr king lady lord madame "
+    "major miss mme monsieur mr mrs ms pope president prince princess prof professor queen saint senator sir st von van"
+)  # words before a last name that are no first names
 _BRACKETED = " ("
 _ALTERNATIVES = lazy_re(r"\b(?:or|oder)\b|还是|或", re.IGNORECASE)
 _ASKS_NUMBER = lazy_re(
@@ -115,24 +120,41 @@ def names_thing(question: str, passage: Passage) -> bool:
     names = names_in(question)
     held = folded_passage(passage.title, passage.text)
     names = tuple(name for name in names if name.number) or names
-    return not names or any(_is_named(name, held) for name in names)
+    return not names or any(_is_named(name, passage, held) for name in names)
 
 
-def _is_named(name: Name, held: str) -> bool:
-    """Return whether a folded text has a name or another form of it, and its number."""
+def _is_named(name: Name, passage: Passage, held: str) -> bool:
+    """Return whether a passage has a name or another form of it, and its number."""
     if name.number and f" {name.number} " not in held:
         return f" {name.full}{name.number} " in held
-    return name.stands_in(held) or _resembles(name, held)
+    return name.stands_in(held) or _resembles(name, passage, held)
 
 
-def _resembles(name: Name, held: str) -> bool:
-    """Return whether a folded text has another form of a name."""
+def _resembles(name: Name, passage: Passage, held: str) -> bool:
+    """Return whether a passage has another form of a name."""
     known = countries().by_name
     if country := known.get(name.full):
         return any(f" {other} " in held for other, same in known.items() if same == country)
     words = [word for word in name.full.split() if len(word) >= _MIN_WORD_CHARS and word not in _KINDS]
     present = [f" {word[:_STEM_CHARS]}" in held for word in words]
-    return bool(present) and (present[-1] or 2 * sum(present) > len(present))
+    if not any(present) or 2 * sum(present) > len(present):
+        return any(present)
+    return present[-1] and not _is_of_another(words, f"{passage.title}. {passage.text}")
+
+
+def _is_of_another(words: Sequence[str], text: str) -> bool:
+    """Return whether a text has a last name only behind other first names.
+
+    Initials ("E. Brandt") may be those of the first name that is asked for.
+    """
+    others = set[bool]()
+    for start, end in name_spans(text):
+        for parts in map(fold_words, re.split(r":\s|\n", text[start:end])):
+            at = next((at for at, part in enumerate(parts) if part.startswith(words[-1][:_STEM_CHARS])), None)
+            if at is not None:
+                before = [part for part in parts[:at] if part not in _TITLES]
+                others.add(any(part != words[0][: len(part)] for part in before))
+    return others == {True}
 
 
 def bridging(question: str, answer: str, stated: Sequence[Passage], passages: Iterable[Passage]) -> Passage | None:

@@ -298,7 +298,12 @@ def folded_passage(title: str, text: str) -> str:
 
 def _folded(text: str) -> str:
     """Return the words of a text, folded, with a space between them."""
-    return join_words(text, lambda part: [_fold(word.lower()) for word in _WORD.findall(part)])
+    return join_words(text, fold_words)
+
+
+def fold_words(text: str) -> list[str]:
+    """Return the words of a text, folded."""
+    return [_fold(word.lower()) for word in _WORD.findall(text)]
 
 
 def _fold(word: str) -> str:
