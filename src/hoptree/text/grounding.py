@@ -242,7 +242,8 @@ def names_in(question: str) -> tuple[Name, ...]:
     dates, names = date_spans(question), []
     for start, end in spans[:_MAX_NAMES]:
         name = _POSSESSIVE_END.sub("", question[start:end])
-        behind = None if overlaps((start, end), dates) else _ANY_NUMBER_AFTER.match(question, end)
+        is_date = any(first < end and start < last for first, last in dates)
+        behind = None if is_date else _ANY_NUMBER_AFTER.match(question, end)
         number = _folded(behind[1]) if behind else ""
         names.append(Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name))), number))
     return tuple(names)
