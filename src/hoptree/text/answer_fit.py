@@ -1,4 +1,4 @@
-"""Decide whether an answer fits its question, in type and in what it is about."""
+"""Decide whether an answer fits its question, and which passages state it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import replace
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import CONTENTS, Passage
-from hoptree.text.comparison_questions import detect_comparison, expected_answer_type
+from hoptree.text.comparison_questions import answers_half, detect_comparison, expected_answer_type
 from hoptree.text.grounding import (
     Name,
+    Quote,
+    find_quote,
     fold_words,
     folded_passage,
     held_parts,
@@ -227,6 +229,14 @@ def _begin(text: str) -> int:
     return lead.end() if lead else 0
 
 
+def explain_doubt(question: str, answer: str, *, computed: bool) -> str:
+    """Return why an answer cannot be all that a question asks for, or ""."""
+    if answers_half(question, answer):
+        return ", but the question asks for two things"
+    mismatch = "" if computed else explain_misfit(question, answer)
+    return f", but {mismatch}" if mismatch else ""
+
+
 def explain_misfit(question: str, answer: str) -> str:
     """Explain why an answer in English is of the wrong type; "" if it may fit."""
     if mismatch := explain_type_mismatch(question, answer):
@@ -263,3 +273,27 @@ def shorten_row(line: str, question: str, answer: str) -> str:
         kept.append(not place or is_asked or f" {wanted} " in f" {question_key(cell)} ")
     shown = [cell if keep else "…" for cell, keep in zip(cells, kept, strict=True)]
     return "; ".join(cell for place, cell in enumerate(shown) if cell != "…" or shown[place - 1 : place] != ["…"])
+
+
+def quote_from(passages: Sequence[Passage], answer: str, asked: str) -> Quote | None:
+    """Find the sentence to quote, across wrapped lines, and in an e-mail's head last."""
+    if not any("\n" in passage.text for passage in passages):
+        return find_quote(answer, asked, passages)
+    from hoptree.text.line_breaks import drop_mail_head, unwrap_lines
+
+    unwrapped = [replace(passage, text=unwrap_lines(passage.text)) for passage in passages]
+    bodies = [replace(passage, text=drop_mail_head(passage.text)) for passage in unwrapped]
+    return find_quote(answer, asked, bodies) or find_quote(answer, asked, unwrapped)
+
+
+def without_copies(places: Sequence[int], passages: Sequence[Passage], answer: str, asked: str) -> list[int]:
+    """Return the places without those that state an answer in the same sentence again.
+
+    They are of other editions, such as a manual in HTML and PDF.
+    """
+    kept: dict[str, int] = {}
+    for place in places:
+        quote = quote_from([passages[place]], answer, asked)
+        text = quote.text if quote else passages[place].text
+        kept.setdefault(question_key(text) or text, place)
+    return list(kept.values())

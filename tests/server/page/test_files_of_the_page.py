@@ -360,6 +360,8 @@ def test_the_quoted_sentence_is_the_marked_one() -> None:
     german = cite_answer("Wo starb Bach?", "Köln", [0, 1], [has, bach])
     words = told_by_the_page("quotation", [quoted, 1], [quoted, 2], [german, 2], ["It is A [1].", 1], ["", 1])
     assert words == ["He died in Łódź, as Foo […] says, in 2000.", "", "Er starb in Köln.", "", ""]
+    both = "Yes [3]: “Has said: “so”.” [2] “He did.” [1]"
+    assert told_by_the_page("quotation", [both, 1], [both, 2], [both, 3]) == ["He did.", "Has said: “so”.", ""]
     sentences = ["He led Łódź.", "He died in Łódź, as Foo [3] says, in 2000."]
     led = {"answers": ["Łódź"], "question": "Who led?"}
     marked = told_by_the_page(
