@@ -70,10 +70,11 @@ _FRAMES = {
 """In any other language the sentence is the bare answer, and remarks are in English."""
 
 
-def _frame_of(question: str) -> _Frame:
+def _frame_of(question: str, answer: str = "") -> _Frame:
     from hoptree.text.tokens import language_of
 
-    return _Frame() if _ENGLISH.search(question) else _FRAMES.get(language_of(question), _Frame())
+    unclear = "german" if answer.casefold() in ("ja", "nein") else "english"  # "War Ada Schweizerin?"
+    return _Frame() if _ENGLISH.search(question) else _FRAMES.get(language_of(question, unclear), _Frame())
 
 
 def _is_english(question: str) -> bool:
@@ -121,10 +122,18 @@ def describe_answer(
     `read` the number of passages that were read. [N] in the sentence is the Nth of evidence and cited. An answer that
     code `computed` is not compared with the last step.
     """
-    frame = _frame_of(question)
+    frame = _frame_of(question, answer)
     if not answer:
         return frame.none if not read else frame.none_in_passage if read == 1 else frame.none_in.format(read), None
-    from hoptree.text.answer_fit import explain_doubt, is_choice, places_of, quote_from, without_copies  # late
+    from hoptree.text.answer_fit import (
+        explain_doubt,
+        explain_unnamed,
+        is_choice,
+        places_of,
+        quote_from,
+        without_copies,  # late, as is the other line
+    )
+    from hoptree.text.grounding import read_verdict
 
     holding, stated = places_of(answer, question, evidence)
     asked_nodes = [node for node in nodes if node.id]
@@ -145,12 +154,12 @@ def describe_answer(
         holding += range(len(evidence), len(passages))
         stated = True
     if not against and not (_name_things(backed, passages) if steps else stated):
-        against = _not_named(answer, len(steps))
+        against = explain_unnamed(answer, len(steps))
     asked = next((node.resolved for node in reversed(steps) if node.answer == answer and node.resolved), question)
     holding = without_copies(holding, passages, answer, asked)
     quote = quote_from([passages[place] for place in holding], answer, asked)
     chosen = is_choice(question, answer, quote.text if quote else "")
-    concluded = (chosen and not complete) or answer.casefold() in ("yes", "no")
+    concluded = (chosen and not complete) or bool(read_verdict(answer))
     confidence = _weigh_support(len(holding), len(backed), len(steps), against, measured, concluded=concluded)
     numbers = {passage.id: place for place, passage in enumerate(passages)}
     agreeing = [node for node in backed if node is not contrary]
@@ -200,15 +209,6 @@ def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed:
     from hoptree.text.comparison import contradicts  # rarely needed: most answers are that of the last step
 
     return end if contradicts(question, answer, end.resolved or end.question, end.answer) else None
-
-
-def _not_named(answer: str, steps: int) -> str:
-    """Return why an answer is not well supported if no passage names its thing."""
-    if steps > 1:
-        return ", but a passage of a step does not name what the step asks about"
-    if answer.casefold() in ("yes", "no"):
-        return ", but it does not name what the question asks about"
-    return ", but not together with what the question names"
 
 
 def _weigh_support(
@@ -288,11 +288,12 @@ def state_answer(question: str, answer: str) -> str:
     Only safe forms are inverted; else it is "The answer is …", in German and Chinese too, or the bare answer.
     """
     from hoptree.text.comparison_questions import asks_twice
+    from hoptree.text.grounding import read_verdict
 
     asked, answer = " ".join(_without_rivals(question).split()).rstrip(" ?"), " ".join(answer.split())
-    frame = _frame_of(question)
-    if answer.casefold() in ("yes", "no"):
-        return frame.yes if answer.casefold() == "yes" else frame.no
+    frame = _frame_of(question, answer)
+    if (verdict := read_verdict(answer)) and (answer.casefold() == verdict or frame != _Frame()):
+        return frame.yes if verdict == "yes" else frame.no
     if len(answer.split()) > _MAX_SPAN_WORDS or len(answer) > _MAX_SPAN_CHARS or _CLAUSE.search(answer):
         return answer.rstrip(".。")
     answer = answer.rstrip(".。") if not re.search(r"\b\w\.\Z", answer) else answer
@@ -383,7 +384,7 @@ def cite_answer(
     one nearest to `asked`, the last sub-question, is quoted; the number of its passage follows it.
     """
     stated, cited = state_answer(question, answer), sorted(places[:_MAX_CITATIONS])
-    frame = _frame_of(question)
+    frame = _frame_of(question, answer)
     from hoptree.text.answer_fit import quote_from
 
     quote = quote_from([passages[place] for place in places], answer, asked or question) if quoted else None
@@ -413,7 +414,7 @@ def _cite_steps(
             quotations[numbers[quote.passage], words] = None
     quoted = {place for place, _ in quotations}
     others = sorted({*places} - quoted)[: _MAX_CITATIONS - len(quoted)]
-    frame = _frame_of(question)
+    frame = _frame_of(question, answer)
     text = stated = f"{state_answer(question, answer)}{_marks(others)}"
     for place, words in quotations:
         quoted_words = frame.quote.format(text, words)

@@ -18,7 +18,9 @@ from hoptree.text.grounding import (
     held_parts,
     holding,
     names_in,
+    read_verdict,
     share_of_names,
+    stems,
 )
 from hoptree.text.names import CLOSED, name_spans, sentence_spans, word_set
 from hoptree.text.parse import question_key, read_yes_no
@@ -92,12 +94,14 @@ def stating(answer: str, question: str, passages: Sequence[Passage]) -> tuple[se
 def places_of(answer: str, question: str, passages: Sequence[Passage]) -> tuple[list[int], bool]:
     """Return the places of passages with an answer, and if any has a name asked about.
 
-    A table of contents counts only if no text has the answer.
+    A table of contents counts only if no text has the answer. Behind yes or no, which no text has, are the passages
+    with most words of a question without names.
     """
     held, named = stating(answer, question, passages)
-    if not held and answer.casefold() in ("yes", "no"):
-        held = holding(answer, "", passages)
-        named = {passage.id for passage in passages if names_thing(question, passage)}
+    if passages and read_verdict(answer) and not names_in(question):
+        asked = stems(question)
+        shared = {passage.id: len(asked & stems(f"{passage.title} {passage.text}")) for passage in passages}
+        named = {name for name, count in shared.items() if 2 * count > max(shared.values())}
     places = [place for place, passage in enumerate(passages) if passage.id in (named or held)]
     return [place for place in places if CONTENTS not in passages[place].metadata] or places, bool(named)
 
@@ -235,6 +239,15 @@ def explain_doubt(question: str, answer: str, *, computed: bool) -> str:
         return ", but the question asks for two things"
     mismatch = "" if computed else explain_misfit(question, answer)
     return f", but {mismatch}" if mismatch else ""
+
+
+def explain_unnamed(answer: str, steps: int) -> str:
+    """Return why an answer is not well supported if no passage names its thing."""
+    if steps > 1:
+        return ", but a passage of a step does not name what the step asks about"
+    if read_verdict(answer):
+        return ", but it does not name what the question asks about"
+    return ", but not together with what the question names"
 
 
 def explain_misfit(question: str, answer: str) -> str:

@@ -61,6 +61,19 @@ def _lone_letter(answer: str) -> re.Pattern[str] | None:
     return re.compile(rf"(?<=[\w,;:]\s){alone}(?!\s+[A-Z])|(?<=[\"“„'‘(\[]){letter}(?=[\"”“'’)\]])")
 
 
+_VERDICTS = {"yes": "yes", "no": "no", "ja": "yes", "nein": "no"} | {
+    "是": "yes",
+    "是的": "yes",
+    "否": "no",
+    "不是": "no",
+}
+
+
+def read_verdict(answer: str) -> str:
+    """Return "yes" or "no" for an answer that is only that, also in German or Chinese."""
+    return _VERDICTS.get(question_key(answer).replace(" ", ""), "")
+
+
 def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answer:
     """Return the answer as the passages spell it, or unknown.
 
@@ -85,7 +98,7 @@ def _supported(answer: str, question: str, title: str, text: str) -> str:
     if not _is_about(question, title, text):
         return ""
     ways, held = _ways(answer), folded_passage(title, text)
-    if ways[0] in (("yes",), ("no",)):
+    if read_verdict(answer):
         return answer
     if lone := _lone_letter(answer):
         return match[0] if (match := lone.search(f"{title}. {text}")) else ""
@@ -127,7 +140,9 @@ def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answe
 
 def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
     """Return whether passages hold an answer or its parts; yes and no need none."""
-    return read_yes_no(answer) is not None or _is_held(answer, *_read(passages)) or bool(held_parts(answer, passages))
+    if read_yes_no(answer) is not None or read_verdict(answer):
+        return True
+    return _is_held(answer, *_read(passages)) or bool(held_parts(answer, passages))
 
 
 def is_stated(answer: str, passages: Sequence[Passage]) -> bool:
@@ -398,7 +413,7 @@ def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copie
     """
     wanted = question_key(answer)
     asked, copy, lone = stems(question), question_key(copied), _lone_letter(answer)
-    only_copies = wanted in ("yes", "no")
+    only_copies = bool(read_verdict(answer))
     if not wanted or (only_copies and not copy):
         return None
     best: tuple[tuple[bool, int, bool], Quote] | None = None
