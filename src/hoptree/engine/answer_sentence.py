@@ -125,17 +125,9 @@ def describe_answer(
     frame = _frame_of(question, answer)
     if not answer:
         return frame.none if not read else frame.none_in_passage if read == 1 else frame.none_in.format(read), None
-    from hoptree.text.answer_fit import (
-        explain_doubt,
-        explain_unnamed,
-        is_choice,
-        places_of,
-        quote_from,
-        without_copies,  # late, as is the other line
-    )
-    from hoptree.text.grounding import read_verdict
+    from hoptree.text import answer_fit, grounding  # late, so that the first call starts sooner
 
-    holding, stated = places_of(answer, question, evidence)
+    holding, stated = answer_fit.places_of(answer, question, evidence)
     asked_nodes = [node for node in nodes if node.id]
     steps = [node for node in asked_nodes if node.answer]
     backed = [node for node in steps if node.verdict == "supported" or node.source in ("external", "synthesis")]
@@ -146,7 +138,7 @@ def describe_answer(
         return frame.possibly.format(answer, frame.own_knowledge if recalled else frame.not_said), confidence
     contrary = None if computed else _contrary_end(question, answer, nodes, backed)
     against = f", but its last step says “{shorten(contrary.answer, MAX_VALUE_CHARS)}”" if contrary else ""
-    against = against or explain_doubt(question, answer, computed=computed) or _unanswered(asked_nodes)
+    against = against or answer_fit.explain_doubt(question, answer, computed=computed) or _unanswered(asked_nodes)
     passages = (*evidence, *cited)
     if not against and len(steps) < 2 and holding and all(CONTENTS in evidence[at].metadata for at in holding):
         against = ", but only in a list of contents"
@@ -154,12 +146,12 @@ def describe_answer(
         holding += range(len(evidence), len(passages))
         stated = True
     if not against and not (_name_things(backed, passages) if steps else stated):
-        against = explain_unnamed(answer, len(steps))
+        against = answer_fit.explain_unnamed(answer, len(steps))
     asked = next((node.resolved for node in reversed(steps) if node.answer == answer and node.resolved), question)
-    holding = without_copies(holding, passages, answer, asked)
-    quote = quote_from([passages[place] for place in holding], answer, asked)
-    chosen = is_choice(question, answer, quote.text if quote else "")
-    concluded = (chosen and not complete) or bool(read_verdict(answer))
+    holding = answer_fit.without_copies(holding, passages, answer, asked)
+    quote = answer_fit.quote_from([passages[place] for place in holding], answer, asked)
+    chosen = answer_fit.is_choice(question, answer, quote.text if quote else "")
+    concluded = (chosen and not complete) or bool(grounding.read_verdict(answer))
     confidence = _weigh_support(len(holding), len(backed), len(steps), against, measured, concluded=concluded)
     numbers = {passage.id: place for place, passage in enumerate(passages)}
     agreeing = [node for node in backed if node is not contrary]

@@ -26,7 +26,6 @@ from hoptree.engine.answer_sentence import (
     NOT_SAID,
     OWN_KNOWLEDGE,
     Level,
-    _not_named,
     _weigh_support,
     cite_answer,
     describe_answer,
@@ -38,7 +37,7 @@ from hoptree.engine.sentence_view import LEVELS
 from hoptree.engine.tasks import describe_task
 from hoptree.engine.trace import ModelProgress
 from hoptree.methods.hop import candidates
-from hoptree.text.answer_fit import explain_misfit
+from hoptree.text.answer_fit import explain_misfit, explain_unnamed
 
 PAGE = Path(hoptree.__file__).parent / "server" / "page"
 SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(PAGE.glob("*.js"))}
@@ -220,7 +219,7 @@ def test_reasons_have_words_in_all_languages() -> None:
     ):
         for answer in ("Lund", "yes"):
             measured = None if chance is None else (chance, "x")
-            against = _not_named(answer, steps) if doubt is None else doubt
+            against = explain_unnamed(answer, steps) if doubt is None else doubt
             weighed = _weigh_support(holding, min(backed, steps), steps, against, measured, concluded=answer == "yes")
             reasons.add(weighed.reason)
     for read in (0, 1, 7):
