@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hoptree.core.values import Passage
-from hoptree.text.answer_fit import names_thing
+from hoptree.text.answer_fit import is_of_other_end, names_thing
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,27 @@ def test_the_number_of_a_name_counts(question: str, text: str, is_named: bool) -
 )
 def test_a_last_name_behind_another_first_name_is_not_enough(text: str, is_named: bool) -> None:
     assert names_thing("When was Emil Brandt born?", Passage("p", "", text)) is is_named
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "sentence", "is_other"),
+    [
+        ("Where was Emil Brandt born?", "Bern", "He died in Bern.", True),
+        ("Where was Emil Brandt born?", "Bern", "He was born in Bern.", False),
+        ("Where was Emil Brandt born?", "Bern", "Born in Rome, he died in Bern.", False),
+        ("Where was Emil Brandt born?", "Bern", "He came from Bern.", False),
+        ("Where did Emil Brandt die?", "Bern", "He was born in Bern.", True),
+        ("What is the place of birth of Emil Brandt?", "Bern", "He died in Bern.", True),
+        ("Wo wurde Emil Brandt geboren?", "Bern", "Er starb in Bern.", True),
+        ("Wo ist Emil Brandt gestorben?", "Bern", "Er verstarb in Bern.", False),
+        ("When was Emil Brandt born?", "4 May 1952", "Emil Brandt (12 March 1881 – 4 May 1952) was Swiss.", True),
+        ("When was Emil Brandt born?", "12 March 1881", "Emil Brandt (12 March 1881 – 4 May 1952) was Swiss.", False),
+        ("When did Emil Brandt die?", "1881", "Emil Brandt (1881-1952) was Swiss.", True),
+        ("When did Emil Brandt die?", "1952", "Emil Brandt (1881—1952) was Swiss.", False),
+        ("When did Emil Brandt die?", "1952", "Emil Brandt (born 1881) was there in 1952, when he died.", False),
+        ("Where did the man who was born in 1881 die?", "Bern", "He was born in Bern.", False),
+        ("Where did Emil Brandt live?", "Bern", "He died in Bern.", False),
+    ],
+)
+def test_a_death_is_no_birth(question: str, answer: str, sentence: str, is_other: bool) -> None:
+    assert is_of_other_end(question, answer, sentence) is is_other

@@ -401,3 +401,10 @@ def test_the_event_of_a_search_marks_tables_of_contents() -> None:
     hit = hit_of(Passage("p", "T", "t", 0.123456, metadata=(("kind", "html"), CONTENTS)))
     assert hit == {"id": "p", "title": "T", "text": "t", "score": 0.1235, "contents": True}
     assert "contents" not in hit_of(Passage("p", "T", "t"))
+
+
+def test_a_sentence_on_a_death_supports_no_birth_well() -> None:
+    died = {"id": "died", "title": "Ada Moor", "text": "Ada Moor sang. She died in Lund.", "score": 1.0}
+    more = event("retrieve", t=0.2, passages=[died], issued=0.0, seconds=0.1)
+    assert level(asked("Where was Ada Moor born?", "Lund", "died", more)) == "partly supported"
+    assert level(asked("Where did Ada Moor die?", "Lund", "died", more)) == "well supported"

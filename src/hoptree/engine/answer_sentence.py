@@ -150,6 +150,8 @@ def describe_answer(
     asked = next((node.resolved for node in reversed(steps) if node.answer == answer and node.resolved), question)
     holding = answer_fit.without_copies(holding, passages, answer, asked)
     quote = answer_fit.quote_from([passages[place] for place in holding], answer, asked)
+    if not against and not computed and quote and answer_fit.is_of_other_end(asked, answer, quote.text):
+        against = answer_fit.explain_unnamed(answer, len(steps))
     chosen = answer_fit.is_choice(question, answer, quote.text if quote else "")
     concluded = (chosen and not complete) or bool(grounding.read_verdict(answer))
     confidence = _weigh_support(len(holding), len(backed), len(steps), against, measured, concluded=concluded)

@@ -42,6 +42,13 @@ _TITLES = CLOSED | word_set(
     "major miss mme monsieur mr mrs ms pope president prince princess prof professor queen saint senator sir st von van"
 )  # words before a last name that are no first names
 _BRACKETED = " ("
+_BIRTH = lazy_re(r"\b(?:born|birth\w*|native|née?|gebor\w*|geburt\w*|gebürtig\w*)\b|\bb\.|\*\s?\d|出生|生于|诞生", re.I)
+_DEATH = lazy_re(
+    r"\b(?:die[sd]?|dying|dead|deaths?|deceased|passed away|killed|murdered|executed|(?:ver)?st(?:arb(?:en)?|orben\w*)"
+    r"|gestorben|tod\w*)\b|\bd\.\s|†|去世|逝世|死",
+    re.IGNORECASE,
+)
+_LIFE = lazy_re(r"\(([^()]*?\d[^()]*?)(?:\s?[–—]\s?|\s-\s|(?<=\d{4})-(?=\d{4}))([^()]*\d[^()]*)\)")
 _ALTERNATIVES = lazy_re(r"\b(?:or|oder)\b|还是|或", re.IGNORECASE)
 _ASKS_NUMBER = lazy_re(
     r"\W*(?:\w+\s+)?how\s+(?:many|much|old|tall|high|far|long|large|big|deep|wide|heavy|fast)\b"
@@ -248,6 +255,22 @@ def explain_unnamed(answer: str, steps: int) -> str:
     if read_verdict(answer):
         return ", but it does not name what the question asks about"
     return ", but not together with what the question names"
+
+
+def is_of_other_end(question: str, answer: str, sentence: str) -> bool:
+    """Return whether a sentence says it of a death, and the question asks for a birth.
+
+    Or the other way round. Of a life's two dates in brackets, the first is the birth.
+    """
+    asks = [bool(word.search(question)) for word in (_BIRTH, _DEATH)]
+    if asks.count(True) != 1:
+        return False
+    key = f" {question_key(answer)} "
+    if (life := _LIFE.search(sentence)) and key not in f" {question_key(sentence.replace(life[0], ' '))} ":
+        holds = [key in f" {question_key(part)} " for part in life.groups()]
+        return holds.count(True) == 1 and holds != asks
+    says = [bool(word.search(sentence)) for word in (_BIRTH, _DEATH)]
+    return says.count(True) == 1 and says != asks
 
 
 def explain_misfit(question: str, answer: str) -> str:
