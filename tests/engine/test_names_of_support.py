@@ -67,6 +67,9 @@ def test_a_last_name_behind_another_first_name_is_not_enough(text: str, is_named
         ("When did Emil Brandt die?", "1952", "Emil Brandt (1881—1952) was Swiss.", False),
         ("When did Emil Brandt die?", "1952", "Emil Brandt (born 1881) was there in 1952, when he died.", False),
         ("Where did the man who was born in 1881 die?", "Bern", "He was born in Bern.", False),
+        ("Wo wurde Ada Moor geboren?", "Bern", "Die Sängerin kam aus Bern, d. h. aus der Schweiz.", False),
+        ("Where was Emil Brandt born?", "Bern", "Today Bern is where he lives.", False),
+        ("Where did Emil Brandt die?", "Bern", "B. Moor lived in Bern.", False),
         ("Where did Emil Brandt live?", "Bern", "He died in Bern.", False),
     ],
 )

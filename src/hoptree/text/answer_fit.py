@@ -42,10 +42,12 @@ _TITLES = CLOSED | word_set(
     "major miss mme monsieur mr mrs ms pope president prince princess prof professor queen saint senator sir st von van"
 )  # words before a last name that are no first names
 _BRACKETED = " ("
-_BIRTH = lazy_re(r"\b(?:born|birth\w*|native|née?|gebor\w*|geburt\w*|gebürtig\w*)\b|\bb\.|\*\s?\d|出生|生于|诞生", re.I)
+_BIRTH = lazy_re(
+    r"\b(?:born|birth\w*|native|née?|gebor\w*|geburt\w*|gebürtig\w*)\b|(?:\bb\.|\*)\s?\d|出生|生于|诞生", re.I
+)
 _DEATH = lazy_re(
-    r"\b(?:die[sd]?|dying|dead|deaths?|deceased|passed away|killed|murdered|executed|(?:ver)?st(?:arb(?:en)?|orben\w*)"
-    r"|gestorben|tod\w*)\b|\bd\.\s|†|去世|逝世|死",
+    r"\b(?:did\b[^?]*\bdie|died|dying|dead|deaths?|deceased|passed away|killed|murdered|executed"
+    r"|(?:ver)?st(?:arb(?:en)?|orben\w*)|gestorben|todes\w*|tode?)\b|\bd\.\s?\d|†|去世|逝世|死",
     re.IGNORECASE,
 )
 _LIFE = lazy_re(r"\(([^()]*?\d[^()]*?)(?:\s?[–—]\s?|\s-\s|(?<=\d{4})-(?=\d{4}))([^()]*\d[^()]*)\)")
