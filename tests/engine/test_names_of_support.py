@@ -75,3 +75,17 @@ def test_a_last_name_behind_another_first_name_is_not_enough(text: str, is_named
 )
 def test_a_death_is_no_birth(question: str, answer: str, sentence: str, is_other: bool) -> None:
     assert is_of_other_end(question, answer, sentence) is is_other
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "is_named"),
+    [
+        ("Bridges", "Bridge: Sunniberg; engineer: Christian Menn", False),
+        ("", "Bridge: Sunniberg; engineer: Christian Menn", False),
+        ("The Sunniberg Bridge", "Its engineer is Christian Menn.", False),
+        ("Bridges", "Bridge: Salgina; engineer: Robert Maillart", True),
+        ("", "The Salgina bridge is by Robert Maillart.", True),
+    ],
+)
+def test_the_kind_of_a_thing_is_not_its_name(title: str, text: str, is_named: bool) -> None:
+    assert names_thing("Who is the engineer of the Salgina Bridge?", Passage("p", title, text)) is is_named

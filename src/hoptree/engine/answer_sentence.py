@@ -393,7 +393,7 @@ def cite_answer(
 def _cite_steps(
     question: str, answer: str, steps: Sequence[TreeNode], places: Sequence[int], passages: Sequence[Passage]
 ) -> str:
-    """Return the sentence for an answer that follows from steps, with their quotations.
+    """Return the sentence for an answer that follows from steps, which it quotes.
 
     Of `places`, those of all steps, the ones that are not quoted are cited too.
     """

@@ -69,7 +69,7 @@ def readable_ids(ids: Iterable[str], passages: Sequence[Passage]) -> list[str]:
 
 
 def quoted_sentence(result: Result, evidence: Sequence[Quoted]) -> str:
-    """Return an answer's sentence, without quotations if the evidence lacks any of them."""
+    """Return an answer's sentence, without quotations that the evidence lacks."""
     match = _QUOTING.fullmatch(result.sentence)
     if match is None:
         return result.sentence

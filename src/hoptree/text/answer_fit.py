@@ -35,7 +35,9 @@ _KINDS = CLOSED | word_set(
     "district emperor festival film institute island islands king kingdom lady lake league lord mount mountain "
     "mountains movie museum national new north northern novel party pope president prince princess prize province "
     "queen region republic river royal saint school sir song south southern east eastern west western state states "
-    "station street team town union united university village war world"
+    "station street team town union united university village war world "
+    "bridge building canal castle dam flight hotel library model palace railway road ship square theater theatre tower "
+    "train tunnel"
 )  # words that do not tell names of the same kind apart
 _TITLES = CLOSED | word_set(
     "baron baroness captain count countess dame doctor dr duke earl emperor empress general herr king lady lord madame "
