@@ -418,7 +418,15 @@ def test_mail_is_recognised_by_its_first_lines(tmp_path: Path, name: str, text: 
     assert [passage.id for passage in passages] == [name + end for end in ids]
     assert all("Red kites fly." in passage.text for passage in passages)
     assert {passage.title for passage in passages} == {"Kites"}
-    assert format_of(tmp_path / name) == "e-mail"
+    assert format_of(tmp_path, name) == format_of(tmp_path / name, name) == "e-mail"
+
+
+def test_a_source_that_may_not_be_looked_at_has_formats_by_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    assert [format_of(Path("docs"), name) for name in ("a.txt", "a.md", "a.foo")] == ["text", "Markdown", "text"]
 
 
 @pytest.mark.parametrize(
@@ -481,3 +489,21 @@ def test_objects_without_texts_are_the_rows_of_a_table(tmp_path: Path, name: str
 def test_other_json_is_read_as_it_is(tmp_path: Path, text: str) -> None:
     write(tmp_path / "a.json", text)
     assert [passage.text for passage in read_passages(tmp_path)] == [text]
+
+
+def test_no_depth_of_json_is_an_error(tmp_path: Path) -> None:
+    for depth in range(20, 1_100, 3):
+        write(tmp_path / "a.json", f'[{{"a": 1, "b": 2, "c": {"[" * depth}{"]" * depth}}}, {{"a": 3, "b": 4}}]')
+        assert list(read_passages(tmp_path))
+
+
+def test_utf16_of_an_unknown_kind_is_read(tmp_path: Path) -> None:
+    for encoding in ("utf-16-le", "utf-16-be"):
+        write(tmp_path / "notes.foo", "\ufeffŁódź\nand more\n".encode(encoding))
+        assert [passage.text for passage in read_passages(tmp_path)] == ["Łódź\nand more"]
+
+
+def test_a_table_may_be_as_long_as_other_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hoptree.corpus.document.MAX_DOCUMENT_BYTES", 20_000)
+    write(tmp_path / "a.csv", "name,town\n" + "".join(f"{at:03},{'x' * 90}\n" for at in range(150)))
+    assert len(read(tmp_path)) == 150

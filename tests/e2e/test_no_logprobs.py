@@ -140,7 +140,7 @@ def test_without_rivals_of_a_token_samples_tell_the_doubt(endpoint: Endpoint, co
 def test_who_needs_no_rivals_does_without(
     endpoint: Endpoint, corpus: Path, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hoptree.methods.steps.uncertain_sentences._open_encoder", lambda _: _Encoder())
+    monkeypatch.setattr("hoptree.methods.steps.uncertain_sentences.shared_encoder", lambda _: _Encoder())
     endpoint.on("", Unsure(tells=True, rivals=False))
     (result,) = Asked(endpoint, corpus, method)(QUESTION)
     assert (
@@ -181,7 +181,7 @@ def test_self_consistency_has_all_its_chains_at_any_endpoint(endpoint: Endpoint,
 def test_who_cannot_do_without_logprobs_says_so(
     endpoint: Endpoint, corpus: Path, method: str, before: Before | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hoptree.methods.steps.uncertain_sentences._open_encoder", lambda _: _Encoder())
+    monkeypatch.setattr("hoptree.methods.steps.uncertain_sentences.shared_encoder", lambda _: _Encoder())
     endpoint.on("", Unsure())
     endpoint.before = before
     (result,) = Asked(endpoint, corpus, method)(QUESTION)

@@ -163,7 +163,7 @@ def test_without_states_the_samples_are_turned_into_vectors(monkeypatch: pytest.
         opened.append(threading.current_thread())
         return Letters()
 
-    monkeypatch.setattr(module, "_open_encoder", open_letters)
+    monkeypatch.setattr(module, "shared_encoder", open_letters)
     script = [
         Rule([f"{FIRST} {LAST}", LAST], step="draft"),
         Rule(["His father is Jean.", "Hers was Marie."], step="sample"),

@@ -316,7 +316,7 @@ def info(index_folder: Named = None, out: OrOut = None, as_json: AsJson = False)
         files, gave = [file for file in ledger.files() if file[2]], ledger.files_with_passages()
         passed_over = ledger.passed_over()
     read = [(Path(source), name) for file, source, name in files if file in gave]
-    kinds = Counter(format_of(source if source.is_file() else source / name) for source, name in read)
+    kinds = Counter(format_of(source, name) for source, name in read)
     without = len(files) - len(read)
     other_languages = index.texts.languages
     languages = {"english": max(0, manifest.passages - sum(other_languages.values())), **other_languages}

@@ -202,7 +202,8 @@ def table_lines(rows: Iterable[Mapping[int, str]], *, named: bool = False) -> It
     unused: dict[int, str] = {}
     length = 0
     for row in rows:
-        length += sum(map(len, row.values()))
+        row_chars = sum(map(len, row.values()))
+        length += row_chars
         if length > MAX_DOCUMENT_BYTES:
             raise Oversized
         cells = {at: words for at, cell in row.items() if (words := " ".join(cell.split()))}
@@ -220,7 +221,7 @@ def table_lines(rows: Iterable[Mapping[int, str]], *, named: bool = False) -> It
                 del unused[at]
             with_names = (f"{names[at]}: {cell}" if names and at in names else cell for at, cell in cells.items())
             line = ("; " if names else " | ").join(with_names)
-            length += len(line)
+            length += max(len(line) - row_chars, 0)
             yield line
     if unused:  # names of columns without cells
         yield " | ".join(unused.values())

@@ -141,7 +141,8 @@ def holds_prose(name: str, head: bytes) -> bool:
 
 def _encoding_of(head: bytes) -> str:
     """Return the encoding of the lines that a file begins with; "" if binary."""
-    return decode(head[: head.rfind(b"\n") + 1 or len(head)])[1]
+    end = head.rfind(b"\n") + 1 or len(head)
+    return decode(head[: end + head.startswith(b"\0", end)])[1]  # a line of UTF-16 may end with a zero
 
 
 def _entries(folder: Path, name: str, problems: Problems) -> Iterator[os.DirEntry[str]]:

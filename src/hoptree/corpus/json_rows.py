@@ -364,30 +364,32 @@ def read_other_json(stream: io.BufferedReader, name: str, problems: Problems) ->
     text = read_text(stream, name, problems)
     if text is None:
         return
-    rows = _objects(text)
+    rows = without_surrogates(_objects(text), text)
     if not rows:
         yield text_document(text, name)
         return
     columns = {key: at for at, key in enumerate(dict.fromkeys(key for row in rows for key in row))}
-    cells = ({columns[key]: _cell(value) for key, value in row.items()} for row in rows)
+    cells = ({columns[key]: cell for key, cell in row.items()} for row in rows)
     builder = TextBuilder(stem(name))
     builder.add_table(chain([{at: key for key, at in columns.items()}], cells), named=True)
     yield builder.document(name, stem(name))
 
 
-def _objects(text: str) -> list[dict[str, Any]]:
-    """Return the objects of an array or of JSON Lines, if they are mostly flat."""
+def _objects(text: str) -> list[dict[str, str]]:
+    """Return objects of an array or of JSON Lines with texts, if mostly flat."""
     text = text.removeprefix("\ufeff").strip()
     if len(text) > _MAX_TABLE_CHARS:
         return []
     try:
         rows = json.loads(text) if text[:1] == "[" else [json.loads(line) for line in text.split("\n") if line.strip()]
-    except (ValueError, RecursionError):
+        if len(rows) < 2 or not all(isinstance(row, dict) for row in rows) or len(set().union(*rows)) < 2:
+            return []
+        nested = [isinstance(value, dict | list) for row in rows for value in row.values()]
+        if 2 * sum(nested) >= len(nested):
+            return []
+        return [{key: _cell(value) for key, value in row.items()} for row in rows]
+    except (ValueError, RecursionError):  # a depth that can be read may be too deep to write
         return []
-    if len(rows) < 2 or not all(isinstance(row, dict) for row in rows) or len(set().union(*rows)) < 2:
-        return []
-    nested = [isinstance(value, dict | list) for row in rows for value in row.values()]
-    return without_surrogates(rows, text) if 2 * sum(nested) < len(nested) else []
 
 
 def _cell(value: Any) -> str:

@@ -196,11 +196,14 @@ def _reader_of(file: SourceFile) -> Reader | None:
     return _DOCUMENTS.get(suffix)
 
 
-def format_of(path: Path) -> str:
-    """Return the format that a file is read as, in words."""
-    suffix = suffix_of(path.name) or ".txt"
+def format_of(source: Path, name: str) -> str:
+    """Return the format of a source's file in words; by its name if unreadable."""
+    suffix = suffix_of(name) or ".txt"
     if suffix == ".txt":
-        with suppress(OSError), open_bytes(path, buffer_bytes=_HEAD_BYTES) as stream:
+        with (
+            suppress(OSError),
+            open_bytes(source if source.is_file() else source / name, buffer_bytes=_HEAD_BYTES) as stream,
+        ):
             head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
             if is_mail(head):
                 return format_name(".mbox")

@@ -60,7 +60,7 @@ _ASKS_NUMBER = lazy_re(
     r"(?:population|height|length|depth|weight|elevation)\W*\Z)",
     re.IGNORECASE,
 )
-_ASKS_DATE = lazy_re(r"\W*(?:\w+\s+)?(?:what|which)\s+(?:year|month|day|date|decade|century)\b", re.IGNORECASE)
+_ASKS_DATE = lazy_re(r"\W*(?:\w+\s+)?(?:what|which)\s+(?:year|date)\b", re.IGNORECASE)  # months and days have names
 _ANY_NAME = lazy_re(r"(?:(?:the|an?)\s+)?(?!\d)\w[\w.'’-]*(?:\s+(?!\d)[\w.'’-]+)*", re.IGNORECASE)
 _SMALL = CLOSED | word_set("de la van von der da del di el al")
 _AMOUNTS = word_set(

@@ -130,18 +130,31 @@ def test_passages_without_an_answer_are_what_was_read(watched: Watched) -> None:
     assert page.locator(".detail-head .label").text_content() == "What was read"
 
 
-def test_a_question_typed_before_the_form_is_there_is_asked(watched: Watched) -> None:
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_question_typed_before_the_form_is_there_is_asked_once_sent(watched: Watched, sent: bool) -> None:
     page = watched.page
     held: list[Route] = []
     page.route("**/v1/methods", lambda route: held.append(route))  # playwright takes no built-in method
     page.goto("about:blank")
     watched.open("#/ask")
     page.fill("#question", FILMS)
-    page.press("#question", "Enter")
+    if sent:
+        page.press("#question", "Enter")
     assert held, "the form is not there yet"
     held[0].continue_()
     page.unroute("**/v1/methods")
-    assert watched.answered() == "Touki Bouki" and page.input_value("#question") == FILMS
+    page.wait_for_selector("#field-1", state="attached")
+    if sent:
+        assert watched.answered() == "Touki Bouki"
+    assert page.input_value("#question") == FILMS and page.locator(".pane").count() == sent
+
+
+def test_a_page_that_is_shown_again_forgets_a_question_that_was_answered(watched: Watched) -> None:
+    page = watched.open("#/ask")
+    page.evaluate("['pagehide', 'pageshow'].forEach((name) => window.dispatchEvent(new Event(name)))")
+    page.fill("#question", FILMS)
+    page.press("#question", "Enter")
+    assert watched.answered() == "Touki Bouki" and page.evaluate("sessionStorage.getItem('hoptree.asking')") == '""'
 
 
 def test_a_follow_up_is_read_with_the_question_before_it(watched: Watched, models: dict[str, Gated]) -> None:

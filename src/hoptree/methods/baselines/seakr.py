@@ -68,9 +68,9 @@ async def seakr(
 
     `samples` are drawn of each step; U is the mean log-determinant of their states. A step with U above `theta` is
     searched for by its content words that question or last step have, or that are sure but for `doubt`. It is written
-    again with each new one of `k` passages; that with the least U stays in view. The answer is the surer of those from
-    the steps and from the passages. Without states of the model, `encoder` turns samples into vectors. Tune `theta`
-    for each model; a warning says if U is always above it.
+    again with each of the `k` passages that are new, and the one that leaves the least U stays in view. The answer is
+    the surer of those from the steps and from the passages. A model that does not give its states has its samples
+    turned into vectors by `encoder`. `theta` wants tuning for each model; a warning says if U is always above it.
     """
     ctx.require_corpus()
     ctx.require("logprobs")

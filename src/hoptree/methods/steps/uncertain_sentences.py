@@ -160,7 +160,6 @@ def _stop(ctx: Context, written: Draft, reason: str) -> Draft:
 
 
 _SAMPLES = 5
-_open_encoder = shared_encoder
 _TOP_P, _TOP_K = 0.9, 50  # of samples whose spread is measured, at temperature 1
 
 
@@ -385,7 +384,7 @@ class Spread:
 
     async def open(self) -> None:
         """Open the encoder, where the model gives no states."""
-        self._encoder = await asyncio.to_thread(_open_encoder, self._spec) if self._spec else None
+        self._encoder = await asyncio.to_thread(shared_encoder, self._spec) if self._spec else None
 
     async def write(self, text: str, step: str, max_tokens: int, context: str) -> Measured:
         """Continue a text, and measure the spread of samples of the continuation."""

@@ -89,7 +89,7 @@ export class AskPage {
       this.#fit();
       if (this.hint.textContent === NO_QUESTION) this.hint.hidden = true;
     });
-    window.addEventListener("pagehide", () => { this.#leaving = true; });
+    for (const name of ["pagehide", "pageshow"]) window.addEventListener(name, () => { this.#leaving = name === "pagehide"; });
     window.addEventListener("resize", () => this.#fit());
     this.compare.addEventListener("change", () => {
       this.#differ();
@@ -117,7 +117,7 @@ export class AskPage {
     if (key !== this.#shown || !this.panes.childElementCount) this.#restore(asked, key, query);
     this.question.value ||= typed;
     this.#fit();
-    if (first && asking() === key) this.#early = true; // the page was reloaded before the answer came
+    if (first && key && asking() === key) this.#early = true; // the page was reloaded before the answer came
     if (this.#early && this.element.isConnected && this.question.value) this.#submit();
     this.#early = false;
     if (!this.question.value && this.element.isConnected && matchMedia("(hover: hover)").matches) this.question.focus();

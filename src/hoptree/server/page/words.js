@@ -114,7 +114,8 @@ const widest = (lines) => Math.max(...lines.map((line) => line.length));
 function withoutIndent(lines) {
   const bare = lines.map((line) => line.replace(/^ +/, ""));
   const indents = new Set(lines.slice(1).filter((line) => line.trim()).map((line) => line.search(/[^ ]/)));
-  const isProse = lines.length >= MIN_INDENTED_LINES && bare.slice(1).every((line, at) => !line || isFull(bare[at], line, widest(bare)));
+  const width = widest(bare);
+  const isProse = lines.length >= MIN_INDENTED_LINES && bare.slice(1).every((line, at) => !line || isFull(bare[at], line, width));
   return indents.size === 1 && isProse ? bare : lines;
 }
 
