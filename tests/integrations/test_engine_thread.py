@@ -97,5 +97,8 @@ def test_a_quotation_that_no_prompt_would_show_is_left_out_of_the_sentence() -> 
     result = replace(read_result(()), answer="Oslo", sentence=f"The answer is Oslo: “{order}” [1]")
     shown = [Quoted("p1", "Oslo", "Oslo is a city.", 1.0)]
     assert quoted_sentence(result, shown) == "The answer is Oslo."
+    both = replace(result, sentence=f"Yes: “Oslo is a city.” [1] “{order}” [2]")
+    assert quoted_sentence(both, shown) == "Yes."
+    assert quoted_sentence(both, [*shown, Quoted("p2", "Oslo", order, 1.0)]) == both.sentence
     fine = replace(result, sentence="The answer is Oslo: “Oslo is a city.” [1]")
     assert quoted_sentence(fine, shown) == fine.sentence

@@ -31,6 +31,26 @@ def test_a_language_is_not_another_one_of_the_same_letter() -> None:
     assert grounded(Answer("c#"), "Which is it?", [Passage("page", "X", "It is C#, not C.")]).text == "C#"
 
 
+@pytest.mark.parametrize(
+    ("answer", "text", "expected"),
+    [
+        ("30%", "About 30 % of the kits were lost.", "30%"),
+        ("30 %", "About 30% of the kits were lost.", "30 %"),
+        ("€48,000", "It cost 48,000 euros.", "€48,000"),
+        ("€12", "A ticket is 12 €.", "€12"),
+        ("12 €", "A ticket is €12.", "12 €"),
+        ("US$ 1.5 Million", "It was sold for US$1.5 million.", "US$1.5 million"),
+        ("$1.5 Million", "It was sold for $1.5 million.", "$1.5 Million"),
+        ("Apollo-11", "It was apollo 11.", "apollo 11"),
+        ("30 Kits", "About 30 kits were lost.", "30 kits"),
+        ("the 30 kits.", "About 30 kits were lost.", "30 kits"),
+        ("*kits*", "About 30 kits were lost.", "kits"),
+    ],
+)
+def test_an_answer_keeps_the_sign_of_its_number(answer: str, text: str, expected: str) -> None:
+    assert grounded(Answer(answer), "how many?", [Passage("page", "Page", text)]).text == expected
+
+
 def test_white_space_of_a_passage_is_one_blank_in_an_answer() -> None:
     page = Passage("page", "Page", "Wojciech" + " " * 1000 + "\n Has died.")
     assert grounded(Answer("wojciech has"), "Who died?", [page]).text == "Wojciech Has"

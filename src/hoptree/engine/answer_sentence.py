@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hoptree.core.lazy import lazy_re
@@ -71,10 +70,11 @@ _FRAMES = {
 """In any other language the sentence is the bare answer, and remarks are in English."""
 
 
-def _frame_of(question: str) -> _Frame:
+def _frame_of(question: str, answer: str = "") -> _Frame:
     from hoptree.text.tokens import language_of
 
-    return _Frame() if _ENGLISH.search(question) else _FRAMES.get(language_of(question), _Frame())
+    unclear = "german" if answer.casefold() in ("ja", "nein") else "english"  # "War Ada Schweizerin?"
+    return _Frame() if _ENGLISH.search(question) else _FRAMES.get(language_of(question, unclear), _Frame())
 
 
 def _is_english(question: str) -> bool:
@@ -122,12 +122,12 @@ def describe_answer(
     `read` the number of passages that were read. [N] in the sentence is the Nth of evidence and cited. An answer that
     code `computed` is not compared with the last step.
     """
-    frame = _frame_of(question)
+    frame = _frame_of(question, answer)
     if not answer:
         return frame.none if not read else frame.none_in_passage if read == 1 else frame.none_in.format(read), None
-    from hoptree.text.answer_fit import is_choice, places_of  # imported late, so that the first call starts sooner
+    from hoptree.text import answer_fit, grounding  # late, so that the first call starts sooner
 
-    holding, stated = places_of(answer, question, evidence)
+    holding, stated = answer_fit.places_of(answer, question, evidence)
     asked_nodes = [node for node in nodes if node.id]
     steps = [node for node in asked_nodes if node.answer]
     backed = [node for node in steps if node.verdict == "supported" or node.source in ("external", "synthesis")]
@@ -138,7 +138,7 @@ def describe_answer(
         return frame.possibly.format(answer, frame.own_knowledge if recalled else frame.not_said), confidence
     contrary = None if computed else _contrary_end(question, answer, nodes, backed)
     against = f", but its last step says “{shorten(contrary.answer, MAX_VALUE_CHARS)}”" if contrary else ""
-    against = against or _misfit(question, answer, computed=computed) or _unanswered(asked_nodes)
+    against = against or answer_fit.explain_doubt(question, answer, computed=computed) or _unanswered(asked_nodes)
     passages = (*evidence, *cited)
     if not against and len(steps) < 2 and holding and all(CONTENTS in evidence[at].metadata for at in holding):
         against = ", but only in a list of contents"
@@ -146,36 +146,26 @@ def describe_answer(
         holding += range(len(evidence), len(passages))
         stated = True
     if not against and not (_name_things(backed, passages) if steps else stated):
-        against = _not_named(answer, len(steps))
+        against = answer_fit.explain_unnamed(answer, len(steps))
     asked = next((node.resolved for node in reversed(steps) if node.answer == answer and node.resolved), question)
-    holding = _without_copies(holding, passages, answer, asked)
-    quote = _quote_from([passages[place] for place in holding], answer, asked)
-    chosen = not complete and is_choice(question, answer, quote.text if quote else "")
-    concluded = chosen or answer.casefold() in ("yes", "no")
+    holding = answer_fit.without_copies(holding, passages, answer, asked)
+    quote = answer_fit.quote_from([passages[place] for place in holding], answer, asked)
+    if not against and not computed and quote and answer_fit.is_of_other_end(asked, answer, quote.text):
+        against = answer_fit.explain_unnamed(answer, len(steps))
+    chosen = answer_fit.is_choice(question, answer, quote.text if quote else "")
+    concluded = (chosen and not complete) or bool(grounding.read_verdict(answer))
     confidence = _weigh_support(len(holding), len(backed), len(steps), against, measured, concluded=concluded)
     numbers = {passage.id: place for place, passage in enumerate(passages)}
     agreeing = [node for node in backed if node is not contrary]
     rested = {numbers[name] for node in agreeing for name in node.evidence if name in numbers}
     if complete and rested and any(node.answer == answer for node in agreeing):  # other passages only share the name
         holding = [place for place in holding if place in rested]
-    named = (numbers[name] for node in agreeing for name in node.evidence[:1] if name in numbers)
+    named = [numbers[name] for node in agreeing for name in node.evidence[:1] if name in numbers]
+    ends = _ends(agreeing) if complete and (computed or chosen or concluded) else []
+    if ends and all(node.answer != answer for node in ends):
+        return _cite_steps(question, answer, ends, named, passages), confidence
     places = [*dict.fromkeys((*holding, *named))]
-    return cite_answer(question, answer, places, passages, asked=asked, quoted=not chosen), confidence
-
-
-def _without_copies(places: Sequence[int], passages: Sequence[Passage], answer: str, asked: str) -> list[int]:
-    """Return the places without those that state an answer in the same sentence again.
-
-    They are of other editions, such as a manual in HTML and PDF.
-    """
-    from hoptree.text.parse import question_key
-
-    kept: dict[str, int] = {}
-    for place in places:
-        quote = _quote_from([passages[place]], answer, asked)
-        text = quote.text if quote else passages[place].text
-        kept.setdefault(question_key(text) or text, place)
-    return list(kept.values())
+    return cite_answer(question, answer, places, passages, asked=asked, quoted=complete or not chosen), confidence
 
 
 def _unanswered(nodes: Sequence[TreeNode]) -> str:
@@ -196,21 +186,15 @@ def _name_things(steps: Sequence[TreeNode], passages: Sequence[Passage]) -> bool
     )
 
 
-def _misfit(question: str, answer: str, *, computed: bool) -> str:
-    """Return why an answer cannot be all that a question asks for, or ""."""
-    from hoptree.text.answer_fit import explain_misfit
-    from hoptree.text.comparison_questions import answers_half
-
-    if answers_half(question, answer):
-        return ", but the question asks for two things"
-    mismatch = "" if computed else explain_misfit(question, answer)
-    return f", but {mismatch}" if mismatch else ""
+def _ends(nodes: Sequence[TreeNode]) -> list[TreeNode]:
+    """Return the steps that no other step needs."""
+    needed = {ref for node in nodes for ref in node.refs}
+    return [node for node in nodes if node.id not in needed and not node.children]
 
 
 def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed: Sequence[TreeNode]) -> TreeNode | None:
     """Return the only last step if it is backed and its answer contradicts."""
-    needed = {ref for node in nodes for ref in node.refs}
-    ends = [node for node in nodes if node.id not in needed and not node.children]
+    ends = _ends(nodes)
     if len(ends) != 1 or not all(node.id for node in nodes) or not any(node is ends[0] for node in backed):
         return None
     (end,) = ends
@@ -219,15 +203,6 @@ def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed:
     from hoptree.text.comparison import contradicts  # rarely needed: most answers are that of the last step
 
     return end if contradicts(question, answer, end.resolved or end.question, end.answer) else None
-
-
-def _not_named(answer: str, steps: int) -> str:
-    """Return why an answer is not well supported if no passage names its thing."""
-    if steps > 1:
-        return ", but a passage of a step does not name what the step asks about"
-    if answer.casefold() in ("yes", "no"):
-        return ", but it does not name what the question asks about"
-    return ", but not together with what the question names"
 
 
 def _weigh_support(
@@ -307,11 +282,12 @@ def state_answer(question: str, answer: str) -> str:
     Only safe forms are inverted; else it is "The answer is …", in German and Chinese too, or the bare answer.
     """
     from hoptree.text.comparison_questions import asks_twice
+    from hoptree.text.grounding import read_verdict
 
     asked, answer = " ".join(_without_rivals(question).split()).rstrip(" ?"), " ".join(answer.split())
-    frame = _frame_of(question)
-    if answer.casefold() in ("yes", "no"):
-        return frame.yes if answer.casefold() == "yes" else frame.no
+    frame = _frame_of(question, answer)
+    if (verdict := read_verdict(answer)) and (answer.casefold() == verdict or frame != _Frame()):
+        return frame.yes if verdict == "yes" else frame.no
     if len(answer.split()) > _MAX_SPAN_WORDS or len(answer) > _MAX_SPAN_CHARS or _CLAUSE.search(answer):
         return answer.rstrip(".。")
     answer = answer.rstrip(".。") if not re.search(r"\b\w\.\Z", answer) else answer
@@ -402,30 +378,50 @@ def cite_answer(
     one nearest to `asked`, the last sub-question, is quoted; the number of its passage follows it.
     """
     stated, cited = state_answer(question, answer), sorted(places[:_MAX_CITATIONS])
-    frame = _frame_of(question)
-    quote = _quote_from([passages[place] for place in places], answer, asked or question) if quoted else None
+    frame = _frame_of(question, answer)
+    from hoptree.text.answer_fit import quote_from
+
+    quote = quote_from([passages[place] for place in places], answer, asked or question) if quoted else None
     if quote is None:
         return f"{stated}{_marks(cited)}{frame.stop}"
-    from hoptree.text.answer_fit import shorten_row
-
     place = next(place for place in places if passages[place].id == quote.passage)
     before, after = [other for other in cited if other < place], [other for other in cited if other > place]
-    # Citations in the passage refer to a list of its own.
-    words = cut_around(shorten_row(CITATIONS.sub("[…]", quote.text), question, answer), answer, MAX_QUOTE_CHARS)
+    words = _shown_words(quote, question, answer)
     return f"{frame.quote.format(f'{stated}{_marks(before)}', words)}{_marks([place, *after])}"
 
 
-def _quote_from(passages: Sequence[Passage], answer: str, asked: str) -> Quote | None:
-    """Find the sentence to quote, across wrapped lines, and in an e-mail's head last."""
-    from hoptree.text.grounding import find_quote
+def _cite_steps(
+    question: str, answer: str, steps: Sequence[TreeNode], places: Sequence[int], passages: Sequence[Passage]
+) -> str:
+    """Return the sentence for an answer that follows from steps, which it quotes.
 
-    if not any("\n" in passage.text for passage in passages):
-        return find_quote(answer, asked, passages)
-    from hoptree.text.line_breaks import drop_mail_head, unwrap_lines
+    Of `places`, those of all steps, the ones that are not quoted are cited too.
+    """
+    from hoptree.text.answer_fit import quote_from
 
-    unwrapped = [replace(passage, text=unwrap_lines(passage.text)) for passage in passages]
-    bodies = [replace(passage, text=drop_mail_head(passage.text)) for passage in unwrapped]
-    return find_quote(answer, asked, bodies) or find_quote(answer, asked, unwrapped)
+    numbers = {passage.id: place for place, passage in enumerate(passages)}
+    quotations: dict[tuple[int, str], None] = {}
+    for step in steps[:_MAX_CITATIONS]:
+        read = [passages[numbers[name]] for name in step.evidence if name in numbers]
+        if quote := quote_from(read, step.answer, step.resolved or step.question):
+            words = _shown_words(quote, step.resolved or step.question, step.answer)
+            quotations[numbers[quote.passage], words] = None
+    quoted = {place for place, _ in quotations}
+    others = sorted({*places} - quoted)[: _MAX_CITATIONS - len(quoted)]
+    frame = _frame_of(question, answer)
+    text = stated = f"{state_answer(question, answer)}{_marks(others)}"
+    for place, words in quotations:
+        quoted_words = frame.quote.format(text, words)
+        text = quoted_words if text == stated else f"{text} {quoted_words[len(text) :].lstrip(':： ')}"
+        text += _marks([place])
+    return text if quotations else f"{text}{frame.stop}"
+
+
+def _shown_words(quote: Quote, question: str, answer: str) -> str:
+    """Return a quoted sentence, cut around the answer, without citations of its own."""
+    from hoptree.text.answer_fit import shorten_row
+
+    return cut_around(shorten_row(CITATIONS.sub("[…]", quote.text), question, answer), answer, MAX_QUOTE_CHARS)
 
 
 def _marks(places: Sequence[int]) -> str:

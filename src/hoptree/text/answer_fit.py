@@ -1,4 +1,4 @@
-"""Decide whether an answer fits its question, in type and in what it is about."""
+"""Decide whether an answer fits its question, and which passages state it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from dataclasses import replace
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import CONTENTS, Passage
-from hoptree.text.comparison_questions import detect_comparison, expected_answer_type
+from hoptree.text.comparison_questions import answers_half, detect_comparison, expected_answer_type
 from hoptree.text.grounding import (
     Name,
+    Quote,
+    find_quote,
+    fold_words,
     folded_passage,
     held_parts,
     holding,
     names_in,
+    read_verdict,
     share_of_names,
+    stems,
 )
 from hoptree.text.names import CLOSED, name_spans, sentence_spans, word_set
 from hoptree.text.parse import question_key, read_yes_no
@@ -30,9 +35,24 @@ _KINDS = CLOSED | word_set(
     "district emperor festival film institute island islands king kingdom lady lake league lord mount mountain "
     "mountains movie museum national new north northern novel party pope president prince princess prize province "
     "queen region republic river royal saint school sir song south southern east eastern west western state states "
-    "station street team town union united university village war world"
+    "station street team town union united university village war world "
+    "bridge building canal castle dam flight hotel library model palace railway road ship square theater theatre tower "
+    "train tunnel"
 )  # words that do not tell names of the same kind apart
+_TITLES = CLOSED | word_set(
+    "baron baroness captain count countess dame doctor dr duke earl emperor empress general herr king lady lord madame "
+    "major miss mme monsieur mr mrs ms pope president prince princess prof professor queen saint senator sir st von van"
+)  # words before a last name that are no first names
 _BRACKETED = " ("
+_BIRTH = lazy_re(
+    r"\b(?:born|birth\w*|native|née?|gebor\w*|geburt\w*|gebürtig\w*)\b|(?:\bb\.|\*)\s?\d|出生|生于|诞生", re.I
+)
+_DEATH = lazy_re(
+    r"\b(?:did\b[^?]*\bdie|died|dying|dead|deaths?|deceased|passed away|killed|murdered|executed"
+    r"|(?:ver)?st(?:arb(?:en)?|orben\w*)|gestorben|todes\w*|tode?)\b|\bd\.\s?\d|†|去世|逝世|死",
+    re.IGNORECASE,
+)
+_LIFE = lazy_re(r"\(([^()]*?\d[^()]*?)(?:\s?[–—]\s?|\s-\s|(?<=\d{4})-(?=\d{4}))([^()]*\d[^()]*)\)")
 _ALTERNATIVES = lazy_re(r"\b(?:or|oder)\b|还是|或", re.IGNORECASE)
 _ASKS_NUMBER = lazy_re(
     r"\W*(?:\w+\s+)?how\s+(?:many|much|old|tall|high|far|long|large|big|deep|wide|heavy|fast)\b"
@@ -85,12 +105,14 @@ def stating(answer: str, question: str, passages: Sequence[Passage]) -> tuple[se
 def places_of(answer: str, question: str, passages: Sequence[Passage]) -> tuple[list[int], bool]:
     """Return the places of passages with an answer, and if any has a name asked about.
 
-    A table of contents counts only if no text has the answer.
+    A table of contents counts only if no text has the answer. Behind yes or no, which no text has, are the passages
+    with most words of a question without names.
     """
     held, named = stating(answer, question, passages)
-    if not held and answer.casefold() in ("yes", "no"):
-        held = holding(answer, "", passages)
-        named = {passage.id for passage in passages if names_thing(question, passage)}
+    if passages and read_verdict(answer) and not names_in(question):
+        asked = stems(question)
+        shared = {passage.id: len(asked & stems(f"{passage.title} {passage.text}")) for passage in passages}
+        named = {name for name, count in shared.items() if 2 * count > max(shared.values())}
     places = [place for place, passage in enumerate(passages) if passage.id in (named or held)]
     return [place for place in places if CONTENTS not in passages[place].metadata] or places, bool(named)
 
@@ -109,21 +131,47 @@ def is_choice(question: str, answer: str, sentence: str) -> bool:
 def names_thing(question: str, passage: Passage) -> bool:
     """Return whether a passage has a name of a question, or the question has none.
 
-    The title counts. A last name, another word for a country ("Polish"), or most words of a name are enough.
+    The title counts. A last name, another word for a country ("Polish"), or most words of a name are enough. Of names
+    with a number ("RE 205") the number must be there too.
     """
     names = names_in(question)
     held = folded_passage(passage.title, passage.text)
-    return not names or any(name.stands_in(held) for name in names) or any(_resembles(name, held) for name in names)
+    names = tuple(name for name in names if name.number) or names
+    return not names or any(_is_named(name, passage, held) for name in names)
 
 
-def _resembles(name: Name, held: str) -> bool:
-    """Return whether a folded text has another form of a name."""
+def _is_named(name: Name, passage: Passage, held: str) -> bool:
+    """Return whether a passage has a name or another form of it, and its number."""
+    if name.number and f" {name.number} " not in held:
+        return f" {name.full}{name.number} " in held
+    return name.stands_in(held) or _resembles(name, passage, held)
+
+
+def _resembles(name: Name, passage: Passage, held: str) -> bool:
+    """Return whether a passage has another form of a name."""
     known = countries().by_name
     if country := known.get(name.full):
         return any(f" {other} " in held for other, same in known.items() if same == country)
     words = [word for word in name.full.split() if len(word) >= _MIN_WORD_CHARS and word not in _KINDS]
     present = [f" {word[:_STEM_CHARS]}" in held for word in words]
-    return bool(present) and (present[-1] or 2 * sum(present) > len(present))
+    if not any(present) or 2 * sum(present) > len(present):
+        return any(present)
+    return present[-1] and not _is_of_another(words, f"{passage.title}. {passage.text}")
+
+
+def _is_of_another(words: Sequence[str], text: str) -> bool:
+    """Return whether a text has a last name only behind other first names.
+
+    Initials ("E. Brandt") may be those of the first name that is asked for.
+    """
+    others = set[bool]()
+    for start, end in name_spans(text):
+        for parts in map(fold_words, re.split(r":\s|\n", text[start:end])):
+            at = next((at for at, part in enumerate(parts) if part.startswith(words[-1][:_STEM_CHARS])), None)
+            if at is not None:
+                before = [part for part in parts[:at] if part not in _TITLES]
+                others.add(any(part != words[0][: len(part)] for part in before))
+    return others == {True}
 
 
 def bridging(question: str, answer: str, stated: Sequence[Passage], passages: Iterable[Passage]) -> Passage | None:
@@ -196,6 +244,39 @@ def _begin(text: str) -> int:
     return lead.end() if lead else 0
 
 
+def explain_doubt(question: str, answer: str, *, computed: bool) -> str:
+    """Return why an answer cannot be all that a question asks for, or ""."""
+    if answers_half(question, answer):
+        return ", but the question asks for two things"
+    mismatch = "" if computed else explain_misfit(question, answer)
+    return f", but {mismatch}" if mismatch else ""
+
+
+def explain_unnamed(answer: str, steps: int) -> str:
+    """Return why an answer is not well supported if no passage names its thing."""
+    if steps > 1:
+        return ", but a passage of a step does not name what the step asks about"
+    if read_verdict(answer):
+        return ", but it does not name what the question asks about"
+    return ", but not together with what the question names"
+
+
+def is_of_other_end(question: str, answer: str, sentence: str) -> bool:
+    """Return whether a sentence says it of a death, and the question asks for a birth.
+
+    Or the other way round. Of a life's two dates in brackets, the first is the birth.
+    """
+    asks = [bool(word.search(question)) for word in (_BIRTH, _DEATH)]
+    if asks.count(True) != 1:
+        return False
+    key = f" {question_key(answer)} "
+    if (life := _LIFE.search(sentence)) and key not in f" {question_key(sentence.replace(life[0], ' '))} ":
+        holds = [key in f" {question_key(part)} " for part in life.groups()]
+        return holds.count(True) == 1 and holds != asks
+    says = [bool(word.search(sentence)) for word in (_BIRTH, _DEATH)]
+    return says.count(True) == 1 and says != asks
+
+
 def explain_misfit(question: str, answer: str) -> str:
     """Explain why an answer in English is of the wrong type; "" if it may fit."""
     if mismatch := explain_type_mismatch(question, answer):
@@ -232,3 +313,27 @@ def shorten_row(line: str, question: str, answer: str) -> str:
         kept.append(not place or is_asked or f" {wanted} " in f" {question_key(cell)} ")
     shown = [cell if keep else "…" for cell, keep in zip(cells, kept, strict=True)]
     return "; ".join(cell for place, cell in enumerate(shown) if cell != "…" or shown[place - 1 : place] != ["…"])
+
+
+def quote_from(passages: Sequence[Passage], answer: str, asked: str) -> Quote | None:
+    """Find the sentence to quote, across wrapped lines, and in an e-mail's head last."""
+    if not any("\n" in passage.text for passage in passages):
+        return find_quote(answer, asked, passages)
+    from hoptree.text.line_breaks import drop_mail_head, unwrap_lines
+
+    unwrapped = [replace(passage, text=unwrap_lines(passage.text)) for passage in passages]
+    bodies = [replace(passage, text=drop_mail_head(passage.text)) for passage in unwrapped]
+    return find_quote(answer, asked, bodies) or find_quote(answer, asked, unwrapped)
+
+
+def without_copies(places: Sequence[int], passages: Sequence[Passage], answer: str, asked: str) -> list[int]:
+    """Return the places without those that state an answer in the same sentence again.
+
+    They are of other editions, such as a manual in HTML and PDF.
+    """
+    kept: dict[str, int] = {}
+    for place in places:
+        quote = quote_from([passages[place]], answer, asked)
+        text = quote.text if quote else passages[place].text
+        kept.setdefault(question_key(text) or text, place)
+    return list(kept.values())

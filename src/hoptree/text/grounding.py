@@ -18,7 +18,7 @@ from hoptree.text.quantities import date_spans, plain_numbers, read_date
 from hoptree.text.tokens import UNSPACED, overlaps
 
 PartKind = Literal["name", "date"]
-_NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b")
+_NUMBER_AFTER, _ANY_NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b"), lazy_re(r"[ -](\d+(?:[.,]\d+)*)\b")
 _WORD = lazy_re(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 # Letters that Unicode does not decompose into a base and an accent.
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ı": "i"})
@@ -40,6 +40,7 @@ _KIND_AFTER = lazy_re(
 )
 
 
+_SIGN = lazy_re(r"\A(?:[-−+±]|[$€£¥₹₽₩]\s?)\d|\d\s?[%‰°$€£¥₹₽₩]\Z")  # beside words, so that spans of words lack it
 _LONE_LETTER = lazy_re(rf"\W*([^\W\d_{UNSPACED}])([+#]*)\W*")
 
 
@@ -60,19 +61,32 @@ def _lone_letter(answer: str) -> re.Pattern[str] | None:
     return re.compile(rf"(?<=[\w,;:]\s){alone}(?!\s+[A-Z])|(?<=[\"“„'‘(\[]){letter}(?=[\"”“'’)\]])")
 
 
+_VERDICTS = {"yes": "yes", "no": "no", "ja": "yes", "nein": "no"} | {
+    "是": "yes",
+    "是的": "yes",
+    "否": "no",
+    "不是": "no",
+}
+
+
+def read_verdict(answer: str) -> str:
+    """Return "yes" or "no" for an answer that is only that, also in German or Chinese."""
+    return _VERDICTS.get(question_key(answer).replace(" ", ""), "")
+
+
 def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answer:
     """Return the answer as the passages spell it, or unknown.
 
     A passage supports an answer if it has the answer's words in a row and a name of the question: the cemetery of
     somebody else is not evidence. For a question without names the words are enough; for yes and no, which passages do
-    not say, the name is.
+    not say, the name is. An answer that begins or ends with the sign of a number ("30%", "-5") stays as it is.
     """
     spelling = ""
     support = []
     for passage in passages:
         if spelled := _supported(answer.text, question, passage.title, passage.text):
             support.append(passage.id)
-            as_given = answer.text in f"{passage.title}. {passage.text}"
+            as_given = answer.text in f"{passage.title}. {passage.text}" or bool(_SIGN.search(answer.text))
             spelling = answer.text if as_given else spelling or spelled
     if not support:
         return replace(answer, status="unknown", support=())
@@ -84,7 +98,7 @@ def _supported(answer: str, question: str, title: str, text: str) -> str:
     if not _is_about(question, title, text):
         return ""
     ways, held = _ways(answer), folded_passage(title, text)
-    if ways[0] in (("yes",), ("no",)):
+    if read_verdict(answer):
         return answer
     if lone := _lone_letter(answer):
         return match[0] if (match := lone.search(f"{title}. {text}")) else ""
@@ -126,7 +140,9 @@ def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answe
 
 def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
     """Return whether passages hold an answer or its parts; yes and no need none."""
-    return read_yes_no(answer) is not None or _is_held(answer, *_read(passages)) or bool(held_parts(answer, passages))
+    if read_yes_no(answer) is not None or read_verdict(answer):
+        return True
+    return _is_held(answer, *_read(passages)) or bool(held_parts(answer, passages))
 
 
 def is_stated(answer: str, passages: Sequence[Passage]) -> bool:
@@ -219,10 +235,11 @@ def numbered_names(text: str) -> list[tuple[int, int]]:
 
 
 class Name(NamedTuple):
-    """A folded name, and its parts around a possessive."""
+    """A folded name, its parts around a possessive, and a number behind it."""
 
     full: str
     sides: tuple[str, ...]
+    number: str = ""
 
     def stands_in(self, held: str) -> bool:
         """Return whether a folded text between spaces has the name or all its sides."""
@@ -237,8 +254,14 @@ def names_in(question: str) -> tuple[Name, ...]:
     """Return the first names in a question, without possessive endings."""
     first = re.match(r"\W*\w+", question)
     spans = name_spans(question, first.end() if first else 0)
-    names = (_POSSESSIVE_END.sub("", question[start:end]) for start, end in spans[:_MAX_NAMES])
-    return tuple(Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name)))) for name in names)
+    dates, names = date_spans(question), []
+    for start, end in spans[:_MAX_NAMES]:
+        name = _POSSESSIVE_END.sub("", question[start:end])
+        is_date = any(first < end and start < last for first, last in dates)
+        behind = None if is_date else _ANY_NUMBER_AFTER.match(question, end)
+        number = _folded(behind[1]) if behind else ""
+        names.append(Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name))), number))
+    return tuple(names)
 
 
 @lru_cache(maxsize=256)
@@ -291,7 +314,12 @@ def folded_passage(title: str, text: str) -> str:
 
 def _folded(text: str) -> str:
     """Return the words of a text, folded, with a space between them."""
-    return join_words(text, lambda part: [_fold(word.lower()) for word in _WORD.findall(part)])
+    return join_words(text, fold_words)
+
+
+def fold_words(text: str) -> list[str]:
+    """Return the words of a text, folded."""
+    return [_fold(word.lower()) for word in _WORD.findall(text)]
 
 
 def _fold(word: str) -> str:
@@ -385,7 +413,7 @@ def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copie
     """
     wanted = question_key(answer)
     asked, copy, lone = stems(question), question_key(copied), _lone_letter(answer)
-    only_copies = wanted in ("yes", "no")
+    only_copies = bool(read_verdict(answer))
     if not wanted or (only_copies and not copy):
         return None
     best: tuple[tuple[bool, int, bool], Quote] | None = None

@@ -26,7 +26,6 @@ from hoptree.engine.answer_sentence import (
     NOT_SAID,
     OWN_KNOWLEDGE,
     Level,
-    _not_named,
     _weigh_support,
     cite_answer,
     describe_answer,
@@ -38,7 +37,7 @@ from hoptree.engine.sentence_view import LEVELS
 from hoptree.engine.tasks import describe_task
 from hoptree.engine.trace import ModelProgress
 from hoptree.methods.hop import candidates
-from hoptree.text.answer_fit import explain_misfit
+from hoptree.text.answer_fit import explain_misfit, explain_unnamed
 
 PAGE = Path(hoptree.__file__).parent / "server" / "page"
 SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(PAGE.glob("*.js"))}
@@ -220,7 +219,7 @@ def test_reasons_have_words_in_all_languages() -> None:
     ):
         for answer in ("Lund", "yes"):
             measured = None if chance is None else (chance, "x")
-            against = _not_named(answer, steps) if doubt is None else doubt
+            against = explain_unnamed(answer, steps) if doubt is None else doubt
             weighed = _weigh_support(holding, min(backed, steps), steps, against, measured, concluded=answer == "yes")
             reasons.add(weighed.reason)
     for read in (0, 1, 7):
@@ -360,6 +359,8 @@ def test_the_quoted_sentence_is_the_marked_one() -> None:
     german = cite_answer("Wo starb Bach?", "Köln", [0, 1], [has, bach])
     words = told_by_the_page("quotation", [quoted, 1], [quoted, 2], [german, 2], ["It is A [1].", 1], ["", 1])
     assert words == ["He died in Łódź, as Foo […] says, in 2000.", "", "Er starb in Köln.", "", ""]
+    both = "Yes [3]: “Has said: “so”.” [2] “He did.” [1]"
+    assert told_by_the_page("quotation", [both, 1], [both, 2], [both, 3]) == ["He did.", "Has said: “so”.", ""]
     sentences = ["He led Łódź.", "He died in Łódź, as Foo [3] says, in 2000."]
     led = {"answers": ["Łódź"], "question": "Who led?"}
     marked = told_by_the_page(

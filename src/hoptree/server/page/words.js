@@ -66,8 +66,8 @@ export const pieces = (sentence) => sentence.split(/((?<!\S)(?:\[\d+\])+)/).flat
 
 /** The words that an answer's sentence quotes from the passage with a number, or "". */
 export function quotation(sentence, number) {
-  const match = /(?:: |：)[“„](.*)[”“] ?\[(\d+)\](?:\[\d+\])*$/s.exec(sentence ?? "");
-  return match && Number(match[2]) === number ? match[1] : "";
+  const quoted = (sentence ?? "").matchAll(/(?<=: |：|\] ?)[“„](.*?)[”“] ?\[(\d+)\]/gs);
+  return [...quoted].find((match) => Number(match[2]) === number)?.[1] ?? "";
 }
 
 /** The server's estimate of the seconds left, after `passed` more; without it once it has proved too short. */
