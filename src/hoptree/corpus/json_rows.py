@@ -408,9 +408,8 @@ def _objects(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
 
 
 def _cell(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False)
+    is_text = value is None or isinstance(value, str)
+    return value or "" if is_text else json.dumps(value, ensure_ascii=False)
 
 
 def _separator_of(text: str) -> str:
