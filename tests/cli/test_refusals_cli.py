@@ -96,5 +96,5 @@ def test_a_file_that_may_not_be_used_is_named_with_a_remedy(here: Path, monkeypa
     code, _, err = hoptree(here, "search", "mayor")
     assert code == 2
     assert err == (
-        "hoptree: adapters/a.gguf cannot be used: Permission denied. Let whoever owns it allow that, or name another.\n"
+        "hoptree: adapters/a.gguf cannot be used: Permission denied. Ask its owner for permission, or name another.\n"
     )

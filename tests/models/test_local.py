@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.models.shallow_model import BLOCKS, write_shallow_model
@@ -88,7 +89,12 @@ def test_loading_is_reported_before_it_blocks_the_interpreter(shallow: Path, mon
     async def load_twice() -> None:
         model = LocalModel(str(shallow), n_ctx=256, threads=1)
         loop = asyncio.get_running_loop()
-        on_progress.set(lambda now: order.append(now) or loop.call_soon(order.append, "sent"))  # type: ignore
+
+        def note(now: Any) -> None:
+            order.append(now)
+            loop.call_soon(order.append, "sent")
+
+        on_progress.set(note)
         await model.load()
         await model.load()
         await model.aclose()

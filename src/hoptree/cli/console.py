@@ -67,9 +67,7 @@ def _unexpected(error: Exception) -> HoptreeError:
         return HoptreeError("The disk is full.", "Free some space, then run the same command: nothing paid is lost.")
     if isinstance(error, PermissionError) and error.filename:
         path = os.fsdecode(error.filename)
-        return InputError(
-            f"{path} cannot be used: {error.strerror}.", "Let whoever owns it allow that, or name another."
-        )
+        return InputError(f"{path} cannot be used: {error.strerror}.", "Ask its owner for permission, or name another.")
     return InternalError(error)
 
 

@@ -129,7 +129,7 @@ def test_any_name_will_do_and_sizes_have_units(watched: Watched) -> None:
     page.get_by_label("Name").fill("Pumpen & مضخات 2026 «ü» हिन्दी")
     assert "It will be called pumpen-مضخات-2026-ü-हिन्दी." in page.locator("form.files").inner_text()
     for name in ("käse-brot-2026", "窗口"):
-        page.evaluate(f"fetch('v1/corpora/{name}', {{ method: 'DELETE' }}).then((told) => told.status)")
+        page.evaluate(f"fetch('v1/corpora/{name}', {{ method: 'DELETE' }}).then((reply) => reply.status)")
 
 
 def test_where_files_are_not_taken_the_page_says_why(watched: Watched) -> None:
@@ -212,7 +212,7 @@ def test_a_passage_opens_in_its_source_and_a_pdf_at_its_page(watched: Watched) -
     assert opened.value.url == f"{watched.url}/v1/corpora/sources/files/b.pdf#page=2"
     opened.value.close()
     page.keyboard.press("Escape")
-    page.evaluate("fetch('v1/corpora/sources', { method: 'DELETE' }).then((told) => told.status)")
+    page.evaluate("fetch('v1/corpora/sources', { method: 'DELETE' }).then((reply) => reply.status)")
 
 
 def test_text_around_a_citation_has_no_wrapped_lines(watched: Watched) -> None:
@@ -231,7 +231,7 @@ def test_text_around_a_citation_has_no_wrapped_lines(watched: Watched) -> None:
     broken = [line for line in lines if line.strip() and not line.rstrip().endswith(".")]
     assert len(broken) <= 7  # the first line of a passage may be the end of a wrapped one
     page.keyboard.press("Escape")
-    page.evaluate("fetch('v1/corpora/wrapped', { method: 'DELETE' }).then((told) => told.status)")
+    page.evaluate("fetch('v1/corpora/wrapped', { method: 'DELETE' }).then((reply) => reply.status)")
 
 
 def test_a_corpus_without_a_name_is_not_named_after_a_picture_or_an_empty_file(watched: Watched) -> None:
@@ -240,4 +240,4 @@ def test_a_corpus_without_a_name_is_not_named_after_a_picture_or_an_empty_file(w
     picture: FilePayload = {"name": "photo.png", "mimeType": "image/png", "buffer": b"\x89PNG"}
     send(page, "", picture, file("nothing.txt", ""), file("harbour.txt", "Boats land here."))
     page.locator(".job").get_by_text("harbour is ready.").wait_for()
-    page.evaluate("fetch('v1/corpora/harbour', { method: 'DELETE' }).then((told) => told.status)")
+    page.evaluate("fetch('v1/corpora/harbour', { method: 'DELETE' }).then((reply) => reply.status)")

@@ -303,14 +303,14 @@ def test_sources_and_verdicts_are_told_as_in_the_terminal() -> None:
         assert f'"{words}"' in script
 
 
-def told_by_the_page(function: str, *values: Any, of: str = "en", script: str = "words.js") -> list[Any]:
+def results_of_the_page(function: str, *values: Any, of: str = "en", script: str = "words.js") -> list[Any]:
     """What a function of a script makes of each value in a language."""
     module, given = json.dumps(str(PAGE / script)), json.dumps(values)
     program = (
         f"Object.defineProperty(globalThis, 'navigator', {{ value: {{ languages: ['{of}'] }} }});"
         "globalThis.document = { baseURI: 'http://127.0.0.1/' };"
         f"import({module}).then((words) => {given}.map((one) => words.{function}(...[one].flat())))"
-        ".then((told) => console.log(JSON.stringify(told)))"
+        ".then((result) => console.log(JSON.stringify(result)))"
     )
     done = subprocess.run(["node", "-e", program], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     results: list[Any] = json.loads(done.stdout)
@@ -320,15 +320,15 @@ def told_by_the_page(function: str, *values: Any, of: str = "en", script: str = 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 def test_seconds_are_written_as_the_language_writes_numbers() -> None:
     usage = {"prompt_tokens": 1234, "seconds": 2.5}
-    assert told_by_the_page("cost", usage)[0].endswith("1,234 tokens read, 0 written · 0 searches · 2.5 s")
-    (german,) = told_by_the_page("cost", usage, of="de")
+    assert results_of_the_page("cost", usage)[0].endswith("1,234 tokens read, 0 written · 0 searches · 2.5 s")
+    (german,) = results_of_the_page("cost", usage, of="de")
     assert "1.234" in german and german.endswith("2,5 s")
     steps = (
         "Asked the model to read what was found (0.0 s)",
         "The model is reading 1,024 of 2,048 tokens",
         "Sub-question 1.2",
     )
-    assert told_by_the_page("translated", *steps, of="de", script="texts.js") == [
+    assert results_of_the_page("translated", *steps, of="de", script="texts.js") == [
         "Das Modell hat geantwortet: lesen (0,0 s)",
         "Das Modell liest 1.024 von 2.048 Tokens",
         "Teilfrage 1.2",
@@ -347,8 +347,8 @@ def test_seconds_are_written_as_the_language_writes_numbers() -> None:
 def test_the_estimate_counts_down(passed: float, words: str) -> None:
     now = ModelProgress(step="read", read=714, total=9917, seconds=714 / 7.2406)
     text = f"The model is {now.describe()}"
-    assert told_by_the_page("translated", words, of="de", script="texts.js") != [words]
-    assert told_by_the_page("countedDown", [text, passed]) == [words]
+    assert results_of_the_page("translated", words, of="de", script="texts.js") != [words]
+    assert results_of_the_page("countedDown", [text, passed]) == [words]
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
@@ -357,13 +357,13 @@ def test_the_quoted_sentence_is_the_marked_one() -> None:
     bach = Passage("b", "Bach", "Bach war alt. Er starb in Köln.")
     quoted = cite_answer("Where was it in 2000?", "Łódź", [0], [has, bach])
     german = cite_answer("Wo starb Bach?", "Köln", [0, 1], [has, bach])
-    words = told_by_the_page("quotation", [quoted, 1], [quoted, 2], [german, 2], ["It is A [1].", 1], ["", 1])
+    words = results_of_the_page("quotation", [quoted, 1], [quoted, 2], [german, 2], ["It is A [1].", 1], ["", 1])
     assert words == ["He died in Łódź, as Foo […] says, in 2000.", "", "Er starb in Köln.", "", ""]
     both = "Yes [3]: “Has said: “so”.” [2] “He did.” [1]"
-    assert told_by_the_page("quotation", [both, 1], [both, 2], [both, 3]) == ["He did.", "Has said: “so”.", ""]
+    assert results_of_the_page("quotation", [both, 1], [both, 2], [both, 3]) == ["He did.", "Has said: “so”.", ""]
     sentences = ["He led Łódź.", "He died in Łódź, as Foo [3] says, in 2000."]
     led = {"answers": ["Łódź"], "question": "Who led?"}
-    marked = told_by_the_page(
+    marked = results_of_the_page(
         "usedSentence",
         *([sentences, led | {"quote": quote}] for quote in ("", words[0], "…died in Łódź, as…", "Of another text.")),
         [["Bo; x: 1", "Bo; b: 2; c: 3"], {"quote": "Bo; …; c: 3"}],
@@ -376,7 +376,7 @@ def test_the_quoted_sentence_is_the_marked_one() -> None:
 def test_files_are_named_in_the_letters_of_the_question() -> None:
     questions = ("Wie heißt die Schlange für u\u0308ble Uploads?", "他在哪里去世？", "कहाँ है?", "?", "\U00020000" * 70)
     named = ["wie-heißt-die-schlange-für-üble-uploads", "他在哪里去世", "कहाँ-है", "answer", "\U00020000" * 60]
-    assert told_by_the_page("fileName", *questions, script="export.js") == named
+    assert results_of_the_page("fileName", *questions, script="export.js") == named
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
@@ -392,8 +392,8 @@ def test_a_guess_is_told_once_and_an_export_speaks_the_readers_language() -> Non
     own = {**guessed, "confidence": {"level": "a guess", "reason": OWN_KNOWLEDGE}}
     bare = {**guessed, "sentence": ""}
     expected = ["", "", "Geraten: nichts Gelesenes sagt es.", "Gut belegt: eine gelesene Stelle sagt es."]
-    assert told_by_the_page("support", guessed, own, bare, supported, of="de") == expected
-    (saved,) = told_by_the_page("markdown", supported, of="de", script="export.js")
+    assert results_of_the_page("support", guessed, own, bare, supported, of="de") == expected
+    (saved,) = results_of_the_page("markdown", supported, of="de", script="export.js")
     assert "*Gut belegt: eine gelesene Stelle sagt es.*" in saved
 
 
@@ -402,7 +402,7 @@ def test_a_verdict_is_told_in_the_same_words_as_in_the_terminal() -> None:
     answered = TreeNode(1, "q?", answer="a", hypothesis="a", state="answered")
     cases = product(("supported", "refuted", "unknown"), ((), ("wrong",)), ("internal", "external", "synthesis"))
     nodes = [replace(answered, verdict=verdict, struck=struck, source=source) for verdict, struck, source in cases]
-    verdicts = told_by_the_page("verdict", *(node.as_dict() for node in nodes))
+    verdicts = results_of_the_page("verdict", *(node.as_dict() for node in nodes))
     for node, words in zip(nodes, verdicts, strict=True):
         assert words and render._validated(node).plain.endswith(f"[{words}]"), node
 
@@ -410,7 +410,7 @@ def test_a_verdict_is_told_in_the_same_words_as_in_the_terminal() -> None:
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 def test_only_marks_of_its_own_are_citations_in_a_sentence() -> None:
     sentence = "sys.argv[1] is read [2][1]: “As Foo[3] says, argv[0][1] is the name.” [3]"
-    (pieces,) = told_by_the_page("pieces", sentence)
+    (pieces,) = results_of_the_page("pieces", sentence)
     assert [part for part in pieces if isinstance(part, int)] == [2, 1, 3]
     assert "".join(f"[{part}]" if isinstance(part, int) else part for part in pieces) == sentence
 
@@ -419,7 +419,7 @@ def test_only_marks_of_its_own_are_citations_in_a_sentence() -> None:
 def test_an_answer_is_saved_in_the_language_of_its_page() -> None:
     confidence = {"level": "partly supported", "reason": "a passage that was read says so"}
     asked = {"question": "Wer?", "answer": "Ada", "sentence": "Ada.", "confidence": confidence}
-    (markdown,) = told_by_the_page("markdown", asked, of="de", script="export.js")
+    (markdown,) = results_of_the_page("markdown", asked, of="de", script="export.js")
     assert "*Teilweise belegt: eine gelesene Stelle sagt es" in markdown
 
 
@@ -438,7 +438,7 @@ def test_an_answer_is_saved_in_the_language_of_its_page() -> None:
 )
 def test_a_passage_of_the_graph_is_joined_to_an_answer_it_holds(answer: str, text: str, held: bool) -> None:
     passages = [{"id": "a", "title": "Play", "text": text}, {"id": "b", "title": "Rom", "text": "x"}]
-    (edges,) = told_by_the_page("graphOf", {"answer": answer, "evidence": passages}, script="graph.js")
+    (edges,) = results_of_the_page("graphOf", {"answer": answer, "evidence": passages}, script="graph.js")
     assert len(edges["edges"]) == held
 
 
@@ -446,7 +446,7 @@ def test_a_passage_of_the_graph_is_joined_to_an_answer_it_holds(answer: str, tex
 def test_without_an_answer_it_is_told_how_much_was_read() -> None:
     stopped = {"sentence": "No answer was found.", "stopped_by": "calls"}
     read = {"sentence": "No answer was found in the 2 passages that were read."}
-    sentences = told_by_the_page("noAnswer", read, stopped, {})
+    sentences = results_of_the_page("noAnswer", read, stopped, {})
     assert sentences[0].endswith("in the 2 passages that were read.")
     assert sentences[1].endswith("None yet: it was stopped (calls).")
     assert sentences[2].endswith("None: no answer was found.")

@@ -25,7 +25,7 @@ from hoptree.text.tokens import UNSPACED
 
 BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
 FREE_SPACE = "Free some space, then run the same command again."
-ALLOW = "Let whoever owns it allow reading (and writing, to change it)."
+ALLOW = "Ask its owner for permission to read it (and to write, to change it)."
 _DISK_FULL = lazy_re("StorageFull|QuotaExceeded|No space left|Disk quota exceeded")
 _LOCK = ".tantivy-meta.lock"
 _META = "meta.json"
