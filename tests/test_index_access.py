@@ -47,7 +47,7 @@ def test_an_unreadable_index_is_not_called_damaged(out: Path, monkeypatch: pytes
         for act in (Index, update_index, compact_index):
             with pytest.raises(CorpusError) as failure:
                 act(out)
-            assert "damaged" not in failure.value.cause and "llow" in failure.value.remedy
+            assert "damaged" not in failure.value.cause and "permission" in failure.value.remedy
             assert failure.value.exit_code == 2
     assert search_ids(out, "number3")
 
@@ -60,7 +60,7 @@ def test_unreadable_links_are_not_called_damaged(
     close(index.links, monkeypatch)
     with pytest.raises(CorpusError) as failure:
         look(index)
-    assert "damaged" not in failure.value.cause and "allow" in failure.value.remedy
+    assert "damaged" not in failure.value.cause and "permission" in failure.value.remedy
 
 
 def test_an_unreachable_source_is_not_called_missing(

@@ -226,7 +226,8 @@ def test_links_of_another_index_are_found(out: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "remedy"), [(OSError(5, "Input/output error"), "Build"), (PermissionError(13, "Not for you"), "allow")]
+    ("error", "remedy"),
+    [(OSError(5, "Input/output error"), "Build"), (PermissionError(13, "Not for you"), "permission")],
 )
 def test_a_file_that_cannot_be_read_is_named(
     out: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, remedy: str
@@ -256,7 +257,7 @@ def test_an_unreadable_ledger_needs_no_rebuild(out: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(CorpusError, match="cannot be read") as failure:
         check_parts(Index(out))
-    assert "allow reading" in failure.value.remedy
+    assert "permission to read" in failure.value.remedy
 
 
 def without_checksums(out: Path) -> None:

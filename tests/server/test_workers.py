@@ -312,21 +312,21 @@ def test_questions_at_once_do_not_overspend_the_budget_of_a_key(server: Running,
     assert len(endpoint.requests) - before <= 5
 
 
-def test_the_same_question_at_once_is_paid_for_once(server: Running, endpoint: Endpoint) -> None:
-    together = threading.Barrier(2)
-    endpoint.on("taikc/decompose", lambda seen: _late(seen, together), contains="N7 ", times=1)
+def test_identical_questions_at_once_are_given_to_one_worker_which_shares_their_calls(
+    server: Running, endpoint: Endpoint
+) -> None:
+    together = threading.Event()
+    endpoint.on("taikc/decompose", lambda seen: _plan_after(together), contains="N7 ", times=1)
+    workers = workers_of(server)._ready
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(server.ask, film_question(7))
-        eventually(lambda: len(server.state.questions.running) == 1, seconds=_PATIENCE)
-        second = pool.submit(server.ask, film_question(7))
-        eventually(lambda: len(server.state.questions.running) == 2, seconds=_PATIENCE)
-        together.wait(_PATIENCE)
-        usages = [future.result(_PATIENCE).json()["usage"] for future in (first, second)]
-    assert sum(usage["cached_calls"] for usage in usages) >= 1
+        asked = [pool.submit(server.ask, film_question(7)) for _ in range(2)]
+        eventually(lambda: any(len(worker.questions) == 2 for worker in workers), seconds=_PATIENCE)
+        together.set()
+        assert [future.result(_PATIENCE).json()["answer"] for future in asked] == ["1907", "1907"]
 
 
-def _late(seen: Any, together: threading.Barrier) -> Any:
-    together.wait(_PATIENCE)
+def _plan_after(event: threading.Event) -> Any:
+    event.wait(_PATIENCE)
     second = '"query2": {"question": "In which year was #query1 born?"}'
     return said(f'{{"query1": {{"question": "Who directed Film N7?", "children": {{{second}}}}}}}')
 

@@ -67,7 +67,7 @@ def test_what_keeps_an_index_from_being_written_has_its_own_remedy(
 @pytest.mark.parametrize(
     ("said", "code", "remedy"),
     [
-        ("IoError { kind: PermissionDenied, message: ... }", 2, "allow"),
+        ("IoError { kind: PermissionDenied, message: ... }", 2, "permission"),
         ("IoError { kind: StorageFull, message: No space left on device }", 1, "Free some space"),
         ("An index writer was killed.", 1, "Free some space"),
     ],
