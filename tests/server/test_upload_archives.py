@@ -13,7 +13,9 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.server.running import limits
+from tests.server.corpora_made import create, passages
+from tests.server.hostile import locked
+from tests.server.running import limits, running, settings
 
 from hoptree.server.error_responses import Refusal
 from hoptree.server.indexing import _left_out
@@ -161,3 +163,33 @@ def test_a_disk_that_is_full_is_not_the_archives_fault(tmp_path: Path, monkeypat
     monkeypatch.setattr(UploadFolder, "_count", full)
     with pytest.raises(OSError, match="No space"):
         _take(tmp_path / "up", "a.zip", _zip(a=b"Text."))
+
+
+def _locked(names: set[str], **files: bytes) -> bytes:
+    """An archive in which the files of these names have a password."""
+    packed = bytearray(_zip(zipfile.ZIP_STORED, **files))
+    with zipfile.ZipFile(io.BytesIO(bytes(packed))) as archive:
+        starts = {entry.filename: entry.header_offset for entry in archive.infolist()}
+    for name in names:
+        packed[starts[name] + 6] |= 1
+        directory = packed.rindex(name.encode()) - 46
+        packed[directory + 8] |= 1
+    return bytes(packed)
+
+
+def test_files_with_a_password_are_passed_over_beside_others(tmp_path: Path) -> None:
+    archive = _locked({"b.txt"}, a=b"Ada keeps bees.", b=b"Bo keeps goats.")
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        job = create(server, {"docs.zip": archive, "all.zip": locked().replace(b"a.txt", b"c.txt")})
+        assert job["state"] == "done" and passages(server) == {"a.txt": 1}
+        problems = {problem["file"]: problem for problem in job["passed_over"]}
+        assert set(problems) == {"b.txt", "c.txt"}
+        assert problems["b.txt"]["cause"] == "b.txt is locked with a password."
+        assert problems["b.txt"]["remedy"] == "Upload it without one."
+
+
+def test_an_archive_of_nothing_but_files_with_a_password_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refusal) as refused:
+        _take(tmp_path / "up", "a.zip", _locked({"a.txt", "b.txt"}, a=b"Text.", b=b"More."))
+    assert refused.value.cause == "'a.zip' is locked with a password."
+    assert refused.value.remedy == "Upload it without one."

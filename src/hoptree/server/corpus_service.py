@@ -223,7 +223,8 @@ class CorpusService:
 
     def _start(self, corpus: ManagedCorpus, change: Change) -> Job:
         is_free = change.job and not self.jobs.is_running(change.job)  # a copied corpus has the job id of the original
-        job = Job(change.kind, corpus.name, change.job if is_free else new_job_id(), left_out=change.left_out)
+        name = change.job if is_free else new_job_id()
+        job = Job(change.kind, corpus.name, name, left_out=change.left_out, locked=change.locked)
         return self.jobs.start(job, lambda job: self._carry_out(corpus, change, job))
 
     async def _carry_out(self, corpus: ManagedCorpus, change: Change, job: Job) -> str:
@@ -298,4 +299,5 @@ def _is_retried(error: Exception, change: Change) -> bool:
 
 
 def _upload_change(kind: JobKind, upload: UploadFolder) -> Change:
-    return Change(kind, tuple(upload.names), left_out=tuple(upload.left_out), job=new_job_id())
+    left_out, locked = tuple(upload.left_out), tuple(upload.locked)
+    return Change(kind, tuple(upload.names), left_out=left_out, locked=locked, job=new_job_id())

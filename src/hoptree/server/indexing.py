@@ -137,9 +137,9 @@ async def _follow(process: asyncio.subprocess.Process, corpus: ManagedCorpus, jo
             job.unit = "bytes" if stage in _STAGES_OF_FILES else "passages"
             job.message = f"{stage}: {_passages(passages)}"
         if error := message.get("error"):
-            raise _failure(error, corpus, job.left_out)
+            raise _failure(error, corpus, job)
         if done := message.get("done"):
-            passed_over = [*map(_redact_file, done["files"]), *map(_left_out, job.left_out)]
+            passed_over = [*map(_redact_file, done["files"]), *(_left_out(name, job.locked) for name in job.left_out)]
             job.passed_over = passed_over[:_MAX_PASSED_OVER]
             if done["rebuilt"]:
                 _LOG.warning("the index of corpus %s is rebuilt: %s", corpus.name, log_line(done["rebuilt"]))
@@ -149,8 +149,8 @@ async def _follow(process: asyncio.subprocess.Process, corpus: ManagedCorpus, jo
     raise Refusal(500, "IndexingDied", cause, "Upload less at once.")
 
 
-def _failure(error: dict[str, str], corpus: ManagedCorpus, left_out: Sequence[str]) -> Refusal:
-    """Translate an error of the worker, and name the first file of unknown kind."""
+def _failure(error: dict[str, str], corpus: ManagedCorpus, job: Job) -> Refusal:
+    """Translate an error of the worker, and name the first file that was left out."""
     kind, cause = error["class"], error["cause"]
     for folder in (corpus.folder.absolute(), corpus.folder.resolve()):
         cause = cause.replace(str(folder), corpus.name)
@@ -160,7 +160,7 @@ def _failure(error: dict[str, str], corpus: ManagedCorpus, left_out: Sequence[st
     if kind == IndexUnavailable.__name__:
         _LOG.error("the index of corpus %s cannot be changed: %s", corpus.name, log_line(error["cause"]))
         return Refusal(503, kind, redact(cause), _RETRY_REMEDY)
-    unknown = [_left_out(name) for name in left_out if not is_packer_artifact(name)][:1]
+    unknown = [_left_out(name, job.locked) for name in job.left_out if not is_packer_artifact(name)][:1]
     causes = (redact(cause), *(file["cause"] for file in unknown))
     return Refusal(
         400, kind, " ".join(causes), " ".join((redact(error["remedy"]), *(file["remedy"] for file in unknown)))
@@ -170,7 +170,9 @@ def _failure(error: dict[str, str], corpus: ManagedCorpus, left_out: Sequence[st
 _STAGES_OF_FILES = frozenset({"reading", "copying", "checking files"})
 
 
-def _left_out(name: str) -> PassedOver:
+def _left_out(name: str, locked: Sequence[str] = ()) -> PassedOver:
+    if name in locked:
+        return PassedOver(file=name, cause=f"{name} is locked with a password.", remedy="Upload it without one.")
     if not is_packer_artifact(name):
         if name.lower().endswith(".zip"):
             cause = f"{name} is damaged, no .zip file, or lies in another."

@@ -74,6 +74,7 @@ class Job:
     passed_over: list[PassedOver] = field(default_factory=list)
     error: Failure | None = None
     left_out: tuple[str, ...] = ()  # files that were in an archive and not taken
+    locked: tuple[str, ...] = ()  # those of them with a password
 
     def succeeded(self, message: str) -> Self:
         """Return the finished job; `message` says what it did."""
@@ -86,11 +87,11 @@ class Job:
     def as_dict(self) -> dict[str, Any]:
         """Return the job as clients see it."""
         error = error_body(self.error.refusal())["error"] if self.error else None
-        return {**_JOB_JSON.dump_python(self, exclude={"left_out"}), "error": error}
+        return {**_JOB_JSON.dump_python(self, exclude={"left_out", "locked"}), "error": error}
 
     def to_json(self) -> str:
         """Return the job as it is stored in a file."""
-        return _JOB_JSON.dump_json(self, exclude={"left_out"}).decode()
+        return _JOB_JSON.dump_json(self, exclude={"left_out", "locked"}).decode()
 
     @staticmethod
     def from_json(text: bytes) -> Job:
@@ -103,7 +104,7 @@ JobReply = dataclass_schema(
     "A change of a corpus, and how far it is.",
     Job,
     always=Job("add", "").as_dict(),
-    without=("left_out",),
+    without=("left_out", "locked"),
     error=ErrorDetail | None,
 )
 
@@ -209,6 +210,7 @@ class Change:
     stale: bool = False  # the index may no longer match the documents before the change
     resumed: bool = False  # by the server itself: the client has seen no failure, so it may be tried again
     left_out: tuple[str, ...] = ()
+    locked: tuple[str, ...] = ()
     job: str = ""  # the id of its job
     failure: Failure | None = None  # why it is undone
 

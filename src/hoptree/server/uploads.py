@@ -110,7 +110,7 @@ def _folders(name: str) -> Iterator[str]:
 _BLOCK_BYTES = 2**18
 _GZIP = b"\x1f\x8b"
 _UNIX = 3
-_UTF8_FLAG = 0x800
+_LOCKED_FLAG, _UTF8_FLAG = 0x1, 0x800
 _STREAMED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Compression that `zipfile` unpacks in blocks; others may take any amount of memory."""
 _ZIP_ERRORS = (
@@ -146,6 +146,13 @@ class _DamagedZip(Refusal):
         super().__init__(400, "BadArchive", f"{shown} is damaged, or no .zip file.", _DAMAGED_REMEDY)
 
 
+class _LockedZip(Refusal):
+    """A file in a .zip is locked with a password; it is left out beside others."""
+
+    def __init__(self, shown: str) -> None:
+        super().__init__(400, "BadArchive", f"{shown} is locked with a password.", "Upload it without one.")
+
+
 class UploadFolder:
     """The folder of one upload, filled by one thread; another thread may cancel it."""
 
@@ -157,7 +164,9 @@ class UploadFolder:
         self._given_up = threading.Event()
         self.names = Names()
         self.left_out: list[str] = []
-        """Some files not stored: of unknown kind, damaged, or in an archive hidden, a link, or badly named."""
+        """Some files not stored: of unknown kind, damaged, or in an archive hidden, locked, a link, or badly named."""
+        self.locked: list[str] = []
+        """Those of `left_out` that have a password."""
         self._fault: Refusal | None = None  # of the first that is damaged, a link or badly named
 
     def give_up(self) -> None:
@@ -194,7 +203,6 @@ class UploadFolder:
             if len(entries) + len(self.names) > most:
                 raise refusal
             for entry in entries:
-                _check_entry(shown, entry)
                 try:
                     check_file_name(entry.filename)
                     _check_no_link(shown, entry)
@@ -204,13 +212,16 @@ class UploadFolder:
                     self._pass_over(entry.filename, fault)
                     continue
                 try:
+                    _check_packing(shown, entry)
                     self._store(entry.filename, _unpacked(shown, archive, entry))
-                except _DamagedZip as fault:
+                except (_DamagedZip, _LockedZip) as fault:
                     self._pass_over(entry.filename, fault)
 
     def _pass_over(self, name: str, fault: Refusal) -> None:
         self._fault = self._fault or fault
         self._leave_out(name)
+        if isinstance(fault, _LockedZip):
+            self.locked += self.left_out[-1:]
 
     def _leave_out(self, name: str) -> None:
         if len(self.left_out) < _MAX_LEFT_OUT:
@@ -325,9 +336,9 @@ def _is_common_chinese(name: str) -> bool:
     return 2 * len(common) > len(beyond)
 
 
-def _check_entry(shown: str, entry: zipfile.ZipInfo) -> None:
-    if entry.flag_bits & 1:
-        raise Refusal(400, "BadArchive", f"{shown} is locked with a password.", "Upload it without one.")
+def _check_packing(shown: str, entry: zipfile.ZipInfo) -> None:
+    if entry.flag_bits & _LOCKED_FLAG:
+        raise _LockedZip(shown)
     if entry.compress_type not in _STREAMED:
         raise Refusal(400, "BadArchive", f"{shown} is packed in a way that is not taken here.", _ZIP_REMEDY)
 
