@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -333,3 +334,14 @@ def test_the_machine_is_described() -> None:
     assert local.library_version()
     assert local.library_features()
     assert (hardware.available_memory() or 1) > 0
+
+
+@pytest.mark.parametrize(("devices", "fitted"), [(("CPU",), False), (("GPU", "CPU"), True)])
+def test_parameters_are_fitted_only_beside_a_gpu(devices: tuple[str, ...], fitted: bool) -> None:
+    kinds = [SimpleNamespace(name=f"GGML_BACKEND_DEVICE_TYPE_{name}") for name in devices]
+    library = SimpleNamespace(
+        CommonParams=importlib.import_module("xllamacpp").CommonParams,
+        get_device_info=lambda: [{"type": kind} for kind in kinds],
+    )
+    settings = local._Settings(Path("any.gguf"), 512, 1, 1, 1)
+    assert local._parameters(library, settings, "key").fit_params is fitted

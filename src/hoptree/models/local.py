@@ -69,7 +69,8 @@ def available_memory() -> int | None:
 
 
 LIBRARY = "xllamacpp"
-_GGUF_MAGIC = b"GGUF"
+_GGUF_MAGIC, _CPU = b"GGUF", "GGML_BACKEND_DEVICE_TYPE_CPU"
+_READ_AHEAD_BYTES = 2**23
 _PROMPT_BATCH_TOKENS = 256
 _MEASURED_TOKENS = 16  # fewer tell no speed
 _IDLE_LANES = 5  # KV slots beyond those of the calls that run at once
@@ -321,9 +322,10 @@ def _stream(
 
 def _load(settings: _Settings, api_key: str) -> Any:
     with _reading(settings.path), settings.path.open("rb") as file:
-        magic = file.read(len(_GGUF_MAGIC))
-    if magic != _GGUF_MAGIC:
-        raise EndpointError(f"{settings.path.name} is not a GGUF file.", "Give a file in llama.cpp's GGUF format.")
+        if file.read(len(_GGUF_MAGIC)) != _GGUF_MAGIC:
+            raise EndpointError(f"{settings.path.name} is not a GGUF file.", "Give a file in llama.cpp's GGUF format.")
+        while file.read(_READ_AHEAD_BYTES):  # into the system's cache, while other threads can go on
+            pass
     library = _library()
     try:
         return library.Server(_parameters(library, settings, api_key))
@@ -376,6 +378,8 @@ def _parameters(library: Any, settings: _Settings, api_key: str) -> Any:
     parameters.ui = False
     parameters.endpoint_slots = False
     parameters.warmup = False
+    # Fitting reads the file's layout once more, and only decides what goes on a GPU.
+    parameters.fit_params = any(device["type"].name != _CPU for device in library.get_device_info())
     parameters.verbosity = -1
     return parameters
 
