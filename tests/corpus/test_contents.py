@@ -25,6 +25,8 @@ BAR = "<table><tr><td><a href=a.html>Prev</a><td>Part II. Kilns<td><a href=c.htm
 PROSE = "<p>The <a href=kiln.html>kiln</a> is set as its <a href=m.html>manual</a> says, and <a href=x.html>dried</a>."
 SPHINX = "".join(f"<li><a href={name}.html>{name}</a> |" for name in ("index", "next", "previous", "Modules"))
 SPHINX = f"<ul>{SPHINX}<li><a href=''>Kilns and everything that was ever said of them</a></ul>"
+ELSEWHERE = LIST.replace("part", "https://example.org/part")
+QUESTIONS = "".join(f"<dt>{at}. <a href=q{at}.html>How hot is {name}?</a></dt>" for at, name in enumerate(CHAPTERS, 1))
 INDEX = "".join(f"<dt>{word}, <a href=a.html#{word}>Glazes of {word}</a>" for word in ("copper", "iron", "tin", "zinc"))
 
 
@@ -39,7 +41,10 @@ def of_page(body: str) -> list[bool]:
 
 @pytest.mark.parametrize(
     "body",
-    [f"<p>Table of Contents</p><dl>{LIST}</dl>", f"<p>Kilns</p>{BAR}</table>", INDEX, f"{LIST}{BAR}</table>", SPHINX],
+    [
+        *(f"<p>Table of Contents</p><dl>{LIST}</dl>", f"<p>Kilns</p>{BAR}</table>", INDEX, f"{LIST}{BAR}</table>"),
+        *(SPHINX, QUESTIONS, LIST + ELSEWHERE),
+    ],
 )
 def test_a_passage_of_only_links_is_a_list(body: str) -> None:
     assert of_page(body) == [True]
@@ -53,12 +58,22 @@ def test_a_passage_of_only_links_is_a_list(body: str) -> None:
         f"{PROSE}{BAR}</table>",
         "See <a href=kiln.html>Setting the kiln</a>.",  # with a link
         "".join(f"<li>{name}" for name in CHAPTERS),  # no links
-        LIST.replace("part", "https://example.org/part"),  # a collection of links to elsewhere
+        ELSEWHERE,  # a collection of links to elsewhere
         "".join(f"<p><a href=p{at}.html>{name}</a>: what to look for in it" for at, name in enumerate(CHAPTERS)),
     ],
 )
 def test_a_text_with_links_is_no_list(body: str) -> None:
     assert of_page(body) == [False]
+
+
+def test_a_table_of_contents_is_a_passage_of_its_own() -> None:
+    page = f"<title>Part I</title><h1>Kilns</h1><div class=toc><p>Table of Contents</p><dl>{LIST}</dl></div>{PROSE}"
+    passages = list(chunk(html_document(f"{page}<h2>Ash</h2><p>It is grey.", "b.html"), Chunking()))
+    assert listed(passages) == [True, False, False]
+    titles = [passage.title for passage in passages]
+    assert titles == ["Part I › Kilns", "Part I › Kilns", "Part I › Kilns › Ash"]
+    bare = list(chunk(html_document(f"<div class=toc>{LIST}</div>{PROSE}", "b.html"), Chunking()))
+    assert listed(bare) == [True, False] and {passage.title for passage in bare} == {"b"}
 
 
 def test_below_a_navigation_heading_one_link_is_enough() -> None:

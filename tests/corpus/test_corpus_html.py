@@ -59,6 +59,35 @@ def test_marks_that_link_to_a_heading_are_not_read() -> None:
     assert passages("<p>Press <a href=#y>#</a> twice, § <a href=a.html>¶ 4</a></p>")[0][1] == "Press # twice, § ¶ 4"
 
 
+BARS = (
+    '<div class="navheader"><table><tr><th colspan=3>1. Kilns<tr><td><a href=a>Prev</a><td><a>Next</a></table></div>',
+    '<div class="sphinxsidebar" role="navigation"><h4>Next topic</h4><p><a href=b>Glazes</a></div>',
+    '<div class="related"><h3>Navigation</h3><ul><li><a href=i>index of all words</a> |</ul></div>',
+    '<div id="nav-path" class="navpath"><ul><li><a href=d>src</a></ul></div>',
+    '<div class="topNav"><ul><li><a href=o>Overview</a><li>Class</ul></div>',
+    '<div class="nav-panel"><p>Next: <a href=b>Glazes</a>, Up: <a href=t>Top</a></div>',
+    '<ul class="wy-breadcrumbs"><li><a href=i>Docs</a><li>Kilns</ul>',
+    "<div role=search><form>Quick search</form></div>",
+)
+
+
+@pytest.mark.parametrize("bar", BARS)
+def test_navigation_of_known_generators_is_not_read(bar: str) -> None:
+    assert passages(f"<title>Kilns</title>{bar}<h1>Kilns</h1><p>They are hot.</p>{bar}") == [("Kilns", "They are hot.")]
+
+
+@pytest.mark.parametrize("box", ["div class=navheader", "div role=navigation", "div class=related", "ul class=tabs"])
+def test_content_in_a_box_for_navigation_is_read(box: str) -> None:
+    words = "A kiln is hot, and what it is for is told at length. " * 8
+    assert [text for _, text in passages(f"<{box}><a href=a>Prev</a><p>{words}")] == [f"Prev\n\n{words.strip()}"]
+    if box.startswith(("div class=related", "ul")):
+        assert passages(f"<{box}>Potters' Press, <a href=a>1950</a>.") == [("a", "Potters' Press, 1950.")]
+    works = "".join(
+        f"<li>Ada Kite: <a href=w{at}>Kilns {at}</a>. Reykjavík, Potters' Press, 19{at}." for at in range(10, 40)
+    )
+    assert "".join(text for _, text in passages(f"<{box}>{works}")).count("Potters' Press") == 30
+
+
 def test_the_title_comes_from_the_page_its_first_heading_or_the_file() -> None:
     assert html_document("<h2>Cast</h2>x", "a.html").title == "Cast"
     assert html_document("x", "folder/a b.html").title == "a b"

@@ -24,7 +24,7 @@ _CONTENTS_HEADINGS = frozenset(
 )
 """Below one of these headings a single link is enough."""
 _MIN_ENTRY_SHARE = 0.75  # of the letters of a passage that are in entries
-_MIN_LINK_SHARE = 0.5  # of the letters of an entry that are links
+_MIN_LINK_SHARE, _MIN_TITLE_SHARE = 0.5, 0.95  # of the letters of an entry that are links; of one that is a sentence
 _MAX_NAVIGATION_WORDS = 16
 _LETTER = re.compile(r"[^\W\d_]")
 _SENTENCE = re.compile(r"\w\w[.!?。！？][\"'”’»)]*\s*$")
@@ -53,7 +53,9 @@ def is_entry(line: str, linked: Sequence[str], *, has_navigation_link: bool = Fa
     if has_navigation_link and len(line.split()) <= _MAX_NAVIGATION_WORDS:
         return True
     link_share = sum(map(_letters, linked)) / max(_letters(line), 1)
-    return link_share >= _MIN_LINK_SHARE and not _SENTENCE.search(line[-_END_CHARS:])
+    return link_share >= _MIN_LINK_SHARE and (
+        link_share >= _MIN_TITLE_SHARE or not _SENTENCE.search(line[-_END_CHARS:])
+    )
 
 
 def lists_contents(text: str, start: int, end: int, entries: Sequence[Entry], title: str) -> bool:

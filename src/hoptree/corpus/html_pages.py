@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
+from operator import itemgetter
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -40,6 +41,15 @@ _PARAGRAPHS = word_set(
     "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer form header hr main "
     "ol p pre section table ul"
 )
+_BOXES = word_set("div ul ol table section header footer aside form p")
+_NAVIGATION = word_set(
+    "role=navigation role=search navheader navfooter sphinxsidebar wy-breadcrumbs navpath nav-path topnav bottomnav "
+    "subnav nav-panel"
+)
+"""Roles and classes of navigation, as DocBook, Sphinx, Doxygen, Javadoc and Texinfo write them."""
+_LINK_LISTS = word_set("related breadcrumb breadcrumbs tabs navbar")  # classes that pages also give to content
+_CONTENTS, _BREAK = word_set("toc contents toctree-wrapper"), ""  # an empty string is no tag
+_MAX_UNLINKED_CHARS, _MAX_UNLINKED_SHARE = 250, 0.5  # of the text of navigation; what has more is content
 _ASIDES = frozenset(("note", "tip", "warning", "caution", "important", "admonition", "sidebar", "attention", "hint"))
 """The classes of boxes in a text; a heading in one does not begin a section."""
 _LINES = frozenset(("br", "li", "tr", "caption", "summary", "option"))
@@ -114,10 +124,13 @@ def html_document(text: str, name: str) -> Document:
     """Make a document with the title of the page, its first heading or the file name."""
     page = _Page(_parse(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")), name)
     path = HeadingPath(page.title)
-    sections = tuple(Section(start, path.enter(level, heading)) for start, level, heading in page.headings)
     title = page.title or (page.headings[0][2] if page.headings else "") or stem(name)
+    sections: list[Section] = []
+    for start, level, heading in sorted(page.headings + page.breaks, key=itemgetter(0)):
+        above = sections[-1].title if sections else title
+        sections.append(Section(start, path.enter(level, heading) if level else above))
     references, entries = page.links()
-    return Document(name, title, page.text, (), (), sections, False, tuple(page.anchors), references, entries)
+    return Document(name, title, page.text, (), (), tuple(sections), False, tuple(page.anchors), references, entries)
 
 
 def _parse(text: str) -> LexborNode | None:
@@ -202,14 +215,17 @@ class _Page:
         self.title = ""
         self.anchors: list[tuple[int, str]] = []
         self._name = name
-        self._links: list[tuple[int, int, str]] = []  # start, end and place of each link
-        self._open_link = (0, "")
+        self._links: list[tuple[int, int, str]] = []  # start, end and place of each link; "" if it leads elsewhere
+        self._open_link: tuple[int, str] | None = None
         self.headings: list[tuple[int, int, str]] = []
         """Offset, level and words of each heading."""
+        self.breaks: list[tuple[int, int, str]] = []
+        """The same for both ends of each table of contents, which have no level and no words."""
         self._pieces: list[str] = []
         self._length = 0
         self._gap = ""
         self._pre_depth = 0
+        self._unchecked_chars = _MAX_BYTES
         self._in_row = False
         self._heading: tuple[int, list[str]] | None = None
         self._walk(root)
@@ -231,11 +247,11 @@ class _Page:
             shown = [(start, self.text[start:end].strip(" <>←→«»").lower(), place) for start, end, place in links]
             navigates = any(words in _NAVIGATION_WORDS for _, words, _ in shown)
             if any(map(_HAS_WORD.search, between)):
-                references += ((start, place) for start, words, place in shown if words not in _NAVIGATION_WORDS)
+                references += ((at, place) for at, words, place in shown if place and words not in _NAVIGATION_WORDS)
             if is_entry(
                 self.text[bounds[0] : bounds[-1]], [words for _, words, _ in shown], has_navigation_link=navigates
             ):
-                entries.append((bounds[0], bounds[-1], len(links)))
+                entries.append((bounds[0], bounds[-1], sum(place != "" for *_, place in links)))
         return tuple(references), tuple(sorted(entries))
 
     def _walk(self, root: LexborNode | None) -> None:
@@ -243,11 +259,13 @@ class _Page:
         stack: list[LexborNode | str | None] = [root]
         while stack:
             node = stack.pop()
-            if isinstance(node, str):
+            if node == _BREAK:
+                self.breaks.append((self._length, 0, ""))
+            elif isinstance(node, str):
                 self._enter_or_leave(node, -1)
             elif node is not None and (tag := node.tag) == "-text":
                 self._add(node.text_content or "")
-            elif node is not None and tag and tag not in _HIDDEN and not (tag == "a" and self._is_permalink(node)):
+            elif node is not None and tag and tag not in _HIDDEN and not self._is_left_out(node, tag):
                 if tag == "title" and not self.title and not self._pieces:
                     title = " ".join(node.text().split())
                     self.title = shorten_title(title)
@@ -265,7 +283,19 @@ class _Page:
                 self._enter_or_leave(tag, 1)
                 self._in_row = self._in_row or (tag == "tr" and _is_line(node))
                 self._note_places(node, tag)
-                stack += [tag, *reversed(list(node.iter(include_text=True)))]
+                is_contents = tag in _BOXES and not _CONTENTS.isdisjoint(_names(node))
+                self.breaks += [(self._length, 0, "")] * is_contents
+                stack += [*[_BREAK] * is_contents, tag, *reversed(list(node.iter(include_text=True)))]
+
+    def _is_left_out(self, node: LexborNode, tag: str) -> bool:
+        """Return whether an element is a permalink, or navigation by its names and its text."""
+        names = _names(node) if tag in _BOXES else set()
+        is_certain = not _NAVIGATION.isdisjoint(names)
+        if tag == "a" or self._unchecked_chars < 0 or not (is_certain or not _LINK_LISTS.isdisjoint(names)):
+            return tag == "a" and self._is_permalink(node)
+        total, linked = (sum(len("".join(each.text().split())) for each in part) for part in ((node,), node.css("a")))
+        self._unchecked_chars -= total  # as boxes may be nested
+        return total - linked <= max(_MAX_UNLINKED_CHARS * is_certain, _MAX_UNLINKED_SHARE * total)
 
     def _is_permalink(self, node: LexborNode) -> bool:
         """Return whether a link is the mark after a heading that links to it."""
@@ -279,7 +309,8 @@ class _Page:
         """Record the anchor of an element, and the target of a link."""
         if tag == "a":
             named = node.attributes
-            self._open_link = (self._length, resolve_link(named.get("href") or "", self._name))
+            href = named.get("href")
+            self._open_link = (self._length, resolve_link(href, self._name)) if href else None
             anchor = node.id or named.get("name")
         else:
             anchor = node.id
@@ -287,8 +318,8 @@ class _Page:
             self.anchors.append((self._length, place))
 
     def _end_link(self) -> None:
-        (start, place), self._open_link = self._open_link, (0, "")
-        if place and self._length > start and self._heading is None:
+        (start, place), self._open_link = self._open_link or (self._length, ""), None
+        if self._length > start and self._heading is None:
             gap = len(self._pieces[-1]) - len(self._pieces[-1].lstrip()) if self._pieces else 0
             self._links.append((min(start + gap, self._length - 1), self._length, place))
 
@@ -357,8 +388,13 @@ class _Page:
 
 
 def _is_in_aside(heading: LexborNode) -> bool:
-    box = heading.parent
-    return box is not None and not _ASIDES.isdisjoint((box.attributes.get("class") or "").lower().split())
+    return heading.parent is not None and not _ASIDES.isdisjoint(_names(heading.parent))
+
+
+def _names(node: LexborNode) -> set[str]:
+    """Return the classes and the role of an element."""
+    named = node.attributes
+    return {f"role={named.get('role')}".lower(), *(named.get("class") or "").lower().split()}
 
 
 def _has_blocks(node: LexborNode) -> bool:
