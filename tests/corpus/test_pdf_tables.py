@@ -89,6 +89,19 @@ def test_names_may_be_centred_numbers_stand_on_the_right_and_cells_be_empty(tmp_
     ]
 
 
+def test_a_row_with_empty_cells_in_between_keeps_the_names_of_its_columns(tmp_path: Path) -> None:
+    columns = ("Disk", 50), ("Type", 110), ("Flag", 170), ("Mount", 230)
+    rows = [("sda", "ext", "boot", "/"), ("sdb", "swap", "", "none"), ("sdc", "ntfs", "", ""), ("sdd", "", "", "/var")]
+    texts = [(x, 340, name) for name, x in columns]
+    texts += [(columns[at][1], 322 - 18 * y, cell) for y, row in enumerate(rows) for at, cell in enumerate(row) if cell]
+    assert text_of(tmp_path, page(*texts, bold=4)) == [
+        "Disk: sda; Type: ext; Flag: boot; Mount: /",
+        "Disk: sdb; Type: swap; Mount: none",
+        "Disk: sdc; Type: ntfs",
+        "Disk: sdd; Mount: /var",
+    ]
+
+
 def test_narrow_columns_are_apart(tmp_path: Path) -> None:
     ships = [
         (x, 340 - 14 * at, cell) for at, row in enumerate(SHIPS) for x, cell in zip((50, 92, 121), row, strict=True)

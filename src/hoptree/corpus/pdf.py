@@ -336,12 +336,12 @@ def _table(lines: Sequence[str]) -> Iterator[str]:
 
     The first row has the names if it is in bolder print, or has none of the numbers that all others have.
     """
-    rows = [line.replace("\t\t", "\t").split("\t") for line in lines]
+    rows = [[cell.strip() for cell in line.replace("\t\t", "\t").split("\t")] for line in lines]
     numbers = [[cell[:1].isdecimal() for cell in row] for row in rows]
     is_named = "\t\t" in lines[0] or any(all(column) for column in zip(*numbers[1:], strict=False))
     if is_named and not any(map(str.isdecimal, rows[0])):
         return table_lines(dict(enumerate(row)) for row in rows)
-    return iter((" " if len(rows[0]) == 2 else " | ").join(row) for row in rows)
+    return iter((" " if len(rows[0]) == 2 else " | ").join(filter(None, row)) for row in rows)
 
 
 def _whole_sentences(pages: list[list[str]]) -> list[list[str]]:

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import pypdfium2 as pdfium
@@ -150,7 +151,7 @@ _LIST_MARK = re.compile(r"\W{0,2}\w{0,3}[.):\]]?|\W{1,3}|\d[\d.]*")
 
 
 def _with_rows(page: Any, text: str) -> str:
-    """Return the text of a page, with a tab between the cells of tables.
+    """Return the text of a page, with a tab between the cells of tables; empty ones are a space.
 
     It is two tabs in a row with the names of the columns, set in bolder print than the rows below.
     """
@@ -159,7 +160,7 @@ def _with_rows(page: Any, text: str) -> str:
     lines = text.split("\r\n")
     bare = ["".join(line.split()) for line in lines]
     at, pieces = 0, list[str]()
-    for table in _tables(_rows(_words(page, text))):
+    for table in _tables(_rows(_words(page, text)), partial(_weight, page)):
         texts = {box: " ".join(text[box.first : box.end].split()) for row in table for cell in row for box in cell}
         rows = [[" ".join(map(texts.__getitem__, cell)) for cell in row] for row in table]
         is_list = len(rows[0]) == 2 and all(_LIST_MARK.fullmatch(row[0]) for row in rows)
@@ -173,7 +174,10 @@ def _with_rows(page: Any, text: str) -> str:
             span = _find("".join("".join(map(texts.__getitem__, as_written)).split()), bare, at)
             if span is None:
                 break
-            pieces += [*lines[at : span[0]], ("\t\t" if number == 0 and has_names else "\t").join(row)]
+            pieces += [
+                *lines[at : span[0]],
+                ("\t\t" if number == 0 and has_names else "\t").join(cell or " " for cell in row),
+            ]
             at = span[1]
     return "\r\n".join([*pieces, *lines[at:]])
 
@@ -222,19 +226,22 @@ def _rows(boxes: Iterable[_Box]) -> list[_Row]:
     return rows
 
 
-def _tables(lines: list[_Row]) -> Iterator[list[_Row]]:
+def _tables(lines: list[_Row], weight: Callable[[_Box], int]) -> Iterator[list[_Row]]:
     """Yield the rows of each table: lines with cells in the same columns."""
     start = 0
     while start < len(lines):
-        table, end = _table_at(lines, start)
+        table, end = _table_at(lines, start, weight)
         if len(table) >= _MIN_ROWS:
             yield table
         start = end if len(table) >= _MIN_ROWS else start + 1
 
 
-def _table_at(lines: list[_Row], start: int) -> tuple[list[_Row], int]:
+def _table_at(lines: list[_Row], start: int, weight: Callable[[_Box], int]) -> tuple[list[_Row], int]:
     """Return the rows of a table that may begin at a line, and where it ends."""
     columns = [(cell[0][0], cell[0][2]) for cell in lines[start]]
+    second = lines[start + 1] if len(columns) > 1 and start + 1 < len(lines) else lines[start]
+    is_named = weight(lines[start][0][0]) - weight(second[0][0]) > _BOLDER
+    least = max((len(columns) + 1) // 2, 2) if is_named else len(columns) // 2 + 1  # cells of a row
     table, end, count = [[list(cell) for cell in lines[start]]], start + 1, 0
     for at in range(start + 1, len(lines) if len(columns) > 1 else 0):
         line, row = lines[at], table[-1]
@@ -245,7 +252,7 @@ def _table_at(lines: list[_Row], start: int) -> tuple[list[_Row], int]:
         if is_far or any(len(place) != 1 for place in places) or len({place[0] for place in places}) < len(line):
             break
         cells = {place[0]: cell for place, cell in zip(places, line, strict=True)}
-        is_complete, count = _is_row(row), count + 1
+        is_complete, count = _is_row(row, least), count + 1
         goes_on = all(not row[place] or _is_next(row[place][-1], cell[0]) for place, cell in cells.items())
         if (is_complete or not goes_on) and 0 in cells and cells[0][0][3] < row[0][-1][3]:
             table.append([list(cells.get(place, ())) for place in range(len(columns))])
@@ -257,13 +264,13 @@ def _table_at(lines: list[_Row], start: int) -> tuple[list[_Row], int]:
             break
         for place, cell in cells.items():
             columns[place] = min(columns[place][0], cell[0][0]), max(columns[place][1], cell[0][2])
-        end = at + 1 if _is_row(table[-1]) else end
-    return [row for row in table if _is_row(row)], end
+        end = at + 1 if _is_row(table[-1], least) else end
+    return [row for row in table if _is_row(row, least)], end
 
 
-def _is_row(row: _Row) -> bool:
-    """Return whether a row has its first cell and most of the others."""
-    return bool(row[0]) and sum(map(bool, row)) > len(row) / 2
+def _is_row(row: _Row, least: int) -> bool:
+    """Return whether a row has its first cell and at least so many cells."""
+    return bool(row[0]) and sum(map(bool, row)) >= least
 
 
 def _is_between(line: _Row, columns: list[tuple[float, float]]) -> bool:
