@@ -288,7 +288,7 @@ class _Page:
                 stack += [*[_BREAK] * is_contents, tag, *reversed(list(node.iter(include_text=True)))]
 
     def _is_left_out(self, node: LexborNode, tag: str) -> bool:
-        """Return whether an element is a permalink, or navigation by its names and its text."""
+        """Return whether an element is a permalink, or navigation by names and text."""
         names = _names(node) if tag in _BOXES else set()
         is_certain = not _NAVIGATION.isdisjoint(names)
         if tag == "a" or self._unchecked_chars < 0 or not (is_certain or not _LINK_LISTS.isdisjoint(names)):
