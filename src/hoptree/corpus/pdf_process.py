@@ -153,7 +153,7 @@ _LIST_MARK = re.compile(r"\W{0,2}\w{0,3}[.):\]]?|\W{1,3}|\d[\d.]*")
 def _with_rows(page: Any, text: str) -> str:
     """Return the text of a page, with a tab between the cells of tables.
 
-    An empty cell is a space. It is two tabs in a row with the names of the columns, set in bolder print than the rows below.
+    An empty cell is a space. It is two tabs in a row with the names of the columns, in bolder print than those below.
     """
     if not page.count_chars() == len(text) <= _MAX_CHARS:  # else the places of words are unknown
         return text
