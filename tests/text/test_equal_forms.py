@@ -143,6 +143,9 @@ NOT_HELD = [
     ("1", "One of the best films was lost."),
     ("1", "No one knows which one it was."),
     ("11", "The elf was played by Tom."),
+    ("11", "An elf lives there."),
+    ("5 inches", "It has 5 in-depth articles."),
+    ("Georgia", "It is a Georgian house."),
     ("three", "It was the third attempt."),
     ("3", "It was the 3rd attempt."),
     ("third", "It has 3 rooms."),
@@ -176,6 +179,13 @@ def test_an_equal_form_is_held(answer: str, text: str) -> None:
 def test_a_similar_form_is_not_held(answer: str, text: str) -> None:
     assert not supports_answer(answer, passages(text))
     assert not holding(answer, "", passages(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["mİn", "5 ſ", "5 mıles", "fırst Aprİl 9", "九" + "亿" * 9_000, "9" * 9_000, "9" * 9_000 + " million"]
+)
+def test_odd_numbers_and_letters_are_read(text: str) -> None:
+    assert not supports_answer("5 m", passages(text))
 
 
 def test_an_answer_in_another_form_keeps_its_spelling_and_has_a_quote() -> None:

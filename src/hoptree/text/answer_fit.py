@@ -47,9 +47,9 @@ _TITLES = CLOSED | word_set(
     "major miss mme monsieur mr mrs ms pope president prince princess prof professor queen saint senator sir st von van"
 )  # words before a last name that are no first names
 _ORDINARY = _KINDS | word_set(
-    "born died lived wrote written sang sung won made played directed founded located called named known first last best "
-    "most biggest largest longest highest oldest many much long old time type kind number name person people place year "
-    "date day country capital actor actress author director singer writer president wife husband son daughter"
+    "born died lived wrote written sang sung won made played directed founded located called named known first last "
+    "best most biggest largest longest highest oldest many much long old time type kind number name person people "
+    "place year date day country capital actor actress author director singer writer wife husband son daughter"
 )  # words of questions that are no names
 _MAX_ASKED_WORDS = 64
 _BRACKETED = " ("
@@ -162,11 +162,9 @@ def _lower_case_names(question: str, passage: Passage) -> tuple[Name, ...]:
     They are its words in a row that are not ordinary, and that the passage does not have in lower case; none are left
     if the question has the words of the title.
     """
-    if not question.islower() or language_of(question) != "english":
-        return ()
-    words = fold_words(question)[:_MAX_ASKED_WORDS]
+    words = _asked_in_lower_case(question)
     title = [word for word in fold_words(passage.title.partition(_BRACKETED)[0]) if len(word) >= _MIN_WORD_CHARS]
-    if (own := {*title} - _KINDS) and own <= {*words}:
+    if not words or ((own := {*title} - _KINDS) and own <= {*words}):
         return ()
     used, runs = _lower_case_words(passage.text), [list[str]()]
     for word in words:
@@ -175,6 +173,13 @@ def _lower_case_names(question: str, passage: Passage) -> tuple[Name, ...]:
         else:
             runs[-1].append(word)
     return tuple(Name(" ".join(run), (" ".join(run),)) for run in runs if run)
+
+
+@lru_cache(maxsize=256)
+def _asked_in_lower_case(question: str) -> tuple[str, ...]:
+    """Return the words of an English question without capitals, else ()."""
+    is_lower = question.islower() and language_of(question) == "english"
+    return tuple(fold_words(question)[:_MAX_ASKED_WORDS]) if is_lower else ()
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""Equal forms of an answer: numbers, units, days of the year, and countries with their demonyms."""
+"""Equal forms of an answer: numbers, units, days, countries and demonyms."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from hoptree.core.lazy import lazy_re
 from hoptree.text.grounding import folded_passage
+from hoptree.text.names import word_set
 from hoptree.text.quantities import (
     MONTH_NUMBERS,
     MONTHS,
@@ -27,18 +28,22 @@ _SPELLINGS: dict[str, str] = {}  # of units, each to the first of its kind; noth
 for _name, _unit in UNITS.items():
     _SPELLINGS[_name] = next(first for first, unit in UNITS.items() if unit == _unit)
 for _line in (
-    "percent % pct per_cent prozent|dollar $ us$ usd dollars us_dollars 美元|euro € eur euros 欧元|yen ¥ jpy|rupee ₹ inr rupees",
-    "gbp £ pounds_sterling|pound pounds|lb lbs|inch in zoll|degc °c degrees_celsius|degf °f degrees_fahrenheit|degree ° degrees",
+    "percent % pct per_cent prozent|yen ¥ jpy|rupee ₹ inr rupees|euro € eur euros 欧元",
+    "dollar $ us$ usd dollars us_dollars 美元",
+    "gbp £ pounds_sterling|pound pounds|lb lbs|inch in zoll",
+    "degc °c degrees_celsius|degf °f degrees_fahrenheit|degree ° degrees",
     "kmh km/h kph kilometres_per_hour kilometers_per_hour km_per_hour|mph miles_per_hour|ms milliseconds millisecond",
     "kb kilobytes kilobyte|mb megabytes megabyte|gb gigabytes gigabyte|tb terabytes terabyte",
-    "km2 square_kilometres square_kilometers square_km sq_km|m2 square_metres square_meters sq_m|mi2 square_miles sq_mi",
-    "m 米|km 公里 千米|cm 厘米|kg 公斤 千克|h 小时 stunde stunden|min 分钟 minuten|s 秒 sekunden|day tag tage tagen|year jahre",
+    "km2 square_kilometres square_kilometers square_km sq_km",
+    "m2 square_metres square_meters sq_m|mi2 square_miles sq_mi",
+    "m 米|km 公里 千米|cm 厘米|kg 公斤 千克|h 小时 stunde stunden|min 分钟 minuten",
+    "s 秒 sekunden|day tag tage tagen|year jahre",
 ):
     for _names in _line.split("|"):
         _first, *_others = _names.split()
         _SPELLINGS |= dict.fromkeys((_name.replace("_", " ") for _name in (_first, *_others)), _first)
 _UNIT = "|".join(re.escape(name).replace(r"\ ", r"[\s-]+") for name in sorted(_SPELLINGS, key=len, reverse=True))
-_UNIT = rf"in(?=\s*(?:[^\w\s]|\Z|(?:long|wide|tall|high|thick|deep)\b))|(?!in\b)(?:{_UNIT})"
+_UNIT = rf"in(?=\s*(?:[^\w\s-]|\Z|(?:long|wide|tall|high|thick|deep)\b))|(?!in\b)(?:{_UNIT})"
 _WORD_CHAR = rf"[^\W{UNSPACED}]"
 _FIGURE = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){2,}|\d+(?:\.\d+|,\d{1,2})?"
 _SCALE_FORMS = SCALES | {
@@ -50,23 +55,24 @@ _SCALE_FORMS = SCALES | {
     "万": 1e4,
     "亿": 1e8,
 }
-_GERMAN = {
-    word: float(value)
-    for value, word in enumerate("zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split(), 2)
-}
+_GERMAN_NUMBERS = "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf"
+_GERMAN = {word: float(value) for value, word in enumerate(_GERMAN_NUMBERS.split(" "), 2)}
 _DIGIT_WORD, _TEN_WORD = "|".join(ONES.split()[1:10]), TENS.replace(" ", "|")
 _BELOW_100 = rf"(?:(?:{_TEN_WORD})(?:[\s-]+(?:{_DIGIT_WORD}))?|{'|'.join(ONES.split())})"
 _BELOW_1000 = rf"(?:(?:{_BELOW_100}|an?)[\s-]+hundred(?:[\s-]+(?:and[\s-]+)?{_BELOW_100})?|{_BELOW_100})"
 _BIG = r"(?:thousand|million|billion|trillion)"
-_PRONOUN = r"one(?!\W)|one(?![\s-]+(?-i:[a-z]{3}))|one\s+(?:who|that|which|and|another|day|can|could|will|would|has|had|was|may)\b"
+_PRONOUN = (
+    r"one(?![\s-]+(?-i:[a-z]{3}))|one\s+(?:who|that|which|and|another|day|can|could|will|would|has|had|was|may)\b"
+)
 _SPELT_FORM = (
     rf"(?:(?:{_BELOW_1000}|an?)[\s-]+{_BIG}(?:,?[\s-]+(?:and[\s-]+)?{_BELOW_1000}(?:[\s-]+{_BIG})?)*"
-    rf"|(?:{_BELOW_100}|an?)[\s-]+dozen|(?!{_PRONOUN}){_BELOW_1000}|(?!elf\s+(?-i:[a-zäöü])){'|'.join(_GERMAN)})"
+    rf"|(?:{_BELOW_100}|an?)[\s-]+dozen|(?!{_PRONOUN}){_BELOW_1000}|(?!elf\s+(?-i:[a-zäöü]))(?:{'|'.join(_GERMAN)}))"
 )
 _AMOUNT = lazy_re(
     rf"(?<!{_WORD_CHAR})(?=[\daduefnostvz$€£¥₹−-])(?:(?P<currency>(?:US)?[$€£¥₹])\s?)?"
     rf"(?P<minus>(?<![\w.,)\]])(?<!\d )[-−])?(?<!{_WORD_CHAR})(?<!\d[.,])"
-    rf"(?:(?P<figures>{_FIGURE})(?![.,]?\d)(?!\s?[ap]\.?m\b)(?:[\s-]?(?P<scale>{'|'.join(_SCALE_FORMS)})(?!{_WORD_CHAR}))?"
+    rf"(?:(?P<figures>{_FIGURE})(?![.,]?\d)(?!\s?[ap]\.?m\b)"
+    rf"(?:[\s-]?(?P<scale>{'|'.join(_SCALE_FORMS)})(?!{_WORD_CHAR}))?"
     rf"|(?<!\bno\s)(?<!\bthe\s)(?<!\bany\s)(?<!\bwhich\s)(?<!\bevery\s)(?P<spelt>{_SPELT_FORM})(?!{_WORD_CHAR}))"
     rf"(?:[\s-]{{0,2}}(?P<unit>{_UNIT})(?!{_WORD_CHAR}))?(?!{_WORD_CHAR})",
     re.IGNORECASE,
@@ -89,18 +95,14 @@ _YEAR_ALONE = lazy_re(
 _HAN_DIGITS = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _HAN_SIZES = {"十": 10, "百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
 _HAN = "".join((*_HAN_DIGITS, *_HAN_SIZES))
-_MEASURE = "个個名位次年岁歲届屆部本条條只艘张張件章册篇卷集种種项項天周人所家辆輛架支枚间間号號月日座层層场場米公里厘毫元美欧度小分秒"
-_HAN_NUMBER = lazy_re(rf"第[{_HAN}]+|(?<![{_HAN}])[{_HAN}]+(?=[{_MEASURE}])|\A[{_HAN}]+\Z")
-_DAY_MONTHS = MONTH_NUMBERS | {
-    "januar": 1,
-    "februar": 2,
-    "märz": 3,
-    "mai": 5,
-    "juni": 6,
-    "juli": 7,
-    "oktober": 10,
-    "dezember": 12,
-}
+_MEASURE = (
+    "个個名位次年岁歲届屆部本条條只艘张張件章册篇卷集种種项項天周人所家辆輛架支枚间間"
+    "号號月日座层層场場米公里厘毫元美欧度小分秒"
+)  # behind a numeral; without it 三 may be part of a name
+_NUMERAL = rf"[{_HAN}]{{1,12}}"
+_HAN_NUMBER = lazy_re(rf"第{_NUMERAL}|(?<![{_HAN}]){_NUMERAL}(?=[{_MEASURE}])|\A{_NUMERAL}\Z")
+_DAY_MONTHS = MONTH_NUMBERS | {"januar": 1, "februar": 2, "märz": 3, "mai": 5, "juni": 6, "juli": 7}
+_DAY_MONTHS |= {"oktober": 10, "dezember": 12}
 _DAY_MONTH = rf"(?!(?-i:may|march|mar)\b)(?:{'|'.join(sorted(_DAY_MONTHS, key=len, reverse=True))})\b"
 _DAY = lazy_re(
     rf"\b(?P<m1>{_DAY_MONTH})\.?\s+(?:the\s+)?(?P<d1>\d{{1,2}})(?:th)?(?!\w|[.:]\d)"
@@ -109,15 +111,17 @@ _DAY = lazy_re(
     re.IGNORECASE,
 )
 
+_OTHER_CASES = str.maketrans("İıſ\u212a", "iisk")  # letters that patterns take for i, s and k, ignoring case
+
 
 @lru_cache(maxsize=256)
 def _unify_forms(text: str) -> str:
     """Return a text with one form each for numbers, units and days of the year.
 
-    "63m" and "63 metres" become 63 m, "seven" 7, "third" 3th, "April 9" and "the 9th of April" 9 9th april. A year behind
+    "63m" and "63 metres" become 63 m, "seven" 7, "third" 3th, "April 9" and "9th of April" 9 9th april. A year behind
     "in" gets a mark, since it is no quantity.
     """
-    text = _YEAR_ALONE.sub(r"\1\2ad", text)
+    text = _YEAR_ALONE.sub(r"\1\2ad", text.translate(_OTHER_CASES))
     text = _HAN_NUMBER.sub(_read_han, text)
     text = _COLUMN.sub(lambda cell: f"{cell['unit']}: {cell['value']} {cell['name']}", text)
     return _DAY.sub(_unify_day, _ORDINAL.sub(_unify_ordinal, _AMOUNT.sub(_unify_amount, text)))
@@ -180,7 +184,7 @@ _POUNDS = {"lb": ("pound",), "gbp": ("pound",), "pound": ("lb", "gbp")}
 
 @lru_cache(maxsize=256)
 def _forms_of(answer: str) -> tuple[tuple[str, ...], bool]:
-    """Return the forms of an answer to find in unified texts, and if it is only an amount."""
+    """Return the unified forms of an answer, and whether it is only an amount."""
     hedge = _HEDGE.match(answer)
     text = answer[hedge.end() :] if hedge else answer
     unified = " ".join(_unify_forms(text).split())
@@ -228,13 +232,8 @@ def _lone_letter(answer: str) -> re.Pattern[str] | None:
     return re.compile(rf"(?<=[\w,;:]\s){alone}(?!\s+[A-Z])|(?<=[\"“„'‘(\[]){letter}(?=[\"”“'’)\]])")
 
 
-_WORDS_TOO = frozenset("may march august polish turkey china us pole poles chad jordan guinea".split())
+_WORDS_TOO = word_set("may march august polish turkey china us pole poles chad jordan guinea")
 _APART = {"england": "english", "scotland": "scottish", "wales": "welsh", "northern ireland": "northern irish"}
-_UNCLEAR = frozenset(
-    "british columbia|new south wales|new mexico|new mexican|new england|american samoa|native american|korea|korean|"
-    "kingdom of england|republic of china|englishman|englishwoman|scot|pole|poles|dane|danes|finn|finns|kiwi|turk|turks|"
-    "lao|magyar|persian|dominican|macedonian|united kingdom of great britain and ireland".split("|")
-)  # in the table of countries, but a part of one, another thing, or a last name
 _SHARED_NAMES = frozenset(("georgia", "jordan", "chad"))  # of other places and people
 _DEMONYM = lazy_re(
     r"(?:an|i?sh|ese|ch|eek|iss|thai|[^a]i|ic|ot|ino|ina|ine|ene|croat|serb|ek|kh|ik|yz|ak|av|et|asy|rin)\Z"
@@ -259,9 +258,9 @@ def _country_patterns(answer: str) -> tuple[re.Pattern[str], re.Pattern[str] | N
         names, demonyms = [nation[0]], [nation[1]]
     else:
         country = known.by_name.get(key, "")
-        if not country or key in _UNCLEAR or country in known.regions:
+        if not country or key in known.unclear or country in known.regions:
             return None
-        apart = {*_UNCLEAR, *_APART, *_APART.values()}
+        apart = {*known.unclear, *_APART, *_APART.values()}
         spellings = [name for name, of in known.by_name.items() if of == country and name not in apart]
         demonyms = [name for name in spellings if name != country and _DEMONYM.search(name)]
         names = [name for name in spellings if name not in demonyms]

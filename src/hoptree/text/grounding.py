@@ -94,7 +94,7 @@ def _supported(answer: str, question: str, title: str, text: str, *, likely: boo
 
 @lru_cache(maxsize=256)
 def _varies(answer: str) -> bool:
-    """Return whether an answer may have other forms: a number, a date, a country or a letter."""
+    """Return whether an answer may have other forms, or is a letter."""
     return bool(_MAY_VARY.search(answer)) or answer.strip(" .").casefold().removeprefix("the ") in countries().by_name
 
 

@@ -291,6 +291,7 @@ class Countries:
     """The table of countries, all names in lower case."""
 
     by_name: dict[str, str]  # from a name, alias or demonym to the name of the country
+    unclear: frozenset[str]  # names of a part, of something else too, or also last names
     regions: frozenset[str]  # names that stand for no single country
     successors: frozenset[frozenset[str]]  # pairs that may be the same country, such as the Soviet Union and Russia
 
@@ -306,4 +307,4 @@ def countries() -> Countries:
         for spelling in (name, name.rstrip("."))
     }
     pairs = (frozenset((old, new)) for old, successors in data["successors"].items() for new in successors)
-    return Countries(by_name, frozenset(data["regions"]), frozenset(pairs))
+    return Countries(by_name, frozenset(data["unclear"]), frozenset(data["regions"]), frozenset(pairs))
