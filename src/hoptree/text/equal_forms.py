@@ -78,11 +78,13 @@ _AMOUNT = lazy_re(
     re.IGNORECASE,
 )
 _ORDINALS = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth"
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
+    "sixteenth seventeenth eighteenth nineteenth"
 )
 _NTH = {word: place for place, word in enumerate(_ORDINALS.split(), 1)}
+_NTH |= {f"{word[:-1]}ieth": place for place, word in zip(range(20, 100, 10), TENS.split(), strict=True)}
 _ORDINAL = lazy_re(
-    rf"\b(\d+)(?:st|nd|rd|th)\b|(?<!\ba\s)(?<!\bper\s)\b(?:({_TEN_WORD})[\s-]+)?({_ORDINALS.replace(' ', '|')})\b",
+    rf"\b(\d+)(?:st|nd|rd|th)\b|(?<!\ba\s)(?<!\bper\s)\b(?:({_TEN_WORD})[\s-]+)?({'|'.join(_NTH)})\b",
     re.IGNORECASE,
 )
 _COLUMN = lazy_re(  # "Depth (m): 63" is 63 m
@@ -110,7 +112,6 @@ _DAY = lazy_re(
     r"|(?<!\d)(?P<m3>\d{1,2})\s*月\s*(?P<d3>\d{1,2})\s*[日号號]",
     re.IGNORECASE,
 )
-
 _OTHER_CASES = str.maketrans("İıſ\u212a", "iisk")  # letters that patterns take for i, s and k, ignoring case
 
 
@@ -195,8 +196,7 @@ def _forms_of(answer: str) -> tuple[tuple[str, ...], bool]:
         forms.append("one")
     if unified == answer and len(unified) == 4 and unified.isdigit():
         forms.append(f"{unified}ad")
-    is_amount = _PURE.fullmatch(unified) is not None
-    return (tuple(forms) if is_amount or unified != " ".join(answer.split()) else ()), is_amount
+    return (tuple(forms) if any(map(str.isdigit, unified)) else ()), _PURE.fullmatch(unified) is not None
 
 
 def dates_within(answer: str, texts: Iterable[str]) -> Iterator[str]:

@@ -176,7 +176,7 @@ def _read(passages: Sequence[Passage]) -> tuple[list[tuple[str, str]], list[str]
 
 def _is_held(words: str, texts: Sequence[tuple[str, str]], folded: Sequence[str]) -> bool:
     written = [f"{title}. {text}" for title, text in texts]
-    forms = [_find_form(words, text, likely=True) for text in written]
+    forms = (_find_form(words, text, likely=True) for text in written)
     wanted = [f" {' '.join(way)} " for way in _ways(plain_numbers(words)) if way]
     if any(
         form or (form is None and any(way in text for way in wanted)) for form, text in zip(forms, folded, strict=True)
