@@ -62,12 +62,32 @@ def level(result: Result) -> str:
     return result.confidence.level
 
 
+@pytest.mark.parametrize(
+    ("question", "answer", "expected"),
+    [
+        ("How deep is Lake Orta?", "143 m", "well supported"),
+        ("How deep is Lake Orta?", "143 km", "a guess"),
+        ("On which day is Lake Orta frozen?", "9th of January", "well supported"),
+        ("Which nationality does Lake Orta's owner have?", "Italian", "partly supported"),
+    ],
+)
+def test_an_answer_in_another_form_is_supported(question: str, answer: str, expected: str) -> None:
+    text = "Lake Orta is 143 metres deep. On January 9 it is frozen. Its owner is from Italy."
+    orta = event(
+        "retrieve", t=0.2, passages=[{"id": "o", "title": "Lake Orta", "text": text, "score": 1.0}], issued=0.0
+    )
+    answered = asked(question, answer, "o", orta)
+    assert level(answered) == expected
+    assert answered.support.endswith("but only by the name of its country") is (answer == "Italian")
+
+
 @pytest.mark.parametrize("probability", [0.9, None])
 @pytest.mark.parametrize(
     ("question", "answer", "support"),
     [
         ("What is the capital of Andorra?", "Saint John's", "antigua"),
         ("What is the captain of Borealis?", "John Poe", "antigua"),
+        ("what is the captain of borealis", "John Poe", "antigua"),
         ("What is the captain of Borealis?", "John Poe", "table"),
         ("What is the currency of Andorra?", "XCD", "table"),
         ("What is Andorra's currency?", "XCD", "table"),

@@ -14,6 +14,7 @@ from hoptree.engine.calls import _cut
 from hoptree.methods.hop.lists import _stated
 from hoptree.methods.steps.fact_extraction import ground_triples, object_confidences
 from hoptree.models.model import Choice
+from hoptree.text.answer_fit import names_thing
 from hoptree.text.comparison import conclude
 from hoptree.text.comparison_questions import Comparison
 from hoptree.text.grounding import grounded, holding, share_of_names
@@ -66,6 +67,16 @@ def spellings_beside_names(size: int) -> object:
     return holding("May 1950", question, [Passage("p", "", spelled)])
 
 
+def forms_beside_passages(size: int) -> object:
+    text = " ".join(f"It is {number} metres deep in Polish waters on {number % 28 + 1} May." for number in range(size))
+    return [holding(answer, "", [Passage("p", "", text)]) for answer in ("7 m", "seven", "May 5", "Poland")]
+
+
+def lower_case_beside_passages(size: int) -> object:
+    question = " ".join(names(size)).lower()
+    return [names_thing(question, Passage("p", "", text)) for text in names(size, start=5_000)]
+
+
 def names_beside_passages(size: int) -> object:
     question = " and ".join(names(size))
     return [share_of_names(question, text) for text in names(size, start=5_000)]
@@ -85,6 +96,8 @@ WORK = (
     tokens_beside_a_text,
     list_beside_passages,
     spellings_beside_names,
+    forms_beside_passages,
+    lower_case_beside_passages,
     names_beside_passages,
     lists_compared,
     facts_beside_tokens,

@@ -147,6 +147,8 @@ def describe_answer(
         stated = True
     if not against and not (_name_things(backed, passages) if steps else stated):
         against = answer_fit.explain_unnamed(answer, len(steps))
+    if not against and answer_fit.rests_on_country(answer, evidence):
+        against = ", but only by the name of its country"
     asked = next((node.resolved for node in reversed(steps) if node.answer == answer and node.resolved), question)
     holding = answer_fit.without_copies(holding, passages, answer, asked)
     quote = answer_fit.quote_from([passages[place] for place in holding], answer, asked)

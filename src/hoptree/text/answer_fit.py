@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from hoptree.core.lazy import lazy_re
-from hoptree.core.values import CONTENTS, Passage
+from hoptree.core.values import CONTENTS, Answer, Passage
 from hoptree.text.comparison_questions import answers_half, detect_comparison, expected_answer_type
 from hoptree.text.grounding import (
     Name,
@@ -15,6 +16,7 @@ from hoptree.text.grounding import (
     find_quote,
     fold_words,
     folded_passage,
+    grounded,
     held_parts,
     holding,
     names_in,
@@ -25,6 +27,7 @@ from hoptree.text.grounding import (
 from hoptree.text.names import CLOSED, name_spans, sentence_spans, word_set
 from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.quantities import countries, date_spans, read_dates, read_quantity
+from hoptree.text.tokens import language_of
 
 _ROW = lazy_re(r"[^:;|\n]{1,100}: [^\n]*?; [^:;|\n]{1,100}: |[^\n|]+ \| ")
 """A row of a table: "name: Antigua; currency: XCD", or cells between bars."""
@@ -43,6 +46,12 @@ _TITLES = CLOSED | word_set(
     "baron baroness captain count countess dame doctor dr duke earl emperor empress general herr king lady lord madame "
     "major miss mme monsieur mr mrs ms pope president prince princess prof professor queen saint senator sir st von van"
 )  # words before a last name that are no first names
+_ORDINARY = _KINDS | word_set(
+    "born died lived wrote written sang sung won made played directed founded located called named known first last "
+    "best most biggest largest longest highest oldest many much long old time type kind number name person people "
+    "place year date day country capital actor actress author director singer writer wife husband son daughter"
+)  # words of questions that are no names
+_MAX_ASKED_WORDS = 64
 _BRACKETED = " ("
 _BIRTH = lazy_re(
     r"\b(?:born|birth\w*|native|née?|gebor\w*|geburt\w*|gebürtig\w*)\b|(?:\bb\.|\*)\s?\d|出生|生于|诞生", re.I
@@ -117,6 +126,13 @@ def places_of(answer: str, question: str, passages: Sequence[Passage]) -> tuple[
     return [place for place in places if CONTENTS not in passages[place].metadata] or places, bool(named)
 
 
+def rests_on_country(answer: str, passages: Sequence[Passage]) -> bool:
+    """Return whether passages only name the country of a nationality: "from Poland"."""
+    key = answer.strip(" .").casefold()
+    is_held = key in countries().by_name and bool(holding(answer, "", passages))
+    return is_held and not grounded(Answer(answer), "", passages).support
+
+
 def is_choice(question: str, answer: str, sentence: str) -> bool:
     """Return whether a question offers an answer, and a sentence names only that.
 
@@ -134,10 +150,41 @@ def names_thing(question: str, passage: Passage) -> bool:
     The title counts. A last name, another word for a country ("Polish"), or most words of a name are enough. Of names
     with a number ("RE 205") the number must be there too.
     """
-    names = names_in(question)
+    names = names_in(question) or _lower_case_names(question, passage)
     held = folded_passage(passage.title, passage.text)
     names = tuple(name for name in names if name.number) or names
     return not names or any(_is_named(name, passage, held) for name in names)
+
+
+def _lower_case_names(question: str, passage: Passage) -> tuple[Name, ...]:
+    """Return what may be names in an English question without capitals.
+
+    They are its words in a row that are not ordinary, and that the passage does not have in lower case; none are left
+    if the question has the words of the title.
+    """
+    words = _asked_in_lower_case(question)
+    title = [word for word in fold_words(passage.title.partition(_BRACKETED)[0]) if len(word) >= _MIN_WORD_CHARS]
+    if not words or ((own := {*title} - _KINDS) and own <= {*words}):
+        return ()
+    used, runs = _lower_case_words(passage.text), [list[str]()]
+    for word in words:
+        if word in _ORDINARY or f" {word[:_STEM_CHARS]}" in used:
+            runs.append([])
+        else:
+            runs[-1].append(word)
+    return tuple(Name(" ".join(run), (" ".join(run),)) for run in runs if run)
+
+
+@lru_cache(maxsize=256)
+def _asked_in_lower_case(question: str) -> tuple[str, ...]:
+    """Return the words of an English question without capitals, else ()."""
+    is_lower = question.islower() and language_of(question) == "english"
+    return tuple(fold_words(question)[:_MAX_ASKED_WORDS]) if is_lower else ()
+
+
+@lru_cache(maxsize=64)
+def _lower_case_words(text: str) -> str:
+    return f" {' '.join(fold_words(' '.join(word for word in text.split() if word.islower())))} "
 
 
 def _is_named(name: Name, passage: Passage, held: str) -> bool:

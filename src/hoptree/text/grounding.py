@@ -14,7 +14,7 @@ from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
 from hoptree.text.names import name_spans, sentence_spans, word_set
 from hoptree.text.parse import join_words, question_key, read_yes_no
-from hoptree.text.quantities import date_spans, plain_numbers, read_date
+from hoptree.text.quantities import countries, date_spans, plain_numbers
 from hoptree.text.tokens import UNSPACED, overlaps
 
 PartKind = Literal["name", "date"]
@@ -39,26 +39,12 @@ _KIND_AFTER = lazy_re(
     r"[Tt]own|[Vv]illage|people|inhabitants)\Z"
 )
 
-
+_MAY_VARY = lazy_re(
+    r"\d|\A\W*[^\W\d_][+#]*\W*\Z|[零〇一二三四五六七八九十百千万亿两]|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twel|thir|fi[fv]"
+    r"|twent|hundred|thousand|dozen|million|first|second|zw|drei|vier|fünf|sech|sieb|acht|neun|zehn|elf\b|may\b|march|aug)",
+    re.IGNORECASE,
+)
 _SIGN = lazy_re(r"\A(?:[-−+±]|[$€£¥₹₽₩]\s?)\d|\d\s?[%‰°$€£¥₹₽₩]\Z")  # beside words, so that spans of words lack it
-_LONE_LETTER = lazy_re(rf"\W*([^\W\d_{UNSPACED}])([+#]*)\W*")
-
-
-@lru_cache(maxsize=64)
-def _lone_letter(answer: str) -> re.Pattern[str] | None:
-    """Return the pattern of an answer that is one letter, such as B or C++, else None.
-
-    It matches neither an article nor part of a code or a number. The page's evidence.js has the same.
-    """
-    match = _LONE_LETTER.fullmatch(answer)
-    if match is None:
-        return None
-    letter, marks = match[1].upper(), re.escape(match[2])
-    code = "" if marks else r"|[-/.]\w|\s?\d|['’]\w"
-    alone = rf"(?<![\w.\-/]){letter}{marks}(?![\w+#]{code})"
-    if marks or letter not in "AI":
-        return re.compile(alone, re.IGNORECASE)
-    return re.compile(rf"(?<=[\w,;:]\s){alone}(?!\s+[A-Z])|(?<=[\"“„'‘(\[]){letter}(?=[\"”“'’)\]])")
 
 
 _VERDICTS = {"yes": "yes", "no": "no", "ja": "yes", "nein": "no"} | {
@@ -93,16 +79,32 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
     return replace(answer, text=spelling, support=tuple(support))
 
 
-def _supported(answer: str, question: str, title: str, text: str) -> str:
+def _supported(answer: str, question: str, title: str, text: str, *, likely: bool = False) -> str:
     """Return an answer as a passage spells it; "" if that does not support it."""
     if not _is_about(question, title, text):
         return ""
     ways, held = _ways(answer), folded_passage(title, text)
     if read_verdict(answer):
         return answer
-    if lone := _lone_letter(answer):
-        return match[0] if (match := lone.search(f"{title}. {text}")) else ""
-    return _spelled(ways, f"{title}. {text}", held)
+    form = _find_form(answer, f"{title}. {text}", likely=likely)
+    if form == "" or (form and form != answer):
+        return form
+    return _spelled(ways, f"{title}. {text}", held) or form or ""
+
+
+@lru_cache(maxsize=256)
+def _varies(answer: str) -> bool:
+    """Return whether an answer may have other forms, or is a letter."""
+    return bool(_MAY_VARY.search(answer)) or answer.strip(" .").casefold().removeprefix("the ") in countries().by_name
+
+
+def _find_form(answer: str, text: str, *, likely: bool = False) -> str | None:
+    """Return an answer if a text has an equal form, "" if not, None if words decide."""
+    if not _varies(answer):
+        return None
+    from hoptree.text.equal_forms import find_form  # late, here and below: few answers need it
+
+    return find_form(answer, text, likely=likely)
 
 
 @lru_cache(maxsize=1024)  # many spellings are searched for in the same passages
@@ -157,6 +159,8 @@ def held_parts(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
     more than its words.
     """
     texts, folded = _read(passages)
+    if _find_form(answer, "") == "":
+        return ()  # an amount or a day has no parts
     names, listed = parts_of(answer), _listed(answer)
     if names and all(_is_held(name, texts, folded) for name in names):
         return names
@@ -171,13 +175,23 @@ def _read(passages: Sequence[Passage]) -> tuple[list[tuple[str, str]], list[str]
 
 
 def _is_held(words: str, texts: Sequence[tuple[str, str]], folded: Sequence[str]) -> bool:
-    if lone := _lone_letter(words):
-        return any(lone.search(f"{title}. {text}") for title, text in texts)
-    words = plain_numbers(words)
-    wanted = [f" {' '.join(way)} " for way in _ways(words) if way]
-    if any(way in text for text in folded for way in wanted):
+    written = [f"{title}. {text}" for title, text in texts]
+    forms = (_find_form(words, text, likely=True) for text in written)
+    wanted = [f" {' '.join(way)} " for way in _ways(plain_numbers(words)) if way]
+    if any(
+        form or (form is None and any(way in text for way in wanted)) for form, text in zip(forms, folded, strict=True)
+    ):
         return True
-    return any(_dates_within(words, (f"{title}. {text}" for title, text in texts)))
+    return any(_dates_within(plain_numbers(words), written))
+
+
+def _dates_within(answer: str, texts: Sequence[str]) -> Iterable[str]:
+    """Return the spellings of an answer's date in texts."""
+    if not _varies(answer):
+        return ()
+    from hoptree.text.equal_forms import dates_within
+
+    return dates_within(answer, texts)
 
 
 def _listed(answer: str) -> tuple[str, ...]:
@@ -187,27 +201,13 @@ def _listed(answer: str) -> tuple[str, ...]:
 
 def holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]:
     """Return the ids of passages with an answer, or its date, and a question's name."""
-    answer = plain_numbers(answer)
     texts = [plain_numbers(passage.text) for passage in passages]
-    spellings = dict.fromkeys((answer, *_dates_within(answer, texts)))
+    spellings = dict.fromkeys((answer, *_dates_within(plain_numbers(answer), texts)))
     return {
         passage.id
         for passage, text in zip(passages, texts, strict=True)
-        if any(_supported(spelling, question, passage.title, text) for spelling in spellings)
+        if any(_supported(spelling, question, passage.title, text, likely=True) for spelling in spellings)
     }
-
-
-def _dates_within(answer: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield the spellings of an answer's date in texts."""
-    # A date within a bare year contains that year, so the answer's own words find it.
-    date = None if answer.isdigit() else read_date(answer)
-    if date is None or date_spans(answer) != ((0, len(answer)),):
-        return
-    for text in texts:
-        for start, end in date_spans(text):
-            written = text[start:end]
-            if (read := read_date(written)) and read.within(date):
-                yield written
 
 
 @lru_cache(maxsize=256)
@@ -412,21 +412,26 @@ def find_quote(answer: str, question: str, passages: Sequence[Passage], *, copie
     first with most words of the question (the title's words count too). A bare yes or no is supported only by a copy.
     """
     wanted = question_key(answer)
-    asked, copy, lone = stems(question), question_key(copied), _lone_letter(answer)
+    asked, copy = stems(question), question_key(copied)
     only_copies = bool(read_verdict(answer))
     if not wanted or (only_copies and not copy):
         return None
+
+    def stands(text: str) -> bool:
+        form = _find_form(answer, text, likely=True)
+        return bool(form) or (form is None and f" {wanted} " in f" {question_key(text)} ")
+
     best: tuple[tuple[bool, int, bool], Quote] | None = None
     for passage in passages:
-        named = lone is None and f" {wanted} " in f" {question_key(passage.title)} "
-        if not (copy or lone or named or f" {wanted} " in f" {question_key(passage.text)} "):
+        named = stands(passage.title)
+        if not (copy or named or stands(passage.text)):
             continue  # without the answer in the text, no sentence need be searched
         title = stems(passage.title)
         for start, end in sentence_spans(passage.text):
             sentence = passage.text[start:end]
             key = question_key(sentence)
             is_copy = bool(copy and key) and (f" {copy} " in f" {key} " or f" {key} " in f" {copy} ")
-            holds = bool(lone.search(sentence)) if lone else f" {wanted} " in f" {key} "
+            holds = stands(sentence)
             if not is_copy and (only_copies or not (holds or named)):
                 continue
             rank = (is_copy, len(asked & (stems(sentence) | title)), holds)

@@ -23,7 +23,7 @@ class Quantity:
         return f"{self.value:,.10g}"
 
 
-_UNITS: dict[str, tuple[str, float]] = {}
+UNITS: dict[str, tuple[str, float]] = {}
 for _dimension, _size, _words in (
     ("length", 1.0, "m metre metres meter meters"),
     ("length", 1000.0, "km kms kilometre kilometres kilometer kilometers"),
@@ -53,21 +53,23 @@ for _dimension, _size, _words in (
     ("speed", 1 / 3.6, "km/h kph"),
     ("speed", 0.44704, "mph"),
 ):
-    _UNITS.update(dict.fromkeys(_words.split(), (_dimension, _size)))
+    UNITS.update(dict.fromkeys(_words.split(), (_dimension, _size)))
 
-_SCALES = {"hundred": 100.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "dozen": 12.0}
-_SCALES |= {"k": 1e3, "mn": 1e6, "bn": 1e9}
-_ONES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+SCALES = {"hundred": 100.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "dozen": 12.0}
+SCALES |= {"k": 1e3, "mn": 1e6, "bn": 1e9}
+ONES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
 seventeen eighteen nineteen"""
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_SMALL = {word: float(value) for value, word in enumerate(_ONES.split())}
-_SMALL |= {word: 10.0 * value for value, word in enumerate(_TENS.split(), start=2)}
+TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+SMALL_NUMBERS = {word: float(value) for value, word in enumerate(ONES.split())}
+SMALL_NUMBERS |= {word: 10.0 * value for value, word in enumerate(TENS.split(), start=2)}
 _FIGURES = lazy_re(
     r"(?<![\w.])(?P<sign>[-−])?(?P<figures>\d{1,3}(?:\.\d{3}){2,}|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?!\.?\d)"
     r"(?:[\s-]?(?P<scale>hundred|thousand|million|billion|trillion|dozen|k|mn|bn)\b)?"
     r"(?:[\s-]{0,9}(?:(?P<square>square|sq\.?|cubic)[\s-]{0,9})?(?P<unit>km/h|[a-zA-Z]+[²2]?)(?![\w²]))?"
 )
-_NUMBER_WORD = "|".join([*sorted(_SMALL, key=len, reverse=True), "hundred", "thousand", "million", "billion", "dozen"])
+_NUMBER_WORD = "|".join(
+    [*sorted(SMALL_NUMBERS, key=len, reverse=True), "hundred", "thousand", "million", "billion", "dozen"]
+)
 _SPELT = lazy_re(
     r"\b(?:(?:an?\s+)(?=hundred|thousand|million|billion|dozen))?"
     rf"(?:{_NUMBER_WORD})\b(?:[\s-]+(?:and\s+)?(?:{_NUMBER_WORD})\b)*",
@@ -96,7 +98,7 @@ def _quantities(text: str) -> list[Quantity]:
     for match in _FIGURES.finditer(text):
         figures = match["figures"].replace(",", "")
         grouped = figures.count(".") > 1  # 1.200.000, as it is written outside English
-        scale = _SCALES.get((match["scale"] or "").lower(), 1.0)
+        scale = SCALES.get((match["scale"] or "").lower(), 1.0)
         value = float(figures.replace(".", "") if grouped else figures) * scale
         taken[match.start() : match.end()] = b"x" * len(match[0])
         if math.isfinite(value):
@@ -105,33 +107,34 @@ def _quantities(text: str) -> list[Quantity]:
         if any(taken[match.start() : match.end()]):
             continue
         unit = _AFTER_SPELT.match(text, match.end())
-        quantities.append(_to_base_unit(_spelt_value(match.group()), unit and unit["square"], unit and unit["unit"]))
+        quantities.append(_to_base_unit(spelt_value(match.group()), unit and unit["square"], unit and unit["unit"]))
     return quantities
 
 
 def _to_base_unit(value: float, square: str | None, unit: str | None) -> Quantity:
     name = (unit or "").lower() if unit not in ("M", "T", "G", "S", "H") else ""
-    dimension, size = _UNITS.get(name, ("", 1.0))
+    dimension, size = UNITS.get(name, ("", 1.0))
     if square and dimension == "length":
         power = 3 if square.lower() == "cubic" else 2
         return Quantity(value * size**power, "volume" if power == 3 else "area")
     return Quantity(value * size, dimension)
 
 
-def _spelt_value(words: str) -> float:
+def spelt_value(words: str) -> float:
+    """Return the value of number words."""
     total = part = 0.0
     for word in re.split(r"[\s-]+", words.lower()):
-        if word in _SMALL:
-            part += _SMALL[word]
+        if word in SMALL_NUMBERS:
+            part += SMALL_NUMBERS[word]
         elif word == "hundred" or word == "dozen":
-            part = (part or 1.0) * _SCALES[word]
-        elif word in _SCALES:
-            total += (part or 1.0) * _SCALES[word]
+            part = (part or 1.0) * SCALES[word]
+        elif word in SCALES:
+            total += (part or 1.0) * SCALES[word]
             part = 0.0
     return total + part
 
 
-_THOUSANDS = lazy_re(r",(?<=\d,)(?=\d{3}\b)")
+_THOUSANDS = lazy_re(r",(?<=\d,)(?=\d{3}(?!\d))")
 
 
 def plain_numbers(text: str) -> str:
@@ -186,9 +189,9 @@ MONTHS = [  # in English, whatever the locale
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 ]  # fmt: skip
-_MONTHS = {name.lower(): number for number, name in enumerate(MONTHS, 1)} | {"sept": 9}
-_MONTHS |= {name[:3].lower(): number for number, name in enumerate(MONTHS, 1)}
-_MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
+MONTH_NUMBERS = {name.lower(): number for number, name in enumerate(MONTHS, 1)} | {"sept": 9}
+MONTH_NUMBERS |= {name[:3].lower(): number for number, name in enumerate(MONTHS, 1)}
+_MONTH = "(?:" + "|".join(sorted(MONTH_NUMBERS, key=len, reverse=True)) + r")\b\.?"
 _ERA = r"(?:\s*(?P<era>b\.?\s?c\.?(?:\s?e\.?)?|a\.?d\.?|c\.?e\.?)(?![a-z]))?"
 _Y = r"(?P<year>\d{3,4})(?!\d|[.,]\d|%)"
 _D = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
@@ -276,7 +279,7 @@ def _date(parts: dict[str, str]) -> Date | None:
     if year == 0 or "month" not in parts:
         return Date(year) if year else None
     name = parts["month"].lower().rstrip(".")
-    month = int(name) if name.isdigit() else _MONTHS[name]
+    month = int(name) if name.isdigit() else MONTH_NUMBERS[name]
     day = int(parts["day"]) if "day" in parts else None
     if not 1 <= month <= 12 or (day is not None and not 1 <= day <= 31):
         return None
@@ -288,6 +291,7 @@ class Countries:
     """The table of countries, all names in lower case."""
 
     by_name: dict[str, str]  # from a name, alias or demonym to the name of the country
+    unclear: frozenset[str]  # names of a part, of something else too, or also last names
     regions: frozenset[str]  # names that stand for no single country
     successors: frozenset[frozenset[str]]  # pairs that may be the same country, such as the Soviet Union and Russia
 
@@ -303,4 +307,4 @@ def countries() -> Countries:
         for spelling in (name, name.rstrip("."))
     }
     pairs = (frozenset((old, new)) for old, successors in data["successors"].items() for new in successors)
-    return Countries(by_name, frozenset(data["regions"]), frozenset(pairs))
+    return Countries(by_name, frozenset(data["unclear"]), frozenset(data["regions"]), frozenset(pairs))

@@ -32,7 +32,7 @@ export function sentences(wrapped) {
 
 const wordsOf = (text) => text.toLowerCase().match(LETTERS) ?? [];
 
-/** A pattern for an answer of one letter, such as B or C++, not an article or part of a code; hoptree.text.grounding has the same. */
+/** A pattern for an answer of one letter, such as B or C++, not an article or part of a code; hoptree.text.equal_forms has the same. */
 function loneLetter(letter, marks) {
   const code = marks ? "" : "|[-/.][\\p{L}\\p{N}_]|\\s?\\p{N}|['’][\\p{L}\\p{N}_]";
   const alone = `(?<![\\p{L}\\p{N}_.\\-/])${letter}${marks.replaceAll("+", "\\+")}(?![\\p{L}\\p{N}_+#]${code})`;

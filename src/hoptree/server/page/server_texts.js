@@ -15,6 +15,7 @@ export const SERVER_ROWS = [
   ["{n} passages name it", "{n} Stellen nennen sie", "{n} 个段落提到它"],
   ["a passage names it", "eine Stelle nennt sie", "一个段落提到它"],
   ["{REASON}, but only in a list of contents", "{REASON}, aber nur in einem Inhaltsverzeichnis", "{REASON}，但只在目录中"],
+  ["{REASON}, but only by the name of its country", "{REASON}, aber nur mit dem Namen des Landes", "{REASON}，但只提到了国名"],
   ["{REASON}, but step {n} has no answer", "{REASON}, aber Schritt {n} hat keine Antwort", "{REASON}，但步骤 {n} 没有答案"],
   ["{REASON}, but steps {steps} have no answer", "{REASON}, aber die Schritte {steps} haben keine Antwort", "{REASON}，但步骤 {steps} 没有答案"],
   ["{REASON}, but the question asks for two things", "{REASON}, aber die Frage fragt nach zweierlei", "{REASON}，但问题问的是两件事"],
