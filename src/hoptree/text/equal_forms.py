@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from hoptree.core.lazy import lazy_re
-from hoptree.text.grounding import folded_passage
 from hoptree.text.names import word_set
+from hoptree.text.parse import join_words
 from hoptree.text.quantities import (
     MONTH_NUMBERS,
     MONTHS,
@@ -44,6 +44,7 @@ for _line in (
         _SPELLINGS |= dict.fromkeys((_name.replace("_", " ") for _name in (_first, *_others)), _first)
 _UNIT = "|".join(re.escape(name).replace(r"\ ", r"[\s-]+") for name in sorted(_SPELLINGS, key=len, reverse=True))
 _UNIT = rf"in(?=\s*(?:[^\w\s-]|\Z|(?:long|wide|tall|high|thick|deep)\b))|(?!in\b)(?:{_UNIT})"
+_WORD = lazy_re(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 _WORD_CHAR = rf"[^\W{UNSPACED}]"
 _FIGURE = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){2,}|\d+(?:\.\d+|,\d{1,2})?"
 _SCALE_FORMS = SCALES | {
@@ -199,6 +200,12 @@ def _forms_of(answer: str) -> tuple[tuple[str, ...], bool]:
     return (tuple(forms) if any(map(str.isdigit, unified)) else ()), _PURE.fullmatch(unified) is not None
 
 
+@lru_cache(maxsize=64)
+def _words_of(text: str) -> str:
+    """Return the words of a text, each between spaces."""
+    return f" {join_words(text, lambda word: _WORD.findall(word.casefold()))} "
+
+
 def dates_within(answer: str, texts: Iterable[str]) -> Iterator[str]:
     """Yield the spellings of an answer's date in texts."""
     # A date within a bare year contains that year, so the answer's own words find it.
@@ -301,8 +308,8 @@ def find_form(answer: str, text: str, *, likely: bool = False) -> str | None:
         return match[0] if (match := letter.search(text)) else ""
     forms, only_amount = _forms_of(answer)
     if forms:
-        held = folded_passage("", _unify_forms(text))
-        if any(folded_passage("", form) in held for form in forms):
+        held = _words_of(_unify_forms(text))
+        if any(_words_of(form) in held for form in forms):
             return answer
         if only_amount:
             return ""
