@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Mapping
 from itertools import pairwise
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 import pytest
@@ -37,9 +38,16 @@ def hostile(size: int) -> str:
     return "".join((unit * each)[:each] for unit in HOSTILE.values())
 
 
-def steps(name: str, question: str = ASKED, say: Say = suited, before: str = "") -> float:
+def steps(
+    name: str,
+    question: str = ASKED,
+    say: Say = suited,
+    before: str = "",
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> float:
     """Calls of functions, those of the interpreter included, for each request that a method sends."""
-    world = World(name, Voice(say), corpus=Library(*(Passage(p.id, p.title, before + p.text) for p in FOUND)))
+    pages = Library(*(Passage(p.id, p.title, before + p.text) for p in FOUND))
+    world = World(name, Voice(say), options, corpus=pages)
     count = 0
 
     def step(frame: FrameType, event: str, argument: Any) -> None:
@@ -47,7 +55,7 @@ def steps(name: str, question: str = ASKED, say: Say = suited, before: str = "")
         count += 1
 
     world.ask()  # what is loaded or compiled once is not counted
-    world = World(name, Voice(say), corpus=world.corpus)
+    world = World(name, Voice(say), options, corpus=pages)
     sys.setprofile(step)
     try:
         world.ask(question)
@@ -84,6 +92,19 @@ def test_a_reply_of_a_megabyte_costs_no_more_than_what_was_asked_for() -> None:
     result = world.ask()
     assert max(len(event["reply"]) for event in world.of("llm")) < 20_000
     assert any("cut off" in warning for warning in result.warnings)
+
+
+def test_replies_do_not_grow_with_the_text_before_them() -> None:
+    """A model continues its own text: if each reply may be as long as the text so far, ten of them double it."""
+    world = World("seakr", Voice(always("A, " * 20_000)))
+    world.ask()
+    assert max(len(event["reply"]) for event in world.of("llm")) < 10_000
+
+
+def test_the_tokens_of_samples_are_not_read() -> None:
+    """SeaKR compares the states of samples; most of its time went into placing their tokens in the text."""
+    counts = [steps("seakr", say=always("A, " * 3_000), options={"samples": samples}) for samples in (2, 20)]
+    assert counts[1] < 2 * counts[0], counts
 
 
 def test_attention_is_asked_of_few_words_however_many_are_in_doubt() -> None:

@@ -311,7 +311,8 @@ async def _ask(model: Model, request: Request, step: str) -> Reply:
     reply = await model.generate(request, step=step)
     if not reply.choices:
         raise UnusableReply("The model's reply held no choices.", "Look at what the endpoint answers.")
-    limit = _SPARE_CHARS + _CHARS_PER_TOKEN * request.max_tokens + len(request.prefix)
+    echoed = 0 if request.max_tokens else len(request.prefix)  # without a token to write, the tokens are the prefix's
+    limit = _SPARE_CHARS + _CHARS_PER_TOKEN * request.max_tokens + echoed
     choices = tuple(_cut(choice, limit) for choice in reply.choices)
     return reply if choices == reply.choices else replace(reply, choices=choices)
 
