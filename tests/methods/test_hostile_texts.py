@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Mapping
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from types import FrameType, MappingProxyType
 from typing import Any
@@ -14,7 +16,6 @@ from tests.methods.contract_world import ASKED, FOUND, SUITED, Library, Say, Voi
 from tests.steps.broken_texts import HOSTILE
 
 from hoptree.core.values import Passage
-from hoptree.engine.calls import MAX_PASSAGE_CHARS
 from hoptree.engine.engine import MAX_QUESTION
 from hoptree.engine.registry import list_methods
 
@@ -56,12 +57,19 @@ def steps(
 
     world.ask()  # what is loaded or compiled once is not counted
     world = World(name, Voice(say), options, corpus=pages)
+    count_steps(step, world, question)
+    return count / max(1, len(world.voice.requests))
+
+
+def count_steps(step: Callable[[FrameType, str, Any], None], world: World, question: str = ASKED) -> None:
+    """Ask a question, and call `step` for each step of every thread."""
+    threading.setprofile(step)
     sys.setprofile(step)
     try:
         world.ask(question)
     finally:
         sys.setprofile(None)
-    return count / max(1, len(world.voice.requests))
+        threading.setprofile(None)
 
 
 def linear(counts: list[float]) -> bool:
@@ -115,13 +123,26 @@ def test_attention_is_asked_of_few_words_however_many_are_in_doubt() -> None:
     assert 0 < max(spans) <= 32
 
 
-def test_a_passage_is_read_up_to_a_limit_and_the_reader_is_told() -> None:
-    pages = Library(*(Passage(p.id, p.title, p.text + " and" * MAX_PASSAGE_CHARS) for p in FOUND))
-    world = World("oner", Voice(always("Providence")), corpus=pages)
+@pytest.mark.parametrize(("count", "limit"), [(4, 20_000), (10, 20_000), (20, 10_000), (100, 4_000)])
+def test_a_passage_is_read_up_to_a_limit_and_the_reader_is_told(count: int, limit: int) -> None:
+    pages = Library(*(Passage(f"p{place}", "Whiplash", f"{ASKED} {place}" + " and" * 10_000) for place in range(count)))
+    world = World("oner", Voice(always("Providence")), {"k": count}, corpus=pages)
     result = world.ask()
-    lengths = {len(passage["text"]) for event in world.of("retrieve") for passage in event["passages"]}
-    assert lengths == {MAX_PASSAGE_CHARS}
-    assert any(f"{MAX_PASSAGE_CHARS:,} characters" in warning for warning in result.warnings)
+    (search,) = world.of("retrieve")
+    assert [len(passage["text"]) for passage in search["passages"]] == [limit] * count
+    assert any(f"{limit:,} characters" in warning for warning in result.warnings)
+
+
+def test_the_result_of_much_text_is_put_together_beside_the_event_loop() -> None:
+    pages = Library(*(Passage(p.id, p.title, p.text + hostile(20_000)) for p in FOUND))
+    threads: Counter[int] = Counter()
+
+    def step(frame: FrameType, event: str, argument: Any) -> None:
+        threads[threading.get_ident()] += 1
+
+    World("oner", Voice(suited), corpus=pages).ask()
+    count_steps(step, World("oner", Voice(suited), corpus=pages))
+    assert threads[threading.get_ident()] < threads.total() / 2
 
 
 @pytest.mark.parametrize("unit", HOSTILE)

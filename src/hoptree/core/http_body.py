@@ -14,7 +14,7 @@ _MAX_ERROR_BYTES = 2**17  # more is no message
 
 
 async def read_body(read: Callable[[bytes], T], body: bytes) -> T:
-    """Return `read(body)`; read a long body in a thread, so that the event loop serves others meanwhile."""
+    """Return `read(body)`; a long body is read in a thread."""
     return read(body) if len(body) <= _MAX_LOOP_BYTES else await asyncio.to_thread(read, body)
 
 
