@@ -31,7 +31,7 @@ from hoptree.engine.cache import (
     Store,
     default_cache_path,
 )
-from hoptree.engine.schedule import SingleFlight
+from hoptree.engine.schedule import SingleFlight, in_turns
 from hoptree.models.model import Choice, Model, Reply, Request, TokenUsage, trained_on
 from hoptree.retrieval.retriever import Retriever, cache_lifetime
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hoptree.graph.facts import Direction, Entity, KnowledgeGraph, Neighbourhood
 
 
-_MAX_PASSAGE_CHARS, _MIN_PASSAGE_CHARS, _MAX_SEARCH_CHARS = 20_000, 4_000, 200_000
+_MAX_PASSAGE_CHARS, _MIN_PASSAGE_CHARS, _MAX_SEARCH_CHARS = 20_000, 3_000, 200_000
 _CHARS_PER_TOKEN, _SPARE_CHARS = 16, 2_000
 """Longer replies are cut: a token has about four characters, and some endpoints ignore `max_tokens`."""
 
@@ -321,7 +321,7 @@ async def _ask(model: Model, request: Request, step: str) -> Reply:
         raise UnusableReply("The model's reply held no choices.", "Look at what the endpoint answers.")
     echoed = 0 if request.max_tokens else len(request.prefix)  # without a token to write, the tokens are the prefix's
     limit = _SPARE_CHARS + _CHARS_PER_TOKEN * request.max_tokens + echoed
-    choices = tuple(_cut(choice, limit) for choice in reply.choices)
+    choices = tuple(await in_turns(lambda choice: _cut(choice, limit), reply.choices))
     return reply if choices == reply.choices else replace(reply, choices=choices)
 
 

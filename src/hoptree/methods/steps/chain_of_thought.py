@@ -23,7 +23,7 @@ from hoptree.engine.prompts import (
     read_rows,
     show_texts,
 )
-from hoptree.engine.schedule import together
+from hoptree.engine.schedule import in_turns, together
 from hoptree.methods.steps.answer import mean_probability, note_reply, supporting_ids, votes
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice, LearnsCapabilities, Reply, Signal, SignalNotGiven
 from hoptree.text.names import sentence_spans
@@ -168,7 +168,7 @@ class Generator:
         """Return whole replies sampled in one call."""
         options = {"n": count, "temperature": temperature, "seed": seed, "top_logprobs": self._top}
         reply = await self._ask("", context, "think", max_tokens, **options)
-        return tuple(self._draft(choice, "", reply.usage.completion) for choice in reply.choices)
+        return tuple(await in_turns(lambda choice: self._draft(choice, "", reply.usage.completion), reply.choices))
 
     async def sample(self, text: str, count: int, *, max_tokens: int, context: str) -> tuple[str, ...]:
         """Return the next words, sampled several times."""
@@ -412,8 +412,8 @@ async def think(
         drafts = await generator.sample_drafts(
             count, max_tokens=max_tokens, temperature=temperature, seed=seed, context=context
         )
-        drafts = tuple(map(cut_at_answer, drafts))
-        propose([read(draft.text, draft) for draft in drafts])
+        drafts = tuple(await in_turns(cut_at_answer, drafts))
+        propose(await in_turns(lambda draft: read(draft.text, draft), drafts))
         answers = await together(map(conclude, drafts))
         propose(answers)
         return answers
