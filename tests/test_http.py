@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, RateLimited, UnusableReply
-from hoptree.core.http_client import HttpClient, describe_body, error_text, without_password
+from hoptree.core.http_body import describe_body, error_text
+from hoptree.core.http_client import HttpClient, without_password
 
 
 @dataclass

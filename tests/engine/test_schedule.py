@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from hoptree.core.errors import BudgetSpent
-from hoptree.engine.schedule import in_order, rare_collections, together
+from hoptree.engine.schedule import in_order, in_turns, rare_collections, together
 from hoptree.text.question_tree import Node, Plan
 
 
@@ -104,3 +104,21 @@ def test_a_run_within_a_run_and_one_that_fails(usual: tuple[int, int, int]) -> N
     with rare_collections():
         assert gc.get_threshold() > usual
     assert gc.get_threshold() == usual
+
+
+def test_others_run_between_two_items() -> None:
+    order: list[str | int] = []
+
+    async def other() -> None:
+        for _ in range(2):
+            order.append("other")
+            await asyncio.sleep(0)
+
+    async def work() -> list[int]:
+        task = asyncio.create_task(other())
+        results = await in_turns(lambda item: order.append(item) or item * item, [1, 2, 3])  # type: ignore[func-returns-value]
+        await task
+        return results
+
+    assert asyncio.run(work()) == [1, 4, 9]
+    assert order == [1, "other", 2, "other", 3]

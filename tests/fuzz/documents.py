@@ -27,6 +27,8 @@ SOUND: dict[str, bytes] = {
     "a.md": f"# Bees\n\n{_WORDS}\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n".encode(),
     "a.html": _PAGE.encode(),
     "a.rst": f"Bees\n====\n\n{_WORDS}\n\n.. note:: So.\n".encode(),
+    "man.txt": f".TH BEES 1\n.SH NAME\nbees \\- kept\n.SH DESCRIPTION\n.TP\n.B \\-a\n{_WORDS}\n".encode(),
+    "a.js": f'Search.setIndex({{"docnames": ["a"], "titles": ["Bees"]}});\n// {_WORDS}\n'.encode(),
     "a.ipynb": json.dumps({"cells": [{"cell_type": "markdown", "source": [_WORDS]}]}).encode(),
     "a.eml": f"From: Ada <a@b.c>\nSubject: =?utf-8?q?Bees?=\nContent-Type: text/plain\n\n{_WORDS}\n".encode(),
     "a.mbox": f"From a\nSubject: Bees\n\n{_WORDS}\n\nFrom b\nSubject: Ants\n\nNone.\n".encode(),
@@ -34,13 +36,14 @@ SOUND: dict[str, bytes] = {
     "a.tsv": b"name\tkept\nAda\tbees\n",
     "a.json": json.dumps([{"id": "p1", "title": "Bees", "text": _WORDS}]).encode(),
     "a.jsonl": (json.dumps({"id": "p1", "text": _WORDS}) + "\n").encode(),
+    "a.jsonl.gz": gzip.compress((json.dumps({"id": "p1", "text": _WORDS}) + "\n").encode(), mtime=0),
     "a.docx": docx(p(_WORDS)),
     "a.xlsx": xlsx(_row("name", "kept") + _row("Ada", "bees")),
     "a.pptx": pptx(shape("body", _WORDS)),
     "a.epub": epub(a=_PAGE),
     "a.pdf": pdf(_WORDS),
 }
-"""By file name."""
+"""By file name; man.txt is a man page."""
 
 
 def _ten(entity: str) -> str:

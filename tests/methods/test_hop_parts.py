@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.cpu_limit import cpu_limit
 from tests.methods.asked import Shelf
 from tests.methods.hop_asked import (
     CHOOSER,
@@ -30,6 +31,7 @@ from tests.methods.hop_asked import (
 from hoptree.core.values import Passage
 from hoptree.engine.context import Budget
 from hoptree.engine.result import UNSUPPORTED
+from hoptree.methods.hop.parts import operator_of
 from hoptree.methods.steps.decompose import nearest_demonstrations
 from hoptree.models.scripted import Rule
 
@@ -387,3 +389,10 @@ def test_the_end_of_a_supported_chain_is_the_answer_if_all_other_readings_refuse
     assert ask(first="Boston") == "Boston" and ask(guess="Boston") == "Boston", "as before"
     assert ask("When was the director of the film Whiplash born?") == "", "a city is no date"
     assert ask("Was the director of the film Whiplash born in Providence?") == "", "nor a yes"
+
+
+@pytest.mark.parametrize("unit", [". ", ". who ", "; in ", ": which and ", "Who A and B "])
+def test_the_form_of_a_long_question_is_told_in_linear_time(unit: str) -> None:
+    with cpu_limit():
+        for _ in range(30):
+            operator_of((unit * 2_000)[:2_000])

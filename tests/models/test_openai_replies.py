@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.e2e.endpoint import Endpoint, Response, said
 
 from hoptree.core.errors import EndpointError, ModelError, UnusableReply
+from hoptree.core.http_body import parse_json
 from hoptree.models.model import Message, Reply, Request, TokenUsage, read_usage
 from hoptree.models.openai import OpenAIModel
 
 
-def reply_to(response: Response) -> Reply:
+def reply_to(response: Response, profile: Callable[..., None] | None = None) -> Reply:
     async def ask(url: str) -> Reply:
         model = OpenAIModel("test", base_url=url)
+        sys.setprofile(profile)
         try:
             return await model.generate(Request((Message("user", "Who?"),)), step="test")
         finally:
+            sys.setprofile(None)
             await model.aclose()
 
     with Endpoint() as endpoint:
@@ -110,3 +115,29 @@ def test_counts_of_tokens_give_no_key_more_than_it_has() -> None:
     details = {"prompt_tokens_details": {"cached_tokens": 70}, "completion_tokens_details": {"reasoning_tokens": 50}}
     assert read_usage({"prompt_tokens": 7, "completion_tokens": 5, **details}) == TokenUsage(7, 7, 5, 5)
     assert read_usage({"prompt_tokens": 1e308, "completion_tokens": float("inf")}) == TokenUsage(10**9, 0, 10**9, 0)
+
+
+def test_a_long_reply_is_read_beside_the_event_loop() -> None:
+    """Its tokens are many, and the server answers others meanwhile; steps of other threads are not counted."""
+    count = 0
+
+    def step(*_: Any) -> None:
+        nonlocal count
+        count += 1
+
+    text = "A, " * 40_000
+    reply = reply_to(said(text, logprobs=[("A, ", -0.5)] * 40_000), step)
+    assert reply.text == text.strip() and len(reply.choices[0].tokens) == 40_000
+    assert count < 40_000, count
+
+
+def test_the_parser_of_long_json_lets_other_threads_run() -> None:
+    """It is written in C, and keeps the lock of the interpreter until it calls Python."""
+    called = []
+    rows = [{"a": place} for place in range(20_000)]
+    sys.setprofile(lambda frame, event, argument: called.append(event))
+    try:
+        parsed = parse_json(json.dumps(rows).encode())
+    finally:
+        sys.setprofile(None)
+    assert parsed == rows and called.count("call") > len(rows)

@@ -9,7 +9,10 @@ from tests.cpu_limit import cpu_limit
 
 from hoptree.core.values import Passage, Token
 from hoptree.engine.prompts import Prompt, break_control_tokens, read_prompt
+from hoptree.methods.steps.evidence_box import read_clue, read_references, read_verdict
 from hoptree.methods.steps.fact_extraction import read_triples
+from hoptree.methods.steps.logic_tree import MAX_NODES, Claim, read_subtree, read_tree
+from hoptree.methods.steps.mentions import read_mentions
 from hoptree.models.model import read_choice
 from hoptree.text.answer_fit import explain_type_mismatch
 from hoptree.text.comparison import agree, same
@@ -27,7 +30,21 @@ from hoptree.text.parse import (
     retrieval_trigger,
 )
 from hoptree.text.parse_dialogue import read_self_knowledge
-from hoptree.text.parse_labels import read_numbers, read_relevance
+from hoptree.text.parse_labels import (
+    read_critique,
+    read_numbers,
+    read_reflected,
+    read_relevance,
+    retrieval_probability,
+)
+from hoptree.text.parse_method_replies import (
+    read_action,
+    read_cited,
+    read_compression,
+    read_deduced,
+    read_final,
+    read_graph_query,
+)
 from hoptree.text.quantities import read_date, read_quantity
 from hoptree.text.question_tree import make_plan, references, resolve
 from hoptree.text.relation_words import relation_is_of, relation_key
@@ -52,6 +69,37 @@ def plan_of(text: str) -> None:
     plan = make_plan(read_json(text).value, text[:200], mend_leaks=len(text) % 2 == 0)
     assert len(plan.order()) == len(plan.nodes)
     assert len(plan.paths()) <= len(plan.nodes)
+
+
+def tree_of(text: str) -> None:
+    reading = read_json(text)
+    tree = read_tree(reading.value, text[:200])
+    assert sum(claim.size for claim in tree.children) <= MAX_NODES
+    old = Claim("Who directed it?", "Chazelle")
+    for levels in (1, 3):
+        claim, _ = read_subtree(reading.value, old, levels=levels)
+        assert claim is None or (claim.levels <= levels and claim.size <= MAX_NODES)
+    read_verdict(reading, text[:200])
+    read_references(reading.value)
+    read_clue(text)
+
+
+def reflection_of(text: str) -> None:
+    tokens = tokens_of(text[:2_000])
+    read_critique(text, tokens)
+    read_reflected(text, tokens)
+    retrieval_probability(text, tokens)
+
+
+def turn_of(text: str) -> None:
+    read_action(text)
+    read_cited(text)
+    read_cited(text, bare=True)
+    read_compression(text)
+    read_deduced(text, [text[:100]])
+    read_final(text)
+    read_graph_query(text)
+    read_mentions(text)
 
 
 def question_of(text: str) -> str:
@@ -89,6 +137,9 @@ def fill(text: str) -> None:
 
 READERS: dict[str, Callable[[str], object]] = {
     "read_json and make_plan": plan_of,
+    "trees and verdicts": tree_of,
+    "reflections": reflection_of,
+    "turns": turn_of,
     "references and resolve": question_of,
     "concluded": extract_conclusion,
     "clean_answer": clean_answer,

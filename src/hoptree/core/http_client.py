@@ -21,6 +21,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from hoptree.core.backoff import retry_after_s
 from hoptree.core.errors import ConfigError, EndpointError, RateLimited, UnusableReply
+from hoptree.core.http_body import describe_body, error_text, parse_json, read_body
 
 MAX_BODY_BYTES = 16 * 2**20  # a longer response is an error, as some servers never end their reply
 _CONNECT_TIMEOUT_S = 10.0
@@ -87,12 +88,12 @@ class HttpClient:
         status, headers, received = await self.send(method, path, body)
         if not 200 <= status < 300:
             raise self.failure(status, headers, received)
-        return self.parse(received)
+        return await read_body(self.parse, received)
 
     def parse(self, received: bytes) -> Any:
         """Parse a body that should hold JSON."""
         try:
-            return json.loads(received)
+            return parse_json(received)
         except (ValueError, RecursionError) as error:
             cause = f"{self.shown} answered with {describe_body(received)} instead of JSON."
             raise UnusableReply(cause, f"Check {self._url_source}.") from error
@@ -414,27 +415,6 @@ def key_header(variable: str, scheme: str = "Bearer") -> dict[str, str]:
     if not key.isascii() or not key.isprintable():
         raise ConfigError("The key holds a character that no key has.", f"Copy {variable} again.")
     return {"Authorization": f"{scheme} {key}"} if key else {}
-
-
-def error_text(body: bytes) -> str:
-    """Return the message of an error response in one line; "" if it has none."""
-    try:
-        data = json.loads(body)
-        error = data.get("error", data.get("detail", data.get("message", "")))
-        message = error.get("message", error.get("reason", "")) if isinstance(error, dict) else error
-    except (ValueError, AttributeError, RecursionError):
-        return ""
-    return " ".join(str(message).split())
-
-
-def describe_body(body: bytes) -> str:
-    """Say in words what a body that is not JSON looks like."""
-    start = body.lstrip()[:200].lower()
-    if not start:
-        return "nothing"
-    if start.startswith(b"<"):
-        return "a web page"
-    return "half a JSON object" if start.startswith(b"{") else "something else"
 
 
 def without_password(url: str) -> str:

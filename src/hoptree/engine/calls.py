@@ -31,7 +31,7 @@ from hoptree.engine.cache import (
     Store,
     default_cache_path,
 )
-from hoptree.engine.schedule import SingleFlight
+from hoptree.engine.schedule import SingleFlight, in_turns
 from hoptree.models.model import Choice, Model, Reply, Request, TokenUsage, trained_on
 from hoptree.retrieval.retriever import Retriever, cache_lifetime
 
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from hoptree.graph.facts import Direction, Entity, KnowledgeGraph, Neighbourhood
 
 
-MAX_PASSAGE_CHARS = 20_000
-"""Longer passages are cut before a method gets them; prompts show at most 350 words of it."""
+_MAX_PASSAGE_CHARS, _MIN_PASSAGE_CHARS, _MAX_SEARCH_CHARS = 20_000, 3_000, 200_000
 _CHARS_PER_TOKEN, _SPARE_CHARS = 16, 2_000
 """Longer replies are cut: a token has about four characters, and some endpoints ignore `max_tokens`."""
 
@@ -48,6 +47,14 @@ _CHARS_PER_TOKEN, _SPARE_CHARS = 16, 2_000
 _FIRST_WIDTH = 32
 _MAX_WAIT_S = 180.0  # that rate limits of a call are waited for
 _MAX_ATTEMPTS = 4  # of a call that fails in another way
+
+
+def passage_limit(count: int) -> int:
+    """Return how many characters of each of `count` passages a method gets.
+
+    Prompts show at most 350 words of them.
+    """
+    return min(_MAX_PASSAGE_CHARS, max(_MIN_PASSAGE_CHARS, _MAX_SEARCH_CHARS // max(1, count)))
 
 
 class AdaptiveLimit:
@@ -159,9 +166,10 @@ class Calls:
 
         async def once() -> tuple[Passage, ...]:
             passages = await retriever.search(query, k=k, where=where)
-            if all(len(passage.text) <= MAX_PASSAGE_CHARS for passage in passages):
+            limit = passage_limit(len(passages))
+            if all(len(passage.text) <= limit for passage in passages):
                 return passages
-            return tuple(replace(passage, text=passage.text[:MAX_PASSAGE_CHARS]) for passage in passages)
+            return tuple(replace(passage, text=passage.text[:limit]) for passage in passages)
 
         if not retriever.remote:
             began = time.perf_counter()
@@ -311,8 +319,9 @@ async def _ask(model: Model, request: Request, step: str) -> Reply:
     reply = await model.generate(request, step=step)
     if not reply.choices:
         raise UnusableReply("The model's reply held no choices.", "Look at what the endpoint answers.")
-    limit = _SPARE_CHARS + _CHARS_PER_TOKEN * request.max_tokens + len(request.prefix)
-    choices = tuple(_cut(choice, limit) for choice in reply.choices)
+    echoed = 0 if request.max_tokens else len(request.prefix)  # without a token to write, the tokens are the prefix's
+    limit = _SPARE_CHARS + _CHARS_PER_TOKEN * request.max_tokens + echoed
+    choices = tuple(await in_turns(lambda choice: _cut(choice, limit), reply.choices))
     return reply if choices == reply.choices else replace(reply, choices=choices)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hoptree.core.errors import BudgetSpent, ConfigError, CorpusError, GraphError
 from hoptree.core.values import DEFAULT_MAX_FACTS, Answer, Fact, Passage
 from hoptree.engine import trace as tracing
-from hoptree.engine.calls import MAX_PASSAGE_CHARS, Call, Calls, OnRetry
+from hoptree.engine.calls import Call, Calls, OnRetry, passage_limit
 from hoptree.engine.events import Event, NodeEvent, NodeStarted, Warned
 from hoptree.engine.prompts import Filled
 from hoptree.engine.trace import FactsNear, Trace
@@ -267,8 +267,8 @@ class Context:
         issued = self.trace.now()
         call = await self._calls.search(retriever, query, k=k, where=where, on_retry=self._on_retry("search"))
         hits = [tracing.hit_of(passage) for passage in call.reply]
-        if any(len(passage.text) == MAX_PASSAGE_CHARS for passage in call.reply):
-            self.warn("truncated", f"Of a passage only the first {MAX_PASSAGE_CHARS:,} characters were read.")
+        if any(len(passage.text) == (limit := passage_limit(len(call.reply))) for passage in call.reply):
+            self.warn("truncated", f"Of a passage only the first {limit:,} characters were read.")
         only = dict(where) if where else None
         retrieved = tracing.Retrieved(
             query=query, kind=retriever.kind, k=k, where=only, passages=hits, **_times(issued, call)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hoptree.core.errors import HoptreeError, TraceError
@@ -195,7 +195,7 @@ class Result:
             ],
         }
         if self.writing:
-            data["writing"] = _as_json(asdict(self.writing))
+            data["writing"] = _as_json(self.writing)
         if self.error:
             data["error"] = {"class": self.error, "message": self.error_message}
         return data
@@ -304,10 +304,12 @@ def _writing(events: Sequence[Event]) -> Writing | None:
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value with lists instead of tuples, as in JSON."""
-    if isinstance(value, dict):
-        return {name: _as_json(part) for name, part in value.items()}
-    return [_as_json(part) for part in value] if isinstance(value, list | tuple) else value
+    """Return dataclasses as objects, and tuples as lists, as in JSON."""
+    if value is None or isinstance(value, str | float | int):
+        return value
+    if isinstance(value, list | tuple):
+        return [_as_json(part) for part in value]
+    return {name: _as_json(getattr(value, name)) for name in value.__dataclass_fields__}
 
 
 def _of(kind: type[E], events: Iterable[Event]) -> list[E]:

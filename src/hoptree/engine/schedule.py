@@ -47,6 +47,16 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [cast(T, task.result()) for task in tasks]
 
 
+async def in_turns(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
+    """Call a function for each item; between two calls the event loop serves others."""
+    results: list[U] = []
+    for item in items:
+        if results:
+            await asyncio.sleep(0)
+        results.append(work(item))
+    return results
+
+
 _RARE = (20_000, 20, 100)
 _rare_lock = threading.Lock()
 _rare_uses: list[tuple[int, int, int]] = []  # the original thresholds, once for each use that has not ended

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from urllib.parse import urlencode
 
 from hoptree.core.errors import ConfigError, EndpointError, GraphError, QueryTooLong, UnusableReply
+from hoptree.core.http_body import read_body
 from hoptree.core.http_client import HttpClient
 from hoptree.core.public_http import HttpCache, Throttle, unreachable_remedy, user_agent
 from hoptree.graph import vocabulary as vocab
@@ -113,7 +114,7 @@ class SparqlClient:
         """Return the first `max_rows` rows within the time left."""
         cached = self._cache.get(self._http.url, query) if self._cache else None
         if cached is not None:
-            return _read_results(self._http.parse(cached), self.shown, max_rows)
+            return _read_results(await read_body(self._http.parse, cached), self.shown, max_rows)
         body, data = await self._throttle.send(lambda: self._send(query, budget))
         results = _read_results(data, self.shown, max_rows)
         if self._cache:
@@ -154,7 +155,7 @@ class SparqlClient:
         if not 200 <= status < 300:
             raise self._http.failure(status, headers, body)
         try:
-            return body, self._http.parse(body)  # a web page in place of results may be temporary
+            return body, await read_body(self._http.parse, body)  # a web page in place of results may be temporary
         except UnusableReply:
             if timed_out:
                 raise self._too_long(seconds) from None

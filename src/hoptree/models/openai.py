@@ -12,14 +12,8 @@ from typing import Any
 
 from hoptree.core.config import is_loopback_url
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
-from hoptree.core.http_client import (
-    MAX_BODY_BYTES,
-    HttpClient,
-    describe_body,
-    error_text,
-    key_header,
-    without_password,
-)
+from hoptree.core.http_body import describe_body, error_text, parse_json, read_body
+from hoptree.core.http_client import MAX_BODY_BYTES, HttpClient, key_header, without_password
 from hoptree.core.lazy import lazy_re
 from hoptree.models.model import (
     Capability,
@@ -86,7 +80,7 @@ class OpenAIModel:
                 "POST", "/chat/completions", headers=headers, content=content
             )
             if status == 200:
-                return self._read(body)
+                return await read_body(self._read, body)
             if status in (400, 422) and (cap := _logprobs_cap(body, sent)):
                 self._max_logprobs = cap
                 continue
@@ -124,7 +118,7 @@ class OpenAIModel:
     def _read(self, body: bytes) -> Reply:
         data: Any = None
         try:
-            data = json.loads(body)
+            data = parse_json(body)
             if "choices" not in data and (message := error_text(self._http.without_secrets(body))):
                 cause = f"{self._http.shown} answered with an error: {message[:300]}."
                 raise EndpointError(cause, "Check model and options.")

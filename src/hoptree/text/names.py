@@ -371,6 +371,7 @@ _BEGINS = lazy_re(
 )
 
 
+@lru_cache(maxsize=16)  # callers look for several answers in the same passages
 def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
     """Return the span of each sentence; line breaks end one too."""
     spans: list[tuple[int, int]] = []
@@ -410,7 +411,7 @@ def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
     needs_more, shortened = _abbreviation(before)
     if needs_more:
         return False
-    ordinal = _GERMAN_ORDINAL.search(before)
+    ordinal = _GERMAN_ORDINAL.search(before) if before[-1:].isdigit() else None
     if ordinal and ordinal["article"] and not _BEGINS.match(text, end.end()):
         return False
     if ordinal and _GERMAN_MONTH.match(text, end.end()):

@@ -15,6 +15,7 @@ from hoptree.core.values import Answer, Passage, Source
 from hoptree.engine.context import Context
 from hoptree.engine.events import PassageTruncated
 from hoptree.engine.prompts import MAX_WORDS, is_readable_id, prompt_for, show_passages
+from hoptree.engine.schedule import in_turns
 from hoptree.methods.steps.answer import Answered, note_answer, supporting_ids
 from hoptree.models.model import LearnsCapabilities, Model, Reply, trained_on
 from hoptree.text.grounding import stems
@@ -66,7 +67,7 @@ async def read_passages(
         return Reading(Answer("", "", "unknown", source))
     wanted = " ".join([question, *chains])
     shown = await cut_passages(ctx, wanted, passages) if cut else passages
-    shown = [shorten_for(ctx, wanted, passage) for passage in shown]
+    shown = await in_turns(lambda passage: shorten_for(ctx, wanted, passage), shown)
     documents = "\n".join([*chains, show_passages(ctx, shown, titles=True)])
     filled = prompt_for(ctx.method, prompt).fill(documents=documents, question=question)
     model = ctx.model_for("answer")

@@ -23,7 +23,7 @@ from hoptree.engine.prompts import (
     read_rows,
     show_texts,
 )
-from hoptree.engine.schedule import together
+from hoptree.engine.schedule import in_turns, together
 from hoptree.methods.steps.answer import mean_probability, note_reply, supporting_ids, votes
 from hoptree.models.model import MAX_TOP_LOGPROBS, Choice, LearnsCapabilities, Reply, Signal, SignalNotGiven
 from hoptree.text.names import sentence_spans
@@ -88,7 +88,7 @@ class Draft:
         """Return the draft up to `end`; it has ended only if that is all of it."""
         if end >= len(self.text):
             return self
-        places = token_spans(self.text, [token.text for token in self.tokens])
+        places = token_spans(self.text, [token.text for token in self.tokens]) if self.tokens else ()
         tokens = [token for token, place in zip(self.tokens, places, strict=True) if place and place[0] < end]
         size = -(-self.size * end // max(1, len(self.text)))  # rounded up, as some text has at least one token
         return Draft(self.text[:end].rstrip(), tuple(tokens), size=size)
@@ -168,12 +168,12 @@ class Generator:
         """Return whole replies sampled in one call."""
         options = {"n": count, "temperature": temperature, "seed": seed, "top_logprobs": self._top}
         reply = await self._ask("", context, "think", max_tokens, **options)
-        return tuple(self._draft(choice, "", reply.usage.completion) for choice in reply.choices)
+        return tuple(await in_turns(lambda choice: self._draft(choice, "", reply.usage.completion), reply.choices))
 
     async def sample(self, text: str, count: int, *, max_tokens: int, context: str) -> tuple[str, ...]:
         """Return the next words, sampled several times."""
         choices = await self._sample(text, count, context, max_tokens)
-        return tuple(self._draft(choice, text, 0).text for choice in choices)
+        return tuple(self._added_text(choice, text) for choice in choices)
 
     async def sample_states(
         self, text: str, count: int, *, max_tokens: int, context: str, top_p: float, top_k: int
@@ -182,7 +182,7 @@ class Generator:
         has_states = "hidden_states" in self._ctx.model_for("answer").capabilities
         signals: frozenset[Signal] = frozenset(("hidden",) if has_states else ())
         choices = await self._sample(text, count, context, max_tokens, top_p=top_p, top_k=top_k, signals=signals)
-        return tuple((self._draft(choice, text, 0).text, choice.hidden) for choice in choices if choice.text.strip())
+        return tuple((self._added_text(choice, text), choice.hidden) for choice in choices if choice.text.strip())
 
     async def attended_from(self, text: str, spans: Sequence[Span]) -> Attended | None:
         """Return what these spans of the reply attend to; None if the model does not say."""
@@ -217,6 +217,10 @@ class Generator:
         ]
         name = "go_on" if text and not self._prefix else "step_by_step"
         return prompt_for(self._ctx.method, name).fill(shots=shots, context=context, question=self.question, text=text)
+
+    def _added_text(self, choice: Choice, text: str) -> str:
+        """Return the text that a sample adds; its tokens are many, and not needed."""
+        return self._draft(replace(choice, tokens=()), text, 0).text
 
     def _draft(self, choice: Choice, text: str, size: int) -> Draft:
         """Return what a choice adds to a text, even if it repeats the text."""
@@ -408,8 +412,8 @@ async def think(
         drafts = await generator.sample_drafts(
             count, max_tokens=max_tokens, temperature=temperature, seed=seed, context=context
         )
-        drafts = tuple(map(cut_at_answer, drafts))
-        propose([read(draft.text, draft) for draft in drafts])
+        drafts = tuple(await in_turns(cut_at_answer, drafts))
+        propose(await in_turns(lambda draft: read(draft.text, draft), drafts))
         answers = await together(map(conclude, drafts))
         propose(answers)
         return answers

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from hoptree.core.backoff import retry_delay_s
 from hoptree.core.errors import ConfigError, CorpusError, EndpointError, HoptreeError, RateLimited, UnusableReply
+from hoptree.core.http_body import read_body
 from hoptree.core.http_client import HttpClient, key_header
 from hoptree.core.values import Passage
 from hoptree.retrieval.remote import Address, batches, best_with_ties, metadata_pairs, shortened, without_surrogates
@@ -130,7 +131,7 @@ class Elasticsearch:
         while True:
             status, headers, body = await self.http.send("POST", path, self._request(query, size, where))
             if status == 200:
-                return self._parse_hits(body)
+                return await read_body(self._parse_hits, body)
             # Older engines answer 500 to this, newer ones 400.
             if len(query) < 2 or not any(word in body for word in (b"many_clauses", b"maxClauseCount", b"many_nested")):
                 raise self.failure(status, headers, body)

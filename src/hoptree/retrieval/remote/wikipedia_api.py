@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from hoptree.core.errors import CacheError, ConfigError, EndpointError, ModelError, RateLimited, UnusableReply
+from hoptree.core.http_body import read_body
 from hoptree.core.http_client import HttpClient
 from hoptree.core.public_http import HttpCache, Throttle, unreachable_remedy, user_agent
 
@@ -226,7 +227,7 @@ class WikiApi:
             raise EndpointError(f"{self.shown} turned the request away (HTTP 403).", remedy, status=status, exit_code=2)
         if not 200 <= status < 300:
             raise self._http.failure(status, headers, body)
-        data = self._http.parse(body)
+        data = await read_body(self._http.parse, body)
         wait = self._http.failure(503, headers, b"").retry_after
         if (failure := read_failure(data, wait, self.shown)) is not None:
             raise failure
