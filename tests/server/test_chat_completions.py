@@ -186,6 +186,18 @@ def test_a_program_gets_the_json_it_asks_for(server: Running) -> None:
     assert everything["sentence"] == SENTENCE and everything["level"] == "well supported"
 
 
+def test_json_cites_the_same_passages_as_text(server: Running) -> None:
+    asked = {"model": "taikc", "messages": [{"role": "user", "content": QUESTION}]}
+    text, as_json = (
+        server.client.post("/v1/chat/completions", json=asked | form).json()["choices"][0]["message"]
+        for form in ({}, {"response_format": {"type": "json_object"}})
+    )
+    titles = ["Bille August", "Night Train to Lisbon"]
+    for message in (text, as_json):
+        assert sorted(note["url_citation"]["title"] for note in message["annotations"]) == titles
+    assert sorted(passage["title"] for passage in json.loads(as_json["content"])["citations"]) == titles
+
+
 def test_the_official_client_reads_a_class_of_its_own(server: Running) -> None:
     openai: Any = pytest.importorskip("openai")
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
