@@ -249,8 +249,21 @@ def talking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     rewriting = script(
         before=[Rule(QUESTION, step="rewrite", contains="Next question: And when was its director born?")]
     )
-    with running(settings(Path(tmp_path_factory.mktemp("talking")), models={"demo": rewriting})) as server:
+    repeating = script(before=[Rule("Exim?", step="rewrite"), Rule("unknown", contains="Exim")])
+    models = {"demo": rewriting, "repeating": repeating}
+    with running(settings(Path(tmp_path_factory.mktemp("talking")), models=models)) as server:
         yield server
+
+
+@pytest.mark.parametrize(
+    ("before", "sentence"),
+    [("Wo wurde Bille August geboren?", "Es wurde keine Antwort gefunden."), ("Where was he born?", "No answer was")],
+)
+def test_no_answer_is_told_in_the_language_of_the_conversation(talking: Running, before: str, sentence: str) -> None:
+    turns = [{"role": "user", "content": before}, {"role": "assistant", "content": "Bille August"}]
+    messages = [*turns, {"role": "user", "content": "Exim?"}]
+    message = _chat(talking, model="oner@repeating", messages=messages).json()["choices"][0]["message"]
+    assert message["hoptree"]["abstained"] and message["content"].startswith(sentence)
 
 
 def test_a_question_is_read_with_the_conversation_before_it(talking: Running) -> None:

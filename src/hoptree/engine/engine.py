@@ -187,6 +187,7 @@ class Engine:
                 question_id=asked.id or hashlib.sha256(asked.text.encode()).hexdigest()[:12],
                 type=asked.type,
                 hops=asked.hops,
+                language=_language_of(asked.history),
                 method=self.method.name,
                 options={option.name: self.options.get(option.name, option.default) for option in self.method.options},
                 model=self.model.name,
@@ -233,6 +234,13 @@ class Engine:
                 error_message=str(failure) if failure else "",
             )
         )
+
+
+def _language_of(history: Sequence[tuple[str, str]]) -> str:
+    """Return the language of the earlier questions; "" if there are none, or it is unclear."""
+    from hoptree.text.tokens import language_of  # late, as most questions have no history
+
+    return language_of("\n".join(question for question, _ in history), "") if history else ""
 
 
 def drop_refusal(answer: Answer) -> Answer:
