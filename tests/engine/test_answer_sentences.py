@@ -102,6 +102,12 @@ def test_questions_in_other_languages_get_no_english_words() -> None:
     [
         ("Wo starb Bach?", "", 0, "Es wurde keine Antwort gefunden."),
         ("Wo starb Bach?", "", 5, "In den 5 gelesenen Stellen wurde keine Antwort gefunden."),
+        ("Und in welchem Jahr?", "", 0, "Es wurde keine Antwort gefunden."),
+        ("In welchem Jahr?", "", 0, "Es wurde keine Antwort gefunden."),
+        ("Kennst du Exim?", "", 0, "Es wurde keine Antwort gefunden."),
+        ("Können Sie Exim einrichten?", "", 0, "Es wurde keine Antwort gefunden."),
+        ("An wen?", "", 0, "Es wurde keine Antwort gefunden."),
+        ("And in which year?", "", 0, "No answer was found."),
         ("Wo starb Bach?", "Köln", 5, "Vielleicht Köln: nichts Gelesenes sagt es."),
         ("巴赫在哪里去世？", "", 1, "在读过的段落中没有找到答案。"),
         ("巴赫在哪里去世？", "科隆", 5, "可能是科隆：读过的内容都没有这样说。"),

@@ -83,7 +83,7 @@ def test_a_question_is_answered_with_its_tree_and_evidence(mode: str, tmp_path: 
     assert (content["answer"], content["abstained"], content["method"]) == ("1948", False, "taikc")
     (top,) = content["tree"]
     (below,) = top["children"]
-    assert (top["answer"], below["question"], below["answer"]) == (
+    assert (top["answer"], below["resolved"], below["answer"]) == (
         "Bille August",
         "In which year was Bille August born?",
         "1948",

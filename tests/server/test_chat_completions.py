@@ -186,6 +186,18 @@ def test_a_program_gets_the_json_it_asks_for(server: Running) -> None:
     assert everything["sentence"] == SENTENCE and everything["level"] == "well supported"
 
 
+def test_json_cites_the_same_passages_as_text(server: Running) -> None:
+    asked = {"model": "taikc", "messages": [{"role": "user", "content": QUESTION}]}
+    text, as_json = (
+        server.client.post("/v1/chat/completions", json=asked | form).json()["choices"][0]["message"]
+        for form in ({}, {"response_format": {"type": "json_object"}})
+    )
+    titles = ["Bille August", "Night Train to Lisbon"]
+    for message in (text, as_json):
+        assert sorted(note["url_citation"]["title"] for note in message["annotations"]) == titles
+    assert sorted(passage["title"] for passage in json.loads(as_json["content"])["citations"]) == titles
+
+
 def test_the_official_client_reads_a_class_of_its_own(server: Running) -> None:
     openai: Any = pytest.importorskip("openai")
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
@@ -237,8 +249,21 @@ def talking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     rewriting = script(
         before=[Rule(QUESTION, step="rewrite", contains="Next question: And when was its director born?")]
     )
-    with running(settings(Path(tmp_path_factory.mktemp("talking")), models={"demo": rewriting})) as server:
+    repeating = script(before=[Rule("Exim?", step="rewrite"), Rule("unknown", contains="Exim")])
+    models = {"demo": rewriting, "repeating": repeating}
+    with running(settings(Path(tmp_path_factory.mktemp("talking")), models=models)) as server:
         yield server
+
+
+@pytest.mark.parametrize(
+    ("before", "sentence"),
+    [("Wo wurde Bille August geboren?", "Es wurde keine Antwort gefunden."), ("Where was he born?", "No answer was")],
+)
+def test_no_answer_is_told_in_the_language_of_the_conversation(talking: Running, before: str, sentence: str) -> None:
+    turns = [{"role": "user", "content": before}, {"role": "assistant", "content": "Bille August"}]
+    messages = [*turns, {"role": "user", "content": "Exim?"}]
+    message = _chat(talking, model="oner@repeating", messages=messages).json()["choices"][0]["message"]
+    assert message["hoptree"]["abstained"] and message["content"].startswith(sentence)
 
 
 def test_a_question_is_read_with_the_conversation_before_it(talking: Running) -> None:

@@ -23,7 +23,9 @@ from tests.server.running import Running, eventually, limits, running, settings
 
 from hoptree.retrieval.indexing import build_index
 from hoptree.server import corpus_routes
+from hoptree.server.error_responses import Refusal
 from hoptree.server.keys import Key
+from hoptree.server.settings import check_name
 
 _HTML_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
 
@@ -146,6 +148,25 @@ def test_names_are_given_once_and_named_corpora_are_not_changed(tmp_path: Path) 
         assert server.client.delete("/v1/corpora/none").status_code == 404
         assert server.client.get("/v1/jobs/none").status_code == 404
         assert _post(server, "/v1/corpora/mine/documents", {}).status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("test eins", "test-eins"),
+        ("Meine Unterlagen (Büro) 2025", "meine-unterlagen-büro-2025"),
+        ("../Ｕp", "up"),
+        ("\u0301-_a" + "b" * 80, "a" + "b" * 62),
+        ("con", ""),
+        ("…", ""),
+    ],
+)
+def test_a_name_that_is_refused_comes_with_the_nearest(name: str, near: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        check_name(name)
+    assert str(refused.value).endswith(f"beginning with a letter or digit{f': {near}' if near else '.'}")
+    if near:
+        check_name(near)
 
 
 def test_without_a_folder_nothing_is_taken(tmp_path: Path) -> None:
@@ -290,13 +311,18 @@ def test_a_packed_text_is_opened_and_no_script_in_it_runs(tmp_path: Path, monkey
     docs.mkdir()
     page = b"<script>alert(1)</script><p>Bees live in a hive.</p>"
     plain = "Größe zählt.\n".encode("cp1252")
-    contents = {"page.html.gz": page, "old.txt.gz": plain, "long.txt.gz": b"Bees. " * 1000}
+    contents = {
+        "page.html.gz": page,
+        "old.txt.gz": plain,
+        "A b.PDF.GZ": pdf("Ada keeps bees."),
+        "long.txt.gz": b"Bees. " * 1000,
+    }
     for name, content in contents.items():
         (docs / name).write_bytes(gzip.compress(content))
     damaged = gzip.compress(random.Random(7).randbytes(9000).hex().encode())
     (docs / "cut.txt.gz").write_bytes(damaged[:-100])
     build_index(docs, tmp_path / "docs.idx")
-    monkeypatch.setattr(corpus_routes, "MAX_DOCUMENT_BYTES", 1000)
+    monkeypatch.setattr(corpus_routes, "MAX_DOCUMENT_BYTES", len(contents["A b.PDF.GZ"]))
     with running(settings(tmp_path, corpora={"docs": str(tmp_path / "docs.idx")})) as server:
         replies = {name: server.client.get(f"/v1/corpora/docs/files/{name}") for name in (*contents, "cut.txt.gz")}
         html = replies["page.html.gz"]
@@ -304,6 +330,9 @@ def test_a_packed_text_is_opened_and_no_script_in_it_runs(tmp_path: Path, monkey
         assert html.headers["content-security-policy"] == _HTML_POLICY
         assert html.headers["content-disposition"] == "inline; filename*=utf-8''page.html"
         assert replies["old.txt.gz"].text == "Größe zählt.\n"
+        paged = replies["A b.PDF.GZ"]
+        assert paged.content == contents["A b.PDF.GZ"] and paged.headers["content-type"] == "application/pdf"
+        assert paged.headers["content-disposition"] == "inline; filename*=utf-8''A%20b.PDF"
         for name in ("long.txt.gz", "cut.txt.gz"):  # too long, and broken in what is looked at first
             assert replies[name].headers["content-disposition"].startswith("attachment")
             assert replies[name].content == (docs / name).read_bytes()

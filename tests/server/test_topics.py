@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+pytest.importorskip("fastapi")
+
 from hoptree.core.values import CONTENTS, Passage
+from hoptree.retrieval.indexing import build_index
+from hoptree.server import resources
+from hoptree.server.resources import Corpora
 from hoptree.server.topics import Topic, suggest_topics
 
 POOLS = "Package pools are folders that several releases share."
@@ -100,6 +106,30 @@ def test_topics_are_of_all_folders_and_languages(above: str) -> None:
     ]
     counted = Counter(topic["language"] for topic in suggest_topics(corpus))
     assert counted == {"en": 3, "de": 2, "zh": 1}
+
+
+def test_a_short_table_has_the_language_of_its_reader() -> None:
+    table = passage("Liste › Personal", "Name: Änne Grünwald; Geburtsort: Bregenz; Büro: 12")
+    assert first(replace(table, metadata=()))["language"] is None
+    english = replace(table, text="The name of the place is not in the list.", metadata=())
+    assert first(english)["language"] == "en"
+
+
+def test_long_files_are_read_in_their_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "_TOPIC_PASSAGES", 4)
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    parts = ("Lamps", "Wicks", "Oil", "Glass")
+    for name in parts:
+        text = (
+            f"# {name}\n\nEdition of 2020.\n\n## How {name.lower()} are made\n\nThey are made by hand in the old way.\n"
+        )
+        (docs / f"{name}.md").write_text(
+            text + f"\n## How {name.lower()} are sold\n\nThey are sold in spring.\n", "utf-8"
+        )
+    build_index(docs, tmp_path / "docs.idx")
+    topics = Corpora({"docs": str(tmp_path / "docs.idx")}, None).topics("docs")
+    assert len(topics) >= len(parts) and all(topic["title"].startswith("How ") for topic in topics)
 
 
 def test_lists_of_contents_give_no_topics() -> None:

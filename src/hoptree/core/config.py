@@ -170,6 +170,17 @@ def is_loopback(host: str) -> bool:
 _DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
 _MAX_NAME_CHARS = 63
 _FIRST_KINDS = frozenset({"Ll", "Lm", "Lo", "Nd"})
+_NAME_KINDS = _FIRST_KINDS | {"Mn", "Mc"}
+
+
+def suggest_name(text: str) -> str:
+    """Return the plain name that is nearest to a text, or "" if none is."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
+    kept = "".join(char if char == "_" or unicodedata.category(char) in _NAME_KINDS else " " for char in folded)
+    name = "-".join(kept.split())
+    first = next((at for at, char in enumerate(name) if unicodedata.category(char) in _FIRST_KINDS), len(name))
+    name = name[first:][:_MAX_NAME_CHARS].rstrip("-_")
+    return name if is_plain_name(name) else ""
 
 
 def is_plain_name(name: str) -> bool:
@@ -181,9 +192,7 @@ def is_plain_name(name: str) -> bool:
     return (
         0 < len(name) <= _MAX_NAME_CHARS
         and kinds[0] in _FIRST_KINDS
-        and all(
-            char in "-_" or kind in _FIRST_KINDS or kind in ("Mn", "Mc") for char, kind in zip(name, kinds, strict=True)
-        )
+        and all(char in "-_" or kind in _NAME_KINDS for char, kind in zip(name, kinds, strict=True))
         and name == unicodedata.normalize("NFKC", name.lower())
         and name not in _DEVICES
     )

@@ -70,10 +70,10 @@ _FRAMES = {
 """In any other language the sentence is the bare answer, and remarks are in English."""
 
 
-def _frame_of(question: str, answer: str = "") -> _Frame:
+def _frame_of(question: str, answer: str = "", language: str = "") -> _Frame:
     from hoptree.text.tokens import language_of
 
-    unclear = "german" if answer.casefold() in ("ja", "nein") else "english"  # "War Ada Schweizerin?"
+    unclear = "german" if answer.casefold() in ("ja", "nein") else language or "english"  # "War Ada Schweizerin?"
     return _Frame() if _ENGLISH.search(question) else _FRAMES.get(language_of(question, unclear), _Frame())
 
 
@@ -115,14 +115,15 @@ def describe_answer(
     read: int,
     computed: bool,
     measured: Chance | None,
+    language: str = "",
 ) -> tuple[str, Confidence | None]:
     """Return the sentence for an answer, and how well it is supported.
 
     `nodes` are those of the tree, `evidence` the passages behind the answer, `cited` those only behind nodes, and
     `read` the number of passages that were read. [N] in the sentence is the Nth of evidence and cited. An answer that
-    code `computed` is not compared with the last step.
+    code `computed` is not compared with the last step. `language` is that of the conversation, for unclear questions.
     """
-    frame = _frame_of(question, answer)
+    frame = _frame_of(question, answer, language)
     if not answer:
         return frame.none if not read else frame.none_in_passage if read == 1 else frame.none_in.format(read), None
     from hoptree.text import answer_fit, grounding  # late, so that the first call starts sooner

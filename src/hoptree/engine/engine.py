@@ -190,6 +190,7 @@ class Engine:
                 question_id=asked.id or hashlib.sha256(asked.text.encode()).hexdigest()[:12],
                 type=asked.type,
                 hops=asked.hops,
+                language=_language_of(asked.history),
                 method=self.method.name,
                 options={option.name: self.options.get(option.name, option.default) for option in self.method.options},
                 model=self.model.name,
@@ -243,6 +244,13 @@ def _chars_read(events: Sequence[Event]) -> int:
     replies = sum(len(event.reply) for event in events if isinstance(event, ModelCalled))
     searches = (event.passages for event in events if isinstance(event, Retrieved))
     return replies + sum(len(passage["text"]) for passages in searches for passage in passages)
+
+
+def _language_of(history: Sequence[tuple[str, str]]) -> str:
+    """Return the language of the earlier questions; "" if there are none, or it is unclear."""
+    from hoptree.text.tokens import language_of  # late, as most questions have no history
+
+    return language_of("\n".join(question for question, _ in history), "") if history else ""
 
 
 def drop_refusal(answer: Answer) -> Answer:

@@ -147,6 +147,7 @@ class Started(Event):
     question_id: str = ""
     type: str = ""
     hops: int | None = None
+    language: str = field(default="", metadata=OMIT)  # of the conversation before the question
     method: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     model: str = ""

@@ -264,6 +264,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
             read=len(passages),
             computed=any(decision.decides_alone() for decision in decisions),
             measured=explain.measure_answer(decisions),
+            language=start.language,
         )
     return Result(
         question=question,

@@ -44,9 +44,15 @@ def quote(passages: Sequence[Passage], model: Model) -> tuple[list[Quoted], list
     """Return passages as a prompt would show them, and warnings about omissions."""
     ctx = Context(method="quote", model=model, calls=Calls(None), trace=Trace("quote"))
 
-    def render(passage: Passage, text: str) -> str:
+    def render(passage: Passage, text: str, ctx: Context | None = ctx) -> str:
         shown = show_passages(ctx, [Passage(passage.id, "", text)], titles=False)
         return break_control_tokens(shown.removeprefix("passage: "))
+
+    def render_lines(passage: Passage) -> str:
+        """Keep the lines, such as rows of tables, unless something on them is left out."""
+        text = render(passage, passage.text)
+        lines = "\n".join(render(passage, line, None) for line in passage.text.strip().split("\n"))
+        return lines if lines.split() == text.split() else text
 
     ids = readable_ids([passage.id for passage in passages], passages)
     for passage, readable_id in zip(passages, ids, strict=True):
@@ -56,7 +62,7 @@ def quote(passages: Sequence[Passage], model: Model) -> tuple[list[Quoted], list
                 f"The id of passage {readable_id} is none that a model should read; its number stands in its place.",
             )
     quoted = [
-        Quoted(readable_id, render(passage, passage.title), render(passage, passage.text), passage.score)
+        Quoted(readable_id, render(passage, passage.title), render_lines(passage), passage.score)
         for passage, readable_id in zip(passages, ids, strict=True)
     ]
     return quoted, list(dict.fromkeys(event.message for event in ctx.trace.events if isinstance(event, Warned)))
@@ -89,19 +95,25 @@ def answer_text(result: Result, evidence: Sequence[Quoted], warnings: Sequence[s
     if result.why:
         lines.append(f"Why: {result.why}")
     if result.tree:
-        lines += ["", "How it was found:", *_tree_lines(result.tree, result.evidence)]
+        lines += ["", "How it was found:", *_tree_lines(result.tree, result.shown)]
     if evidence and not (result.evidence or result.cited):
         lines += ["", "The passages below were read, but are not evidence."]
-    return join_text(lines, evidence, warnings)
+    return join_text(lines, evidence, warnings, numbered=True)
 
 
-def join_text(lines: Iterable[str], passages: Sequence[Quoted], warnings: Sequence[str]) -> str:
-    """Join lines, notes and passages, in markup that no passage can close."""
+def join_text(
+    lines: Iterable[str], passages: Sequence[Quoted], warnings: Sequence[str], *, numbered: bool = False
+) -> str:
+    """Join lines, notes and passages, in markup that no passage can close.
+
+    `numbered` passages have the numbers by which a sentence cites them.
+    """
     text = [_one_line(line) for line in (*lines, *(f"Note: {warning}" for warning in warnings))]
     if passages:
         text += ["", _DATA_NOTE]
-    for passage in passages:
-        head = f"<passage id={_attribute(passage.id)} title={_attribute(passage.title)}>"
+    for number, passage in enumerate(passages, 1):
+        cited_as = f' number="{number}"' if numbered else ""
+        head = f"<passage id={_attribute(passage.id)} title={_attribute(passage.title)}{cited_as}>"
         text += [head, _without_markup(passage.text), "</passage>"]
     return "\n".join(text)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from hoptree.core.values import Answer, Passage, Question, Source, Usage
@@ -19,6 +19,7 @@ from hoptree.methods.steps.decompose import decompose_tree, fixed_demonstrations
 from hoptree.methods.steps.evidence_box import EvidenceBox, Verdict, new_clue, validate
 from hoptree.methods.steps.mentions import PRESETS, EvidenceKinds, Sources
 from hoptree.models.model import Model
+from hoptree.server.reply_schemas import AskReply
 from hoptree.text.parse import read_yes_no
 from hoptree.text.question_tree import Node
 
@@ -112,21 +113,6 @@ def _engine_running(
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A sub-question with its answer, its source, and the ids of its evidence."""
-
-    id: int
-    question: str
-    answer: str
-    source: str
-    why: str = ""
-    hypothesis: str = ""
-    verdict: str = ""
-    evidence: list[str] = field(default_factory=list)
-    children: list[Step] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class Spent:
     """The cost of a call; tokens include cached replies, `cost` is what was paid."""
 
@@ -143,30 +129,6 @@ class Spent:
 
 
 # The SDK takes slots for defaults, so the values that tools return have none.
-@dataclass(frozen=True)
-class AnswerReply:
-    """An answer, empty if none was found, with its tree of sub-questions and evidence.
-
-    [N] in `sentence` is the Nth passage of `evidence` and `cited`; only steps rest on the cited ones. Without any,
-    `consulted` has what was read. `stopped_by` is the limit that ended the run early, if any.
-    """
-
-    answer: str
-    sentence: str
-    confidence: dict[str, str | float] | None
-    abstained: bool
-    why: str
-    tree: list[Step]
-    evidence: list[Quoted]
-    cited: list[Quoted]
-    consulted: list[Quoted]
-    warnings: list[str]
-    stopped_by: str
-    method: str
-    model: str
-    usage: Spent
-
-
 @dataclass(frozen=True)
 class SearchReply:
     """Passages, best first."""
@@ -212,29 +174,31 @@ class ClaimReply:
     usage: Spent
 
 
-def render_answer(result: Result, model: Model) -> tuple[AnswerReply, str]:
-    """Return an answer as a value and as text."""
-    quoted, left_out = quote(result.shown, model)
-    others = quoted[len(result.evidence) :]
-    rests = result.evidence or result.cited
-    reply = AnswerReply(
-        answer=result.answer,
-        sentence=quoted_sentence(result, quoted),
-        confidence=result.confidence.as_dict() if result.confidence else None,
-        abstained=result.abstained,
-        why=result.why,
-        tree=[_step(node, result.evidence) for node in result.tree],
-        evidence=quoted[: len(result.evidence)],
-        cited=others if rests else [],
-        consulted=[] if rests else others,
-        warnings=_unique(*result.warnings, *left_out),
-        stopped_by=result.stopped_by,
-        method=result.method,
+def render_answer(result: Result, model: Model) -> tuple[AskReply, str]:
+    """Return the object of `hoptree ask --json`, with passages as quoted, and the text.
+
+    Left out is `writing`, which has sentences of documents outside of passages.
+    """
+    passages = [*dict.fromkeys((*result.shown, *result.consulted))]
+    quoted, left_out = quote(passages, model)
+    shown = quoted[: len(result.shown)]
+    as_quoted = {
+        passage.id: replace(passage, id=each.id, title=each.title, text=each.text)
+        for passage, each in zip(passages, quoted, strict=True)
+    }
+    public = replace(
+        result,
+        sentence=quoted_sentence(result, shown),
         # Only the last part of the spec: it may be a path on this machine.
         model=result.model.partition("?")[0].rstrip("/").rpartition("/")[2],
-        usage=Spent.of(result.usage),
+        tree=tuple(_with_readable_ids(node, passages) for node in result.tree),
+        evidence=tuple(as_quoted[passage.id] for passage in result.evidence),
+        cited=tuple(as_quoted[passage.id] for passage in result.cited),
+        consulted=tuple(as_quoted[passage.id] for passage in result.consulted),
+        warnings=tuple(_unique(*result.warnings, *left_out)),
+        writing=None,
     )
-    return reply, answer_text(result, quoted, reply.warnings)
+    return public.as_dict(), answer_text(result, shown, public.warnings)
 
 
 def render_search(result: Result, passages: Sequence[Passage], model: Model) -> tuple[SearchReply, str]:
@@ -281,18 +245,9 @@ def render_claim(checked: CheckedClaim, model: Model) -> tuple[ClaimReply, str]:
     return reply, join_text(lines, evidence, reply.warnings)
 
 
-def _step(node: TreeNode, passages: Sequence[Passage]) -> Step:
-    return Step(
-        id=node.id,
-        question=node.resolved or node.question,
-        answer=node.answer,
-        source=node.source,
-        why=node.why,
-        hypothesis=node.hypothesis,
-        verdict=node.verdict,
-        evidence=readable_ids(node.evidence, passages),
-        children=[_step(child, passages) for child in node.children],
-    )
+def _with_readable_ids(node: TreeNode, passages: Sequence[Passage]) -> TreeNode:
+    children = [_with_readable_ids(child, passages) for child in node.children]
+    return replace(node, evidence=tuple(readable_ids(node.evidence, passages)), children=children)
 
 
 def _unique(*warnings: str) -> list[str]:

@@ -31,6 +31,8 @@ from hoptree.engine.tasks import describe_task
 from hoptree.engine.trace import FactsFound, Listener, ModelCalled, Retried, Retrieved
 from hoptree.mcp import responses
 from hoptree.mcp.transport import App, Receive, RequestGuard, Scope, Send, open_stdio, send_response
+from hoptree.server.reply_schemas import AskReply
+from hoptree.server.views import options_view
 
 T = TypeVar("T")
 _LOG = logging.getLogger("hoptree.mcp")
@@ -129,7 +131,7 @@ class _Tools:
         self._outside = outside  # clients may be on other machines: hide paths and replies of endpoints
         self._free = MAX_CALLS
 
-    async def ask(self, question: QuestionText, ctx: Context) -> Annotated[CallToolResult, responses.AnswerReply]:
+    async def ask(self, question: QuestionText, ctx: Context) -> Annotated[CallToolResult, AskReply]:
         """Answer a question that needs several facts joined together, from documents and the model's own knowledge.
 
         Returns the answer, the tree of sub-questions with where each answer comes from, and the passages behind them.
@@ -190,13 +192,14 @@ class _Tools:
             self._free += 1
 
     def _public(self, result: Result) -> Result:
-        """Return a result with warnings that the client may read, or raise its failure."""
+        """Return a result with what the client may read, or raise its failure."""
         if result.failure is not None:
             raise result.failure
         if not self._outside:
             return result
         ids = [passage.id for passage in (*result.evidence, *result.cited, *result.consulted)]
-        return replace(result, warnings=tuple(redact(warning, known=ids) for warning in result.warnings))
+        warnings = tuple(redact(warning, known=ids) for warning in result.warnings)
+        return replace(result, warnings=warnings, options=options_view(result.method, result.options))
 
 
 async def _in_task(work: Coroutine[Any, Any, T]) -> T:
@@ -208,7 +211,7 @@ async def _in_task(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _reply(value: Any, text: str) -> CallToolResult:
-    text, structured = _without_halves(text), _without_halves(asdict(value))
+    text, structured = _without_halves(text), _without_halves(value if isinstance(value, dict) else asdict(value))
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
 
 
@@ -259,7 +262,7 @@ def _progress_line(event: Event, calls: int, *, outside: bool) -> str:
             return f"{event.id}. -> {event.answer or '?'} [{event.outcome}]"
         case Retried():
             why = "an endpoint that the server asks failed, and is asked again" if outside else event.error
-            return f"waiting {event.wait:g} s: {why}"
+            return f"waiting {event.wait:.1f} s: {why}"
         case ModelCalled(node=None):
             return f"asked the model to {describe_task(event.step)} ({calls} call{'' if calls == 1 else 's'} so far)"
         case _:

@@ -232,6 +232,7 @@ def _is_local(request: Request) -> bool:
     return is_loopback(settings.host) and not settings.keys
 
 
+_GZ = ".gz"
 _HEAD_BYTES = 2**20  # enough to recognise text and its encoding
 _PDF_POLICY = "default-src 'none'; style-src 'unsafe-inline'; object-src 'self'; frame-ancestors 'none'"
 _HTML_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
@@ -242,10 +243,12 @@ _CHARSETS = {LATIN: "windows-1252", DAMAGED_UTF8: "utf-8"}
 def _file_response(path: FilePath) -> Response:
     """Send a file so that nothing in it runs in the browser.
 
-    PDF, HTML (without scripts, or anything from elsewhere) and plain text are shown, texts in .gz unpacked; anything
-    else is to be saved.
+    PDF, HTML (without scripts, or anything from elsewhere) and plain text are shown; anything else is to be saved. A
+    .gz is unpacked, unless it is damaged or too long.
     """
-    if path.suffix.lower() == ".pdf":
+    is_packed = _is_packed(path)
+    name = path.name[: -len(_GZ)] if is_packed and path.name.lower().endswith(_GZ) else path.name
+    if name.lower().endswith(".pdf"):
         kind, policy, disposition = "application/pdf", _PDF_POLICY, "inline"
     elif charset := _charset_of(path):
         kind, policy = ("text/html", _HTML_POLICY) if _is_html(path) else ("text/plain", _TEXT_POLICY)
@@ -253,10 +256,10 @@ def _file_response(path: FilePath) -> Response:
     else:
         kind, policy, disposition = "application/octet-stream", _TEXT_POLICY, "attachment"
     headers = {"Content-Security-Policy": policy}
-    if disposition == "inline" and _is_packed(path):
-        if kind.startswith("text/") and _is_short_unpacked(path):
-            headers["Content-Disposition"] = f"inline; filename*=utf-8''{quote(path.name.removesuffix('.gz'))}"
-            return StreamingResponse(_unpacked(path), 200, headers, kind)
+    if is_packed and (size := _unpacked_size(path)) is not None:
+        about = {"Content-Disposition": f"{disposition}; filename*=utf-8''{quote(name)}", "Content-Length": str(size)}
+        return StreamingResponse(_unpacked(path), 200, headers | about, kind)
+    if is_packed:
         kind, disposition = "application/octet-stream", "attachment"
     return FileResponse(path, 200, headers, kind, filename=path.name, content_disposition_type=disposition)
 
@@ -284,15 +287,21 @@ def _is_packed(path: FilePath) -> bool:
         return file.read(2) == b"\x1f\x8b"
 
 
-def _is_short_unpacked(path: FilePath) -> bool:
-    """Return whether an unpacked file is no longer than the longest document."""
+def _unpacked_size(path: FilePath) -> int | None:
+    """Return the size of an unpacked file; None if it is empty, damaged or too long."""
     size = 0
-    return all((size := size + len(block)) <= MAX_DOCUMENT_BYTES for block in _unpacked(path))
+    with suppress(Damaged):
+        for block in _unpacked(path):
+            size += len(block)
+            if size > MAX_DOCUMENT_BYTES:
+                return None
+        return size or None
+    return None
 
 
 def _unpacked(path: FilePath) -> Iterator[bytes]:
-    """Yield the content of a packed file, up to any damage."""
-    with suppress(Damaged), open_bytes(path) as file:
+    """Yield the content of a packed file."""
+    with open_bytes(path) as file:
         while block := file.read1(_HEAD_BYTES):
             yield block
 

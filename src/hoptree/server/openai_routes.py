@@ -14,6 +14,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from hoptree.core.values import Passage
 from hoptree.engine.answer_sentence import CITATIONS
 from hoptree.engine.events import Event
 from hoptree.engine.registry import list_methods
@@ -154,7 +155,7 @@ class _Chat:
             "level": confidence.level if confidence else NO_LEVEL,
             "reason": confidence.reason if confidence else "",
             "probability": confidence.probability if confidence else None,
-            "citations": [{"id": passage.id, "title": passage.title} for passage in result.evidence],
+            "citations": [{"id": passage.id, "title": passage.title} for _, passage in _cited(result)],
             "sub_questions": [
                 {"question": node.resolved or node.question, "answer": node.answer}
                 for top in result.tree
@@ -180,8 +181,7 @@ class _Chat:
         Those without a number are cited for the whole answer; without an answer, nothing is.
         """
         content = self.content(result)
-        spans = [mark.span() for mark in CITATIONS.finditer(content)] if self.form is None else []
-        marks = {int(mark[1]): mark.span() for span in spans for mark in _NUMBER.finditer(content, *span)}
+        marks = _citation_spans(content) if self.form is None else {}
         return [
             schemas.CitedPlace(
                 start_index=marks.get(number, (0, 0))[0],
@@ -189,8 +189,7 @@ class _Chat:
                 title=passage.title,
                 url=f"{self.passages_url}{quote(passage.id, safe='', errors='replace')}",
             )
-            for number, passage in enumerate((*result.evidence, *result.cited), 1)
-            if number in marks or number <= len(result.evidence)
+            for number, passage in _cited(result)
         ]
 
     def citations(self, result: Result) -> list[schemas.Citation]:
@@ -255,6 +254,19 @@ class _Chat:
         notes = [{"type": "url_citation", **place} for place in self.places(result)] if result else []
         text = self.content(result) if result else ""
         return {"type": "output_text", "text": text, "annotations": notes, "logprobs": []}
+
+
+def _citation_spans(sentence: str) -> dict[int, tuple[int, int]]:
+    """Return where a sentence cites each number."""
+    spans = [mark.span() for mark in CITATIONS.finditer(sentence)]
+    return {int(mark[1]): mark.span() for span in spans for mark in _NUMBER.finditer(sentence, *span)}
+
+
+def _cited(result: Result) -> list[tuple[int, Passage]]:
+    """Return the evidence, and the other passages that the sentence cites, with their numbers."""
+    numbers = _citation_spans(result.sentence)
+    passages = enumerate((*result.evidence, *result.cited), 1)
+    return [(number, passage) for number, passage in passages if number in numbers or number <= len(result.evidence)]
 
 
 def _finish_reason(result: Result) -> Literal["stop", "length"]:

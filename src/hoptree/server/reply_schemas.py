@@ -7,7 +7,6 @@ from dataclasses import fields
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, get_type_hints
 
-from fastapi import FastAPI
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
@@ -15,6 +14,9 @@ from hoptree.core.values import Usage
 from hoptree.engine.answer_sentence import Level
 from hoptree.engine.generation_view import Writing
 from hoptree.engine.result import Result, TreeNode, read_result
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 _new_typed_dict: Any = TypedDict
 

@@ -226,7 +226,7 @@ class Graphs:
 
 _SAMPLE = "sample"
 _REBUILD_REMEDY = "Add or remove a document, which rebuilds the index, or tell the server's administrator."
-_TOPIC_PASSAGES = 300
+_TOPIC_FILES, _TOPIC_PASSAGES, _MIN_TOPIC_PASSAGES = 300, 300, 3  # of a corpus, and of each file at least
 _PASSAGES_AROUND = 3
 
 
@@ -381,9 +381,10 @@ class Corpora:
         index = self._index(name, where)
         with closing(index.ledger()) as ledger:
             spans = ledger.spans()
-        spans = spans[:: max(1, len(spans) // _TOPIC_PASSAGES)]
-        share = _TOPIC_PASSAGES // max(1, len(spans)) or 1
-        numbers = {at for low, high in spans for at in range(low, high + 1, max(1, (high - low + 1) // share))}
+        spans = spans[:: max(1, len(spans) // _TOPIC_FILES)]
+        share = max(_TOPIC_PASSAGES // max(1, len(spans)), _MIN_TOPIC_PASSAGES)
+        # From the middle of equal parts: a file often begins with its title and contents.
+        numbers = {low + (2 * at + 1) * (high - low + 1) // (2 * share) for low, high in spans for at in range(share)}
         return suggest_topics(row[2] for number in sorted(numbers) for row in index.texts.scan(number, number + 1))
 
     def forget(self, name: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from hoptree.core.config import is_loopback, is_plain_name
+from hoptree.core.config import is_loopback, is_plain_name, suggest_name
 from hoptree.core.errors import ConfigError, closest
 from hoptree.engine.cache import Store
 from hoptree.engine.context import Prices
@@ -199,7 +199,8 @@ _WHERE_LISTED = {
 def check_name(name: str) -> None:
     """Refuse a name that no corpus may have."""
     if not is_plain_name(name):
-        remedy = "Use up to 63 small letters of any script, digits, - and _, beginning with a letter or digit."
+        rule = "Use up to 63 small letters of any script, digits, - and _, beginning with a letter or digit"
+        remedy = f"{rule}: {near}" if (near := suggest_name(name)) else f"{rule}."
         raise Refusal(400, "BadName", f"{name[:_MAX_SHOWN_CHARS]!r} is not a valid name of a corpus.", remedy)
 
 

@@ -199,8 +199,7 @@ class ProgressText:
                 cached = ", from the cache" if event.cached else ""
                 return f"Asked the model to {describe_task(event.step)} ({event.seconds:.1f} s{cached})"
             case trace.Retrieved():
-                titles = list(dict.fromkeys(passage["title"] for passage in event.passages))
-                return f"Searched for “{shorten(event.query, _MAX_CHARS)}”: {_list(titles)}"
+                return _describe_search(event)
             case trace.TitlesFound():
                 return f"Looked for pages called “{shorten(event.name, _MAX_NAME_CHARS)}”"
             case trace.FactsFound():
@@ -216,7 +215,7 @@ class ProgressText:
             case TextQuarantined():
                 return "Left out a sentence of a passage that addresses a model"
             case trace.Retried():
-                return f"Waiting {event.wait:g} s: an endpoint failed, and is asked again"
+                return f"Waiting {event.wait:.1f} s: an endpoint failed, and is asked again"
             case _:
                 return ""
 
@@ -246,6 +245,13 @@ class ProgressText:
 
     def _name(self, node: int) -> str:
         return "The question" if node == 0 else f"Sub-question {self._numbers.get(node, node)}"
+
+
+def _describe_search(event: trace.Retrieved) -> str:
+    titles = _list(list(dict.fromkeys(passage["title"] for passage in event.passages)))
+    if name := (event.where or {}).get("title"):
+        return f"Looked for a page named “{shorten(name, _MAX_NAME_CHARS)}”: {titles}"
+    return f"Searched for “{shorten(event.query, _MAX_CHARS)}”: {titles}"
 
 
 def _list(titles: list[str]) -> str:

@@ -17,6 +17,7 @@ from hoptree.corpus.document import BETWEEN_HEADINGS
 from hoptree.corpus.files import stem
 from hoptree.retrieval.index.links import capitalised_names
 from hoptree.text.names import word_set
+from hoptree.text.tokens import language_of
 
 Kind = Literal["question", "who", "what", "link", "heading", "name"]
 Language = Literal["en", "de", "zh"]
@@ -27,14 +28,14 @@ class Topic(TypedDict):
 
     `kind` says what `title` is: a heading that is a question, a name that a passage explains (who or what), a title
     whose passage mentions another title (`mentions`), a heading (of `document`), or a name in several passages.
-    `language` is that of the passages.
+    `language` is that of the passages, or null if it is unclear, or another.
     """
 
     title: str
     mentions: str | None
     document: str | None
     kind: Kind
-    language: Language
+    language: Language | None
 
 
 _TEXT_CHARS = 2_000  # of a passage, as each is searched for every title
@@ -42,7 +43,7 @@ _MAX_TOPICS, _ENOUGH = 6, 3  # with fewer than enough, names are suggested as we
 _MIN_CHARS, _MAX_CHARS, _MAX_WORDS, _MAX_NAME_WORDS = 3, 60, 7, 4
 _USUAL_DOCUMENTS = 3  # with the same heading, which then says little
 _MIN_QUESTION_WORDS, _MAX_QUESTION_CHARS = 4, 120
-_LANGUAGES: dict[str, Language] = {"german": "de", "chinese": "zh"}
+_LANGUAGES: dict[str, Language] = {"english": "en", "german": "de", "chinese": "zh"}
 _MEANING = r"(?: \([^()]{1,60}\))?"
 _NAME = r"(?P<name>[^\W\d_][\w'’+-]*(?: [\w'’+-]+){0,4})"
 _DEFINED = {
@@ -89,7 +90,7 @@ _USUAL = word_set(
 def suggest_topics(passages: Iterable[Passage]) -> list[Topic]:
     """Suggest topics of all folders, languages and kinds; names if others are few."""
     texts = (passage for passage in passages if CONTENTS not in passage.metadata)
-    in_order = [replace(passage, text=passage.text[:_TEXT_CHARS]) for passage in texts]
+    in_order = [_prepared(passage) for passage in texts]
     stride = max(1, len(in_order) // _MAX_TOPICS)  # from all over the corpus
     read = [passage for start in range(stride) for passage in in_order[start::stride]]
     kinds = (_questions(read), _links(read), _definitions(read), _headings(read))
@@ -99,6 +100,13 @@ def suggest_topics(passages: Iterable[Passage]) -> list[Topic]:
         if len(chosen) < _ENOUGH and topic["title"].casefold() not in " ".join(chosen):
             chosen[topic["title"].casefold()] = topic
     return list(chosen.values())
+
+
+def _prepared(passage: Passage) -> Passage:
+    """Return a passage with less text, and with its language, "" if that is unclear."""
+    text = passage.text[:_TEXT_CHARS]
+    language = dict(passage.metadata).get("language") or language_of(text, "")
+    return replace(passage, text=text, metadata=(("language", language),))
 
 
 def _spread(in_turn: Sequence[tuple[str, Topic]]) -> dict[str, Topic]:
@@ -138,8 +146,8 @@ def _file(passage: Passage) -> str:
     return "" if passage.id == passage.document else passage.document.partition("#")[0]
 
 
-def _language(passage: Passage) -> Language:
-    return _LANGUAGES.get(dict(passage.metadata).get("language", ""), "en")
+def _language(passage: Passage) -> Language | None:
+    return _LANGUAGES.get(dict(passage.metadata).get("language", ""))
 
 
 def _topic(
@@ -211,7 +219,7 @@ def _definitions(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
         command = _COMMAND.fullmatch(passage.text.strip())
         if command and command["name"] in passage.title:  # the first line of a manual page
             yield _topic(passage, command["name"], "what")
-        match = _DEFINED[language].match(passage.text)
+        match = _DEFINED[language or "en"].match(passage.text)
         name = match["name"] if match else ""
         known = name and (name[0].isupper() or language == "zh") and _readable(name, passage)
         if match and known and not any(word in _POINTING for word in name.casefold().split()):
@@ -234,7 +242,7 @@ def _headings(passages: Sequence[Passage]) -> Iterator[tuple[str, Topic]]:
 def _names(passages: Sequence[Passage]) -> Iterator[Topic]:
     """Yield the most frequent names of several words, and titles of documents."""
     counts: Counter[str] = Counter()
-    languages: dict[str, Language] = {}
+    languages: dict[str, Language | None] = {}
     for passage in passages:
         spans = sorted(capitalised_names(passage.text))
         for name in (part for span in spans for part in _PREPOSITION.split(span)):

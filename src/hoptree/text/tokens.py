@@ -328,6 +328,12 @@ _GERMAN_WHAT = lazy_re(
     r"|(?!(?:it|that|not|most|first|last|next|least|best|part|great|what|east|west|test|art|at)\b)[a-zäöüß]{2,}t(?:en?)?)\b"
 )
 """The beginning of a German question of "was", which is English too: "Was kostet …", but "Was it …"."""
+_GERMAN_QUESTION = lazy_re(
+    r"(?i)\W*(?:und |aber )?(?:(?:in|an|auf|aus|bei|mit|seit|von|zu|bis|für|nach|vor|um|über|unter) )?"
+    r"(?:welche[mnrs]?|we[mn]|wessen|wieso|weshalb|wo(?:hin|her|mit|für|durch|von)"
+    r"|gibt es|\w\w+(?:st|ßt) du|\w\w+en sie)\b"
+)
+"""The beginning of a German question that may have no other function word: "Kennst du …", "Und in welchem …"."""
 _ADDRESS = lazy_re(
     r"(?<![^\s<>])[^\s<>]*(?:@|://|www\.|\w_\w)[^\s<>]*"
 )  # or a name such as Miles_per_Gallon; its words are of no language
@@ -355,6 +361,8 @@ def language_of(text: str, default: str = "english") -> str:
             return "japanese" if name in ("chinese", "japanese") and kana else name
     words = _LETTERS.findall(_ADDRESS.sub(" ", sample))
     if _GERMAN_WHAT.match(text) and not function_words()["english"] & {*words} - {"in", "was"}:
+        return "german"
+    if _GERMAN_QUESTION.match(text):
         return "german"
     hits = {name: sum(word in known for word in words) for name, known in function_words().items()}
     best = max(hits, key=lambda name: (hits[name], name == default))

@@ -88,7 +88,24 @@ def test_questions_are_made_of_ones_own_corpus(watched: Watched) -> None:
     assert page.locator(".examples .label").first.inner_text().casefold() == "questions about village"
     page.click(".examples a >> nth=0")
     watched.until("document.querySelector('#question').value.startsWith('How is The Old Windmill')")
+    watched.answered()
     assert page.locator(".advanced .chosen").inner_text().endswith("village")
+
+
+def test_the_corpus_of_the_last_question_is_remembered(watched: Watched) -> None:
+    page = watched.open("#/ask?corpus=village")
+    page.get_by_text("Questions about village").wait_for()
+    watched.open("")
+    page.get_by_text("Questions about the sample").wait_for()  # it was only looked at
+    watched.open("#/ask?corpus=village")
+    page.get_by_text("Questions about village").wait_for()
+    page.fill("#question", FILMS)
+    page.keyboard.press("Enter")
+    watched.answered()
+    page.evaluate("sessionStorage.clear()")
+    watched.open("")
+    page.get_by_text("Questions about village").wait_for()
+    assert page.locator(".advanced .chosen").inner_text() == "taikc · films · village"
 
 
 def test_a_reload_shows_the_answers_of_the_conversation(watched: Watched, models: dict[str, Gated]) -> None:

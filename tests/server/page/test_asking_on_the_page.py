@@ -377,8 +377,15 @@ def test_a_budget_that_ends_it_leaves_the_best_so_far(watched: Watched) -> None:
 def test_who_comes_without_a_question_is_offered_some(watched: Watched) -> None:
     page = watched.open()
     page.click(".examples a >> nth=2")
-    page.wait_for_selector(".hint:not([hidden])")
+    watched.answered()
     assert page.input_value("#question") == FILMS and not page.locator(".examples").is_visible()
+    assert not page.locator(".hint").is_visible() and page.locator(".answer-text").inner_text() == "Touki Bouki"
+    page.click(".wordmark")
+    page.wait_for_selector(".examples a")
+    with page.context.expect_page() as opened:
+        page.click(".examples a >> nth=2", modifiers=["Control"])
+    opened.value.wait_for_selector(".hint:not([hidden])")  # a new tab only shows it
+    opened.value.close()
 
 
 def test_suggestions_are_of_the_corpus_that_an_address_names(watched: Watched, server: Running) -> None:

@@ -176,6 +176,26 @@ def test_files_that_were_passed_over_are_named_and_the_list_has_the_new_corpus(w
     assert page.locator(".passed-over li").count() == 1  # the list is new, and the files are still named
 
 
+def test_a_long_list_of_files_that_were_passed_over_is_folded_not_cut(watched: Watched) -> None:
+    def answer(route: Route) -> None:
+        job = route.fetch().json()
+        job["passed_over"] = [
+            {"file": f"{n}.pdf", "cause": f"{n}.pdf has {n} faults. {'Long words. ' * 20}", "remedy": ""}
+            for n in range(14)
+        ]
+        route.fulfill(status=200, content_type="application/json", body=json.dumps(job))
+
+    watched.page.route("**/v1/jobs/*", answer)
+    page = watched.open("#/corpora")
+    page.wait_for_selector(".entries")
+    send(page, "folded", file("ada.txt", "Ada wrote to Charles."))
+    page.wait_for_selector(".passed-over summary >> text=4 more")
+    heights = page.locator(".passed-over ul").evaluate_all(
+        "(lists) => lists.map((l) => l.scrollHeight - l.clientHeight)"
+    )
+    assert heights == [0, 0] and page.locator(".passed-over > ul > li").count() == 10
+
+
 def test_a_passage_opens_in_its_source_and_a_pdf_at_its_page(watched: Watched) -> None:
     from tests.corpus.test_corpus_pdf import pdf
 

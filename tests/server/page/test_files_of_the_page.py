@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shutil
@@ -22,6 +23,7 @@ import hoptree
 from hoptree.cli import render
 from hoptree.core.errors import _PUBLIC_TEXTS, EndpointError, InternalError, public_error
 from hoptree.core.values import Passage
+from hoptree.corpus.kinds import KNOWN_KINDS
 from hoptree.engine.answer_sentence import (
     NOT_SAID,
     OWN_KNOWLEDGE,
@@ -108,8 +110,8 @@ def test_what_the_server_says_is_there_in_all_languages(script: str) -> None:
 
 
 def test_what_to_do_about_a_file_is_said_in_all_languages() -> None:
-    from hoptree.corpus.kinds import KNOWN_KINDS
     from hoptree.server import indexing_worker as worker
+    from hoptree.server.indexing import _left_out
 
     known = {row[0] for row in server_rows()}
     assert {KNOWN_KINDS, worker._DEFAULT_REMEDY, *worker._REMEDIES.values()} <= known
@@ -117,6 +119,8 @@ def test_what_to_do_about_a_file_is_said_in_all_languages() -> None:
     assert all(fitting(f"a.txt {trouble}.") for trouble in (*troubles, "is empty", "is not a document of a known kind"))
     assert all(fitting(f"{stage}: 1,234 passages") for stage in ("reading", "copying", "linking", "encoding"))
     assert fitting("2 of 3 pages of a.pdf hold no text; scanned pages need OCR.")
+    left_out = [_left_out(name) for name in (".DS_Store", "a.zip", "a.png", "a.txt")]
+    assert all(fitting(file["cause"]) and fitting(file["remedy"]) for file in left_out)
 
 
 def test_failures_are_told_in_all_languages() -> None:
@@ -125,6 +129,38 @@ def test_failures_are_told_in_all_languages() -> None:
     errors += [InternalError(ValueError()), EndpointError("x", retryable=True)]
     texts = [text for error in errors for text in public_error(error, "")]
     assert len(texts) > 25 and [text for text in texts if text and not fitting(text)] == []
+
+
+def refusals(module: str) -> set[str]:
+    """The causes and remedies of the refusals in a module of the server, with 5 for every value."""
+    tree = ast.parse(files("hoptree.server").joinpath(f"{module}.py").read_text(encoding="utf-8"))
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Refusal"
+    ]
+    written = [argument for call in calls for argument in call.args[2:4]]
+    written += [
+        node.value for node in ast.walk(tree) if isinstance(node, ast.Assign) and _names_a_text(node.targets[0])
+    ]
+    texts = {_filled(text) for text in written if isinstance(text, ast.JoinedStr | ast.Constant)}
+    return {text.replace("5 A .zip", f"{KNOWN_KINDS} A .zip") for text in texts}
+
+
+def _names_a_text(target: ast.expr) -> bool:
+    return isinstance(target, ast.Name) and target.id.lower().endswith(("cause", "remedy"))
+
+
+def _filled(text: ast.JoinedStr | ast.Constant) -> str:
+    parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else "5" for part in parts)
+
+
+@pytest.mark.parametrize("module", ["uploads", "corpus_service", "resources", "ask_routes", "runs"])
+def test_refusals_are_told_in_all_languages(module: str) -> None:
+    for_programs = re.compile("GET |POST ")  # what to do by hand over HTTP; the page has words of its own
+    texts = {text for text in refusals(module) if not for_programs.search(text)}
+    assert texts and [text for text in sorted(texts) if not fitting(text)] == []
 
 
 def test_why_a_method_cannot_be_chosen_is_told_in_all_languages() -> None:
@@ -248,6 +284,8 @@ def test_steps_have_words_in_all_languages() -> None:
         event("plan", nodes=plan, issues=[], under=1, rebuilt=True),
         event("retrieve", query="x", passages=passages, issued=0.0, seconds=0.1),
         event("retrieve", query="y", passages=[], issued=0.0, seconds=0.1),
+        event("retrieve", query="Who is Ada? Ada", where={"title": "Ada"}, passages=[], issued=0.0, seconds=0.1),
+        event("retry", step="read", error="x", wait=15.52),
         event("warning", kind="unsupported", message=UNSUPPORTED),
     ]
     for number, source in product((0, 1), ("internal", "external", "synthesis", "fallback", "graph", "")):
@@ -265,7 +303,7 @@ def test_steps_have_words_in_all_languages() -> None:
     ]
     progress.append(ModelProgress(step="s"))
     texts += [f"The model is {each.describe()}" for each in progress]
-    assert len(texts) > 20
+    assert len(texts) > 20 and "Looked for a page named “Ada”: nothing found" in texts
     assert [text for text in texts if not fitting(text)] == []
 
 

@@ -205,3 +205,52 @@ def test_a_phone_shows_the_evidence_below_the_tree(watched: Watched) -> None:
     assert tree and detail and detail["y"] >= tree["y"] + tree["height"]
     page.click('.row[data-node="2"]')
     page.wait_for_selector('li:has(> .row[data-node="2"]) > .detail')
+
+
+CITED_LONG = """async () => {
+  const { AnswerView } = await import('./page/answer.js');
+  const view = new AnswerView({ question: 'Where?' });
+  view.element.querySelector('.column').style.width = '9.5rem';
+  document.getElementById('main').replaceChildren(view.element);
+  const passages = [1, 2].map((n) => ({ id: `p${n}`, title: 'A long title of many words', text: 'In Bo.' }));
+  view.show({
+    question: 'Where?', answer: 'Bo', sentence: 'It is a town that is called Bo [1][2].', method: 'oner', tree: [],
+    evidence: passages, usage: { llm_calls: 1, retrievals: 1 },
+  });
+}"""
+
+
+def test_a_number_stays_with_its_words_and_with_its_title(watched: Watched) -> None:
+    page = watched.open()
+    page.evaluate(CITED_LONG)
+    held = page.locator(".sentence .held")
+    assert held.inner_text().startswith("Bo [1]")
+    assert held.evaluate("(span) => new Set([...span.getClientRects()].map((box) => Math.round(box.top))).size") == 1
+    page.set_viewport_size({"width": 375, "height": 800})
+    for head in page.locator(".passage h4").all():
+        number, title = (
+            head.locator(f"span >> nth={at}").evaluate("(one) => one.getClientRects()[0].top") for at in (0, 1)
+        )
+        assert abs(number - title) < 5
+
+
+def test_a_wide_graph_scrolls_in_its_box_and_is_shaded_where_it_goes_on(watched: Watched) -> None:
+    watched.page.set_viewport_size({"width": 375, "height": 800})
+    page = watched.ask(FILMS)
+    watched.answered()
+    page.click(".graph-view > summary")
+    box = page.locator(".graph-box > .wide")
+    assert box.evaluate("(box) => box.scrollWidth > box.clientWidth")
+    assert "gradient" in box.evaluate("(box) => getComputedStyle(box).backgroundImage")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+
+
+def test_the_name_of_a_corpus_fits_its_box(watched: Watched) -> None:
+    page = watched.open()
+    watched.open_advanced()
+    documents = page.get_by_label("Documents")
+    narrow = documents.bounding_box()
+    name = "my-documents-of-the-office-2025"
+    documents.evaluate(f"(select) => {{ select.add(new Option('{name}')); select.value = '{name}'; }}")
+    wide = documents.bounding_box()
+    assert narrow and wide and wide["width"] > narrow["width"] + 40

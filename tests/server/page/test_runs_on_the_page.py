@@ -148,6 +148,22 @@ def test_two_runs_against_each_other(runs: Path, watched: Watched) -> None:
     page.wait_for_selector(".verdict-line")
 
 
+WORDS_CUT = """() => [...document.querySelectorAll('#runs td.text')].flatMap((cell) => {
+  const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  const cut = [];
+  while (texts.nextNode()) {
+    for (const { 0: word, index } of texts.currentNode.data.matchAll(/[\\w.]+/g)) {
+      const range = document.createRange();
+      range.setStart(texts.currentNode, index);
+      range.setEnd(texts.currentNode, index + word.length);
+      if (new Set([...range.getClientRects()].map((box) => box.top)).size > 1) cut.push(word);
+    }
+  }
+  return cut;
+})"""
+"""The words of the table of runs that are written on more than one line."""
+
+
 def test_a_report_fits_a_window_of_1280_pixels_and_begins_with_plots(
     runs: Path, watched: Watched, tmp_path: Path
 ) -> None:
@@ -161,6 +177,7 @@ def test_a_report_fits_a_window_of_1280_pixels_and_begins_with_plots(
     page.wait_for_selector("#list a")
     widths = "[...document.querySelectorAll('.wide')].map((one) => one.scrollWidth - one.clientWidth)"
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280 and max(page.evaluate(widths)) <= 0
+    assert page.evaluate(f"({WORDS_CUT})()") == []
     assert page.locator("th:text-is('Judge')").count() == 0
     text = page.evaluate("document.body.textContent").lower()
     assert "critical path" not in text and "fidelity" not in text and "longest chain, s" in text

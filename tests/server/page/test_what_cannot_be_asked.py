@@ -114,12 +114,26 @@ def test_a_long_question_leaves_room_for_its_answer(watched: Watched) -> None:
     box = page.locator("#question").bounding_box()
     assert box and box["height"] <= 0.3 * 900 + 1
     page.fill("#question", "word " * 1500)
-    assert page.locator("#question-length").inner_text() == "7,500 of at most 8,000 characters."
-    assert page.get_attribute("#question", "maxlength") == "8000"
+    assert page.locator("#question-length").inner_text() == "7,499 of at most 8,000 characters."
     page.click("form.ask button.main")
     watched.answered()
     root = page.locator('.row[data-node="0"]').bounding_box()
     assert root and root["height"] < 250
+
+
+def test_a_question_that_is_too_long_is_kept_and_not_asked(watched: Watched) -> None:
+    page = watched.open()
+    page.wait_for_selector(".examples a")
+    pasted = "word " * 2000 + "And who is the director of it?"
+    page.fill("#question", pasted)
+    assert page.input_value("#question") == pasted
+    told = page.locator("#question-length.warm").inner_text()
+    assert told.startswith("Too long to be asked: 10,030 characters, at most 8,000.")
+    assert page.locator("form.ask button.main").is_disabled()
+    page.keyboard.press("Enter")
+    assert page.locator(".pane").count() == 0
+    page.fill("#question", "😀" * 8000)
+    assert page.locator("form.ask button.main").is_enabled()  # characters are counted as the server does
 
 
 def test_asking_nothing_is_told(watched: Watched) -> None:

@@ -228,7 +228,10 @@ def _is_text(cell: Cell) -> bool:
 def _html_cell(cell: Cell) -> str:
     if not isinstance(cell, Number):
         kind = "text" if _is_text(cell) else "absent"
-        return f'<td class="{kind}">{escape_html(NOT_KNOWN if cell is None else cell)}</td>'
+        text = escape_html(NOT_KNOWN if cell is None else cell).replace(
+            "/", "/<wbr>"
+        )  # paths break between their parts
+        return f'<td class="{kind}">{text}</td>'
     value = f"<strong>{escape_html(cell.figure)}</strong>" if cell.best else escape_html(cell.figure)
     small = ", ".join(filter(None, (cell.after, cell.interval, cell.scope)))
     return f"<td>{value}{f' <small>{escape_html(small)}</small>' if small else ''}</td>"

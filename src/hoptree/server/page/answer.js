@@ -1,7 +1,7 @@
 // One answer, streamed or stored: the tree of sub-questions, and beside it the evidence of a node.
 
 import { Problem, stream } from "./api.js";
-import { announce, button, count, make, problemBox } from "./dom.js";
+import { announce, button, count, make, problemBox, withMarksHeld } from "./dom.js";
 import { facts, passages, withMarks } from "./evidence.js";
 import { tools } from "./export.js";
 import { graphView } from "./graph.js";
@@ -248,14 +248,14 @@ export class AnswerView extends EventTarget {
 
   /** The sentence of an answer, with [N] as buttons that open the evidence. */
   #cited({ sentence, evidence = [], cited = [] }) {
-    return pieces(sentence).map((part) => {
+    return withMarksHeld(pieces(sentence).map((part) => {
       const passage = typeof part === "number" ? [...evidence, ...cited][part - 1] : null;
       const open = () => {
         this.tree.open(0);
         if (this.corpus) openSource(this.corpus, passage, (text) => withMarks(text, this.#used(this.tree.node(0), passage.id)));
       };
       return passage ? button(`[${part}]`, open, { class: "quiet citation", title: passage.title || passage.id }) : typeof part === "number" ? `[${part}]` : part;
-    });
+    }));
   }
 
   /** The address to share: that of the stored answer, else of this page. */

@@ -5,7 +5,7 @@ import { call, connection, remembering } from "./api.js";
 import { announce, button, count, link, make, problemBox } from "./dom.js";
 import { Contender, Shared } from "./form.js";
 import { note, write } from "./route.js";
-import { asking, choices, forgetHistory, history, keepAsking, keepChoices, keepTurns, remember, turns } from "./storage.js";
+import { asking, choices, forgetHistory, history, keepAsking, keepChoices, keepCorpus, keepTurns, remember, turns } from "./storage.js";
 import { digits, language, t } from "./texts.js";
 import { folded } from "./words.js";
 
@@ -19,6 +19,8 @@ const TURNS = 6;
 const PAST_SHOWN = 8;
 /** What marks an earlier answer that is not well supported. */
 const marked = (level) => (["a guess", "partly supported"].includes(level) ? make("span", { class: "note warm", text: ` · ${t(level)}` }) : "");
+/** The number of characters as the server counts them. */
+const lengthOf = (text) => [...text].length;
 const NO_QUESTION = t("Write a question first.");
 /** Example questions about the sample. */
 export const EXAMPLES = [
@@ -28,8 +30,9 @@ export const EXAMPLES = [
 ];
 
 /** A question about a topic in the language of its passages, as another language would find less. */
-function asked({ title, mentions, document, kind, language }) {
+function asked({ title, mentions, document, kind, language: of }) {
   const values = { topic: title, other: mentions ?? "", document: document ?? "" };
+  const language = of ?? undefined; // the reader's, where that of the passages is unclear
   if (kind === "question") return title;
   if (kind === "who") return t("Who is {topic}?", values, language);
   if (kind === "what") return t("What is {topic}?", values, language);
@@ -51,7 +54,7 @@ export class AskPage {
     this.longest = LONGEST;
     this.question = make("textarea", { rows: "1", placeholder: t("Ask a question that takes more than one step"), autocomplete: "off", spellcheck: "true", "aria-describedby": "question-length" });
     this.question.id = "question";
-    this.length = make("p", { id: "question-length", class: "note length", hidden: true });
+    this.length = make("p", { id: "question-length", class: "note length", role: "status", hidden: true });
     this.button = make("button", { type: "submit", class: "main" }, t("Ask"));
     this.compare = make("input", { type: "checkbox", id: "compare" });
     this.goesOn = make("input", { type: "checkbox", id: "goes-on", checked: true });
@@ -143,7 +146,7 @@ export class AskPage {
       return false;
     }
     this.trouble.replaceChildren();
-    this.question.maxLength = this.longest = this.#offer.limits?.question ?? LONGEST;
+    this.longest = this.#offer.limits?.question ?? LONGEST;
     const typed = this.question.value;
     const before = this.contender ? this.#query() : this.query;
     this.contender = new Contender(this.#offer);
@@ -201,7 +204,15 @@ export class AskPage {
       if (this.where.corpus.value !== corpus) return;
       questions = topics.map(asked);
     }
-    const items = questions.map((question) => make("li", { dir: "auto" }, link(write(["ask"], { q: question, corpus }), question)));
+    const ask = (question) => (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return; // a new tab only shows it
+      event.preventDefault();
+      this.question.value = question;
+      this.goesOn.checked = false;
+      this.#fit();
+      this.#submit();
+    };
+    const items = questions.map((question) => make("li", { dir: "auto" }, link(write(["ask"], { q: question, corpus }), question, { on: { click: ask(question) } })));
     if (items.length) this.examples.replaceChildren(make("p", { class: "label", text: corpus === "sample" ? t("Questions about the sample") : t("Questions about {corpus}", { corpus }) }), make("ul", {}, items));
   }
 
@@ -304,7 +315,7 @@ export class AskPage {
 
   #submit() {
     const question = this.question.value.trim();
-    if (!question || !this.#offer || question.length > this.longest) {
+    if (!question || !this.#offer || lengthOf(question) > this.longest) {
       this.#early = Boolean(question) && Boolean(this.#loading);
       if (!question) {
         this.hint.textContent = NO_QUESTION;
@@ -323,6 +334,7 @@ export class AskPage {
     const views = contenders.map((contender) => this.#ask(question, { question, ...history, ...contender.request, ...this.where.request }, contenders.length > 1 ? contender.name : "", contenders.length > 1));
     views[0].before = [...this.#turns];
     keepAsking(key);
+    keepCorpus(this.where.corpus.value);
     this.#keep(key, views);
     this.wanted = null;
     this.#shown = key;
@@ -419,10 +431,12 @@ export class AskPage {
     this.question.style.height = "auto";
     this.question.style.height = `${this.question.scrollHeight}px`;
     this.question.style.overflowY = this.question.scrollHeight > this.question.clientHeight + 1 ? "auto" : "hidden";
-    const long = this.question.value.length;
+    const long = lengthOf(this.question.value.trim());
+    const values = { n: digits(long), most: digits(this.longest) };
     this.length.hidden = long < this.longest * COUNTED_FROM;
-    this.length.classList.toggle("warm", long >= this.longest);
-    this.length.textContent = this.length.hidden ? "" : `${t("{n} of at most {most} characters.", { n: digits(long), most: digits(this.longest) })}${long >= this.longest ? ` ${t("Put longer material into a corpus, and ask about it.")}` : ""}`;
+    this.button.disabled = long > this.longest;
+    this.length.classList.toggle("warm", this.button.disabled);
+    this.length.textContent = this.length.hidden ? "" : this.button.disabled ? `${t("Too long to be asked: {n} characters, at most {most}.", values)} ${t("Put longer material into a corpus, and ask about it.")}` : t("{n} of at most {most} characters.", values);
   }
 
   focus() {

@@ -9,6 +9,7 @@ import { digits, t, translated } from "./texts.js";
 const POLL = 400;
 const PAGE = 50;
 const FOUND = 5;
+const PASSED_OVER_SHOWN = 10;
 const SEND_AGAIN = t("Nothing was changed. Look at the files, and send them again.");
 
 export class CorporaPage {
@@ -293,7 +294,9 @@ function passedOver(files) {
     names.set(words, [...(names.get(words) ?? []), file.file]);
   }
   const rows = [...names].map(([words, same]) => make("li", { dir: "auto" }, make("strong", { text: same.join(", ") }), same.length > 1 ? `: ${t("each {words}", { words })}` : ` ${words}`));
-  return [make("div", { class: "passed-over warm" }, make("p", { text: files.length === 1 ? t("1 file has a problem:") : t("{n} files have a problem:", { n: digits(files.length) }) }), make("ul", {}, rows))];
+  const rest = rows.slice(PASSED_OVER_SHOWN);
+  return [make("div", { class: "passed-over warm" }, make("p", { text: files.length === 1 ? t("1 file has a problem:") : t("{n} files have a problem:", { n: digits(files.length) }) }),
+    make("ul", {}, rows.slice(0, PASSED_OVER_SHOWN)), rest.length ? make("details", {}, make("summary", { text: t("{n} more", { n: digits(rest.length) }) }), make("ul", {}, rest)) : "")];
 }
 
 /** A number of bytes with a unit. */

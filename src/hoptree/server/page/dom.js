@@ -51,6 +51,19 @@ export function announce(text) {
 /** A number with its noun in the reader's language; the texts have "{n} call" and "{n} calls". */
 export const count = (number, thing, many = `${thing}s`) => t(`{n} ${number === 1 ? thing : many}`, { n: digits(number) });
 
+/** Texts and marks, each mark on the line of what stands before it. */
+export function withMarksHeld(parts) {
+  const held = [];
+  for (const part of parts) {
+    const last = held.at(-1);
+    const end = typeof part === "string" ? null : last instanceof Element ? "" : /\S{1,8}\s*$/u.exec(last ?? "")?.[0];
+    if (end === null || end === undefined) held.push(part);
+    else if (last instanceof Element) last.append(part);
+    else held.splice(-1, 1, last.slice(0, last.length - end.length), make("span", { class: "held" }, end, part));
+  }
+  return held;
+}
+
 export const spaced = (text) => String(text ?? "").replace(/\s+/g, " ").trim();
 
 /** A note for while something is fetched, which CSS shows after a moment. */

@@ -95,7 +95,7 @@ function passage({ hit, used, place }, folded, corpus) {
   const name = [used.number ? make("span", { class: "cited-as", text: `[${used.number}]` }) : null, make("span", { text: hit.title || hit.id }), hit.title ? make("code", { text: hit.id }) : null];
   const source = corpus ? button(t("In its source"), () => openSource(corpus, hit, used.words ? undefined : (text) => withMarks(text, used)), { class: "quiet to-source" }) : null;
   const box = folded ? make("details", { class: "passage" }, make("summary", { dir: "auto" }, name[1]))
-    : make("article", { class: "passage" }, make("h4", { dir: "auto" }, name, source));
+    : make("article", { class: "passage" }, make("h4", { dir: "auto" }, [...name, source].flatMap((part) => [part, " "])));
   if (hit.text === undefined) {
     box.append(make("p", { class: "note", text: t("Its text comes with the answer.") }));
     return box;

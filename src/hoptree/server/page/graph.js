@@ -127,5 +127,5 @@ export function graphView(result) {
     image.append(group);
   }
   const key = [["answer", t("the answer")], ["passage", t("a passage")], ["name", t("a name or value")]].filter(([kind]) => [...nodes.values()].some((node) => node.kind === kind));
-  return make("div", { class: "graph-box" }, image, make("p", { class: "note legend" }, key.map(([kind, words]) => make("span", { class: kind, text: words }))));
+  return make("div", { class: "graph-box" }, make("div", { class: "wide", tabindex: "0" }, image), make("p", { class: "note legend" }, key.map(([kind, words]) => make("span", { class: kind, text: words }))));
 }

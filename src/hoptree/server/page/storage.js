@@ -28,6 +28,13 @@ export const choices = () => {
 };
 export const keepChoices = (changed) => write(CHOICES, { ...choices(), ...changed });
 
+/** Remembers the corpus of a question, however it was chosen. */
+export function keepCorpus(name) {
+  const query = new URLSearchParams(choices().query);
+  query.set("corpus", name);
+  keepChoices({ query: query.toString() });
+}
+
 /** Earlier questions, newest first, as {question, answer, hash, at}. */
 export function history() {
   const kept = read(HISTORY, []);

@@ -209,6 +209,7 @@ export const ROWS = [
   ["To sub-question {n}", "Zur Teilfrage {n}", "转到子问题 {n}"],
   ["To the content", "Zum Inhalt", "跳到内容"],
   ["Tokens", "Tokens", "词元"],
+  ["Too long to be asked: {n} characters, at most {most}.", "Zu lang, um gefragt zu werden: {n} Zeichen, höchstens {most}.", "太长，无法提问：{n} 个字符，最多 {most} 个。"],
   ["Try again", "Noch einmal versuchen", "重试"],
   ["Try again in {n} s.", "Versuchen Sie es in {n} s noch einmal.", "请在 {n} 秒后重试。"],
   ["Two runs", "Zwei Läufe", "两个运行"],
