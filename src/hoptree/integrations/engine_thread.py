@@ -89,7 +89,7 @@ def answer_text(result: Result, evidence: Sequence[Quoted], warnings: Sequence[s
     if result.why:
         lines.append(f"Why: {result.why}")
     if result.tree:
-        lines += ["", "How it was found:", *_tree_lines(result.tree, result.evidence)]
+        lines += ["", "How it was found:", *_tree_lines(result.tree, result.shown)]
     if evidence and not (result.evidence or result.cited):
         lines += ["", "The passages below were read, but are not evidence."]
     return join_text(lines, evidence, warnings)

@@ -223,7 +223,7 @@ def render_answer(result: Result, model: Model) -> tuple[AnswerReply, str]:
         confidence=result.confidence.as_dict() if result.confidence else None,
         abstained=result.abstained,
         why=result.why,
-        tree=[_step(node, result.evidence) for node in result.tree],
+        tree=[_step(node, result.shown) for node in result.tree],
         evidence=quoted[: len(result.evidence)],
         cited=others if rests else [],
         consulted=[] if rests else others,

@@ -11,8 +11,7 @@ from fastapi import FastAPI
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from hoptree.core.values import Usage
-from hoptree.engine.answer_sentence import Level
+from hoptree.core.values import Level, Usage
 from hoptree.engine.generation_view import Writing
 from hoptree.engine.result import Result, TreeNode, read_result
 
