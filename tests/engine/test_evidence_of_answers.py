@@ -34,7 +34,9 @@ def asked(
 ) -> Result:
     """Return the result of an answer; a step is a question, its answer, its source and what it cites."""
     find_method("hop")
-    nodes = [{"id": n, "question": step[0], "parent": None, "refs": []} for n, step in enumerate(steps, 1)]
+    nodes: list[dict[str, Any]] = [
+        {"id": n, "question": step[0], "parent": None, "refs": []} for n, step in enumerate(steps, 1)
+    ]
     final: dict[str, Any] = {"source": "external", "support": list(TEXTS) if support is None else support}
     settled = [
         event("node", id=n, state="answered", question=step[0], answer=step[1], source=step[2], evidence=step[3])
@@ -114,7 +116,7 @@ def test_the_head_of_an_email_is_quoted_only_if_nothing_else_has_the_answer() ->
     assert "From: Ada Moor" in asked(question, "Ada Moor", support=["team.mbox#1"]).sentence
 
 
-GUESSED = (
+GUESSED: tuple[Any, ...] = (
     "What is the hotel limit in Poland minus the daily allowance?",
     "310 PLN",
     ("What is the hotel limit in Poland?", "520 PLN", "fallback", []),

@@ -224,7 +224,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     method = load_method(start.method)
     explain = method.explain if method else Explanation()
     decisions = [decision for decision in _of(Decision, events) if decision.node is None]
-    tree = _read_tree(events)
+    tree, computed = _read_tree(events), any(decision.decides_alone() for decision in decisions)
     if finals and final.stopped_by:
         _end_unfinished(tree, final)
     passages = _passages_found(_of(Retrieved, events))
@@ -253,7 +253,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         warnings[UNSUPPORTED] = None
     nodes = [node for top in tree for node in top.walk()]
     if answer:
-        evidence = select_supporting(question, answer, final.source, nodes=nodes, evidence=evidence)
+        evidence = select_supporting(question, answer, final.source, nodes=nodes, evidence=evidence, computed=computed)
     if evidence and not tree:
         cited = _bridge(question, answer, evidence, passages)
     sentence, confidence = "", None
@@ -266,7 +266,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
             evidence=evidence,
             cited=cited,
             read=tuple(passages.values()),
-            computed=any(decision.decides_alone() for decision in decisions),
+            computed=computed,
             measured=explain.measure_answer(decisions),
         )
     if confidence and confidence.is_in_sentence:  # what only steps rest on does not support a guess

@@ -117,10 +117,12 @@ def select_supporting(
     *,
     nodes: Sequence[TreeNode],
     evidence: Sequence[Passage],
+    computed: bool,
 ) -> tuple[Passage, ...]:
     """Return the passages of the evidence that state an answer, or that its steps cite.
 
-    If all steps are backed, a step's answer, a verdict or a choice rests on what they cite alone; a guess on nothing.
+    If all steps are backed, a verdict, a choice or the one name that a step has found rests on what they cite alone; a
+    guess rests on nothing. A list rests on all that has one of its names.
     """
     from hoptree.text import answer_fit, grounding  # late, so that the first call starts sooner
 
@@ -130,8 +132,12 @@ def select_supporting(
         return ()
     rested = {name for node in backed for name in node.evidence}
     follows = bool(grounding.read_verdict(answer)) or answer_fit.is_choice(question, answer, "")
-    if not (complete and rested and (follows or any(node.answer == answer for node in backed))):
+    parts = grounding.parts_of(answer)
+    follows = follows or (len(parts) < 2 and any(node.answer == answer for node in backed))
+    if not (complete and rested and follows):
         rested |= {evidence[place].id for place in places}
+    if computed and len(parts) > 1:
+        rested = rested.union(*(grounding.holding(part, "", evidence) for part in parts))
     return tuple(passage for passage in evidence if passage.id in rested)
 
 
