@@ -9,12 +9,14 @@ from tests.cpu_limit import cpu_limit
 from tests.traced import event
 
 from hoptree.core.values import Passage
-from hoptree.engine.answer_sentence import CITATIONS, cite_answer, cut_around, describe_answer, state_answer
+from hoptree.engine.answer_sentence import CITATIONS, cite_answer, cut_around, state_answer
 from hoptree.engine.engine import MAX_QUESTION
 from hoptree.engine.registry import find_method
 from hoptree.engine.result import Result, read_result
+from hoptree.engine.result_text import describe_answer
 from hoptree.text.grounding import correct_spelling, find_quote, holding, supports_answer
 
+MANY_WRONG = "of such answers to other questions, many were wrong"
 FILM = {
     "id": "film",
     "title": "The Hourglass Sanatorium",
@@ -119,7 +121,7 @@ def test_what_is_no_supported_answer_is_told_in_the_language_of_the_question(
     question: str, answer: str, read: int, sentence: str
 ) -> None:
     parts: dict[str, Any] = {"computed": False, "nodes": (), "evidence": (), "cited": (), "measured": None}
-    stated, confidence = describe_answer(question, answer, "external", read=read, **parts)
+    stated, confidence = describe_answer(question, answer, "external", read=[Passage("p", "", "")] * read, **parts)
     assert stated == sentence and (confidence is None or confidence.reason == "nothing that was read says so")
 
 
@@ -134,7 +136,7 @@ def test_an_answer_is_a_sentence_with_citations_and_a_quotation() -> None:
     answered = result("Łódź")
     assert answered.answer == "Łódź" and answered.sentence == (
         "The director of the film The Hourglass Sanatorium died in Łódź: "
-        "“He died in Łódź in October 2000, at the age of seventy-five.” [2]"
+        "“He died in Łódź in October 2000, at the age of seventy-five.” [1][2]"
     )
     assert answered.as_dict()["sentence"] == answered.sentence and answered.as_dict()["answer"] == "Łódź"
 
@@ -240,7 +242,8 @@ def test_a_passage_that_no_step_rests_on_is_not_cited_for_the_answer() -> None:
     begun = event("retrieve", t=0.15, passages=[other], issued=0.1, seconds=0.1)
     final = {"answer": "Łódź", "source": "external", "support": ["film", "has", "other"]}
     answered = of_two_steps("Łódź", "Łódź", begun, event("final", t=1.0, abstained=False, stopped_by="", **final))
-    assert [passage.id for passage in answered.evidence] == ["film", "has", "other"]
+    assert [passage.id for passage in answered.evidence] == ["film", "has"]
+    assert [passage.id for passage in answered.consulted] == ["film", "has", "other"]
     assert "[1]" in answered.sentence and "[2]" in answered.sentence and "[3]" not in answered.sentence
 
 
@@ -333,7 +336,10 @@ def test_a_measured_probability_is_told_with_what_it_was_calibrated_on() -> None
     ("probability", "reason"),
     [
         (0.9, "a passage names it, but not together with what the question names"),
-        (0.4, "a passage names it, but not together with what the question names; answers found in this way are often"),
+        (
+            0.4,
+            f"a passage names it, but not together with what the question names; {MANY_WRONG}",
+        ),
     ],
 )
 def test_a_likely_answer_is_only_partly_supported_by_a_passage_without_the_name_asked_about(
@@ -357,6 +363,7 @@ def test_a_long_quotation_is_cut_around_the_answer() -> None:
     assert cite_answer("Who?", "Łódź", [0], [page]).endswith("…” [1]")
 
 
+MANY_WRONG = "of such answers to other questions, many were wrong"
 BRADEN = Passage("p", "Braden Cup", "The cup was given by Samuel Braden in 1920. Johanna Smith and Frances Hill came.")
 
 
@@ -367,7 +374,7 @@ def test_an_answer_that_is_a_sentence_stays_one_and_rests_on_its_names() -> None
     passages = [Passage("o", "Other", "The keeper has a boat."), Passage("film", "", "Wojciech Jerzy Has made it.")]
     held = describe_answer(
         "Who?", answer, "external", nodes=(), evidence=passages,
-        cited=(), read=2, computed=False, measured=None,
+        cited=(), read=passages, computed=False, measured=None,
     )  # fmt: skip
     assert held[0] == f"{answer} [2]."  # "The" is no name
 
@@ -409,7 +416,7 @@ def test_a_corrected_answer_is_told_and_rests_on_its_passage() -> None:
     answered = result("Wojciech Jerzy Hass")
     assert answered.answer == "Wojciech Jerzy Hass", "three letters are too few to tell names apart"
     answered = result("Woojciech Jerzy Has")
-    assert answered.answer == "Wojciech Jerzy Has" and [passage.id for passage in answered.evidence] == ["film", "has"]
+    assert answered.answer == "Wojciech Jerzy Has" and [passage.id for passage in answered.evidence] == ["film"]
     assert "The answer is spelled as in the passages; the model wrote Woojciech Jerzy Has." in answered.warnings
     assert result("Woojciech Jerzy Has", source="internal").answer == "Woojciech Jerzy Has"
 

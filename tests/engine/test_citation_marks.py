@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from hoptree.core.values import Passage
-from hoptree.engine.answer_sentence import CITATIONS, cite_answer, describe_answer
+from hoptree.engine.answer_sentence import CITATIONS, cite_answer
+from hoptree.engine.result_text import describe_answer
 from hoptree.text.grounding import supports_answer
 
 FILES = Passage(
@@ -32,7 +33,7 @@ def test_a_list_is_held_where_all_its_parts_stand_to_the_letter(answer: str, hel
         "nodes": (),
         "evidence": [FILES],
         "cited": (),
-        "read": 1,
+        "read": [FILES],
         "computed": False,
         "measured": None,
     }

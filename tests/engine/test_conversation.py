@@ -197,6 +197,33 @@ def test_what_a_small_model_makes_of_a_follow_up_is_put_right(
     assert result.question == (read_as or follow_up).replace("*", person)
 
 
+GDYNIA = ("Wer leitet das Werk in Gdynia?", "Die Antwort lautet Bo Ek [1]")
+TARKOWSKI = ("Wer führte Regie bei dem Film Solaris?", "Andrei Tarkowski")
+
+
+@pytest.mark.parametrize(
+    ("turn", "follow_up", "reply", "is_taken"),
+    [
+        (GDYNIA, "Und in Bilbao?", "Wer leitet das Werk in Bilbao?", True),
+        (GDYNIA, "Und in Bilbao?", "Wer leitet das Werk in Paris?", False),
+        (("Wer leitet das Werk in Bilbao?", "Ada Lund"), "Und ihr Mann?", "Wer ist der Mann von Ada Lund?", True),
+        (TARKOWSKI, "Und seine Frau?", "Wer ist die Frau von Andrei Tarkowski?", True),
+        (TARKOWSKI, "Und seine Frau?", "Wer ist die Frau von Otto Preminger?", False),
+        (TARKOWSKI, "他的妻子呢？", "Andrei Tarkowski的妻子是谁？", True),
+        (TARKOWSKI, "他的妻子呢？", "Wer ist die Frau von Andrei Tarkowski?", True),
+        (TARKOWSKI, "他的妻子呢？", "Otto Preminger的妻子是谁？", False),
+        (TARKOWSKI, "And his wife?", "Wer ist die Frau von Andrei Tarkowski?", True),
+        (HISTORY[0], "Und seine Frau?", "Who is the wife of Andrei Tarkovsky?", True),
+        (HISTORY[0], "And the wife?", "Who directed the film Solaris?", False),
+    ],
+)
+def test_a_rewriting_in_any_language_may_have_the_names_of_the_conversation(
+    turn: tuple[str, str], follow_up: str, reply: str, is_taken: bool
+) -> None:
+    result, _ = asked(Question(follow_up, history=(turn,)), reply)
+    assert (result.question == reply) is is_taken
+
+
 def test_a_question_that_a_model_repeats_is_not_taken_for_a_follow_up() -> None:
     result, _ = asked(Question("What about the music?", history=HISTORY), "Who is the director of the film Solaris?")
     assert result.question == "What about the music?" and result.warnings

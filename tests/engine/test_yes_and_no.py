@@ -40,18 +40,19 @@ def answered(question: str, answer: str) -> Result:
 @pytest.mark.parametrize(
     ("question", "answer", "sentence"),
     [
-        ("Gehört das Mondlicht Katrin Harms?", "Ja", "Ja [3]."),
-        ("Gehört das Mondlicht Katrin Harms?", "nein.", "Nein [3]."),
-        ("War Emil Brandt Schweizer?", "Ja", "Ja [3]."),
-        ("埃米尔·勃兰特是瑞士人吗？", "是", "是 [2]。"),
-        ("埃米尔·勃兰特是瑞士人吗？", "不是。", "否 [2]。"),
-        ("埃米尔·勃兰特是瑞士人吗？", "Yes", "是 [2]。"),
-        ("Is Emil Brandt Swiss?", "Yes", "Yes [3]."),
+        ("Gehört das Mondlicht Katrin Harms?", "Ja", "Ja [1]."),
+        ("Gehört das Mondlicht Katrin Harms?", "nein.", "Nein [1]."),
+        ("War Emil Brandt Schweizer?", "Ja", "Ja [1]."),
+        ("埃米尔·勃兰特是瑞士人吗？", "是", "是 [1]。"),
+        ("埃米尔·勃兰特是瑞士人吗？", "不是。", "否 [1]。"),
+        ("埃米尔·勃兰特是瑞士人吗？", "Yes", "是 [1]。"),
+        ("Is Emil Brandt Swiss?", "Yes", "Yes [1]."),
     ],
 )
 def test_yes_and_no_rest_on_passages_about_the_question(question: str, answer: str, sentence: str) -> None:
     result = answered(question, answer)
-    assert (result.sentence, result.support) == (sentence, "partly supported: it was concluded from what was read")
+    assert len(result.evidence) == 1 < len(result.consulted), "the others are about something else"
+    assert (result.sentence, result.support) == (sentence, "partly supported: it follows from what was read")
 
 
 def test_yes_and_no_are_not_words_to_search_for() -> None:

@@ -73,11 +73,11 @@ def test_of_equal_answers_the_first_one_stands_first() -> None:
     pool = make_pool()
     pool.add(Answer("Boston", confidence=0.40), "read")
     pool.add(Answer("Chicago", confidence=0.50), "split")
-    assert why(pool) == "the model was sure of its words"
+    assert why(pool) == "the model was sure of it"
     equal = make_pool()
     equal.add(Answer("Boston", confidence=0.4), "read")
     equal.add(Answer("Chicago", confidence=0.4), "split")
-    assert equal.ranked_answers()[0].answer.text == "Boston" and why(equal) == "it came first"
+    assert equal.ranked_answers()[0].answer.text == "Boston" and why(equal) == "it was found first"
     alone = make_pool()
     alone.add(Answer("Boston"), "read")
     assert why(alone) == "no other answer was found"
@@ -87,7 +87,7 @@ def test_a_single_answer_is_explained_by_what_bears_it_out() -> None:
     pool = make_pool()
     pool.add(Answer("Providence"), "read", FOUND)
     pool.add(Answer("Providence"), "split", FOUND, supported=1.0)
-    reason = "several moves gave this answer; its parts were answered from what was read"
+    reason = "it was found in more than one way; the answers to its sub-questions were found in what was read"
     assert why(pool) == reason
 
 
@@ -101,7 +101,7 @@ def test_a_passage_with_an_answer_is_a_reason_only_over_another_answer(question:
     assert only.features["quoted"] == 1 and only.features["sentence"] == share
     assert why(pool) == "no other answer was found", "the words about its support say where it was read"
     pool.add(Answer("Nowhere"), "guess")
-    assert "a passage that was read holds it" in why(pool) and "states" not in why(pool)
+    assert "a passage that was read has it" in why(pool) and "states" not in why(pool)
 
 
 def test_a_sentence_that_holds_little_of_the_question_states_nothing() -> None:
@@ -110,7 +110,7 @@ def test_a_sentence_that_holds_little_of_the_question_states_nothing() -> None:
     pool.add(Answer("Nowhere"), "split")
     features = pool.ranked_answers()[0].features | {"sentence": 0.3}
     first, second = pool.ranked_answers()
-    assert pool.explain([replace(first, features=features), second]) == "its sentence is nearer to the question"
+    assert pool.explain([replace(first, features=features), second]) == "its sentence has more of the question's words"
 
 
 def test_no_reason_is_given_that_speaks_against_an_answer() -> None:
@@ -118,7 +118,7 @@ def test_no_reason_is_given_that_speaks_against_an_answer() -> None:
     pool.add(Answer("Providence"), "read", FOUND)
     pool.add(Answer("Boston"), "split", FOUND)
     assert pool.ranked_answers()[0].answer.text == "Boston"
-    assert why(pool) == "it is likelier by what was counted about both"
+    assert why(pool) == "it has more signs of a right answer"
 
 
 def test_a_likelier_answer_that_may_not_be_given_is_said_to_be_none() -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 
 Status = Literal["answered", "unknown", "refused"]
 Source = Literal["internal", "external", "fallback", "synthesis", "none"]
+Level = Literal["well supported", "partly supported", "a guess"]
 DEFAULT_MAX_FACTS = 200  # facts around an entity of a knowledge graph, unless a method asks for another number
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hoptree.core.lazy import lazy_re
-from hoptree.core.values import CONTENTS
+from hoptree.core.values import Level, Passage
 
 if TYPE_CHECKING:
-    from hoptree.core.values import Passage
     from hoptree.engine.result import TreeNode
     from hoptree.text.grounding import Quote
 
@@ -24,9 +23,6 @@ def shorten(text: object, max_chars: int = MAX_LINE_CHARS) -> str:
     return line if len(line) <= max_chars else f"{line[:max_chars]}…"
 
 
-Level = Literal["well supported", "partly supported", "a guess"]
-_WELL_SUPPORTED, _PARTLY_SUPPORTED = 2 / 3, 1 / 3
-"""The least probability of an answer that is called well, or partly, supported."""
 OWN_KNOWLEDGE = "the model answered from its own knowledge, and nothing that was read says so"
 NOT_SAID = "nothing that was read says so"
 
@@ -70,7 +66,7 @@ _FRAMES = {
 """In any other language the sentence is the bare answer, and remarks are in English."""
 
 
-def _frame_of(question: str, answer: str = "", language: str = "") -> _Frame:
+def frame_of(question: str, answer: str = "", language: str = "") -> _Frame:
     from hoptree.text.tokens import language_of
 
     unclear = "german" if answer.casefold() in ("ja", "nein") else language or "english"  # "War Ada Schweizerin?"
@@ -102,138 +98,6 @@ class Confidence(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         measured = {"probability": self.probability, "calibrated_on": self.calibrated_on}
         return {"level": self.level, "reason": self.reason, **(measured if self.probability is not None else {})}
-
-
-def describe_answer(
-    question: str,
-    answer: str,
-    source: str,
-    *,
-    nodes: Sequence[TreeNode],
-    evidence: Sequence[Passage],
-    cited: Sequence[Passage],
-    read: int,
-    computed: bool,
-    measured: Chance | None,
-    language: str = "",
-) -> tuple[str, Confidence | None]:
-    """Return the sentence for an answer, and how well it is supported.
-
-    `nodes` are those of the tree, `evidence` the passages behind the answer, `cited` those only behind nodes, and
-    `read` the number of passages that were read. [N] in the sentence is the Nth of evidence and cited. An answer that
-    code `computed` is not compared with the last step. `language` is that of the conversation, for unclear questions.
-    """
-    frame = _frame_of(question, answer, language)
-    if not answer:
-        return frame.none if not read else frame.none_in_passage if read == 1 else frame.none_in.format(read), None
-    from hoptree.text import answer_fit, grounding  # late, so that the first call starts sooner
-
-    holding, stated = answer_fit.places_of(answer, question, evidence)
-    asked_nodes = [node for node in nodes if node.id]
-    steps = [node for node in asked_nodes if node.answer]
-    backed = [node for node in steps if node.verdict == "supported" or node.source in ("external", "synthesis")]
-    complete = bool(steps) and len(backed) == len(asked_nodes)  # the answer may need a step without an answer
-    if source == "internal" or (not holding and not complete):
-        recalled = source == "internal"
-        confidence = Confidence("a guess", OWN_KNOWLEDGE if recalled else NOT_SAID, *measured or ())
-        return frame.possibly.format(answer, frame.own_knowledge if recalled else frame.not_said), confidence
-    contrary = None if computed else _contrary_end(question, answer, nodes, backed)
-    against = f", but its last step says “{shorten(contrary.answer, MAX_VALUE_CHARS)}”" if contrary else ""
-    against = against or answer_fit.explain_doubt(question, answer, computed=computed) or _unanswered(asked_nodes)
-    passages = (*evidence, *cited)
-    if not against and len(steps) < 2 and holding and all(CONTENTS in evidence[at].metadata for at in holding):
-        against = ", but only in a list of contents"
-    if not stated and cited and not steps:  # they link what the question names to the passage of the answer
-        holding += range(len(evidence), len(passages))
-        stated = True
-    if not against and not (_name_things(backed, passages) if steps else stated):
-        against = answer_fit.explain_unnamed(answer, len(steps))
-    if not against and answer_fit.rests_on_country(answer, evidence):
-        against = ", but only by the name of its country"
-    asked = next((node.resolved for node in reversed(steps) if node.answer == answer and node.resolved), question)
-    holding = answer_fit.without_copies(holding, passages, answer, asked)
-    quote = answer_fit.quote_from([passages[place] for place in holding], answer, asked)
-    if not against and not computed and quote and answer_fit.is_of_other_end(asked, answer, quote.text):
-        against = answer_fit.explain_unnamed(answer, len(steps))
-    chosen = answer_fit.is_choice(question, answer, quote.text if quote else "")
-    concluded = (chosen and not complete) or bool(grounding.read_verdict(answer))
-    confidence = _weigh_support(len(holding), len(backed), len(steps), against, measured, concluded=concluded)
-    numbers = {passage.id: place for place, passage in enumerate(passages)}
-    agreeing = [node for node in backed if node is not contrary]
-    rested = {numbers[name] for node in agreeing for name in node.evidence if name in numbers}
-    if complete and rested and any(node.answer == answer for node in agreeing):  # other passages only share the name
-        holding = [place for place in holding if place in rested]
-    named = [numbers[name] for node in agreeing for name in node.evidence[:1] if name in numbers]
-    ends = _ends(agreeing) if complete and (computed or chosen or concluded) else []
-    if ends and all(node.answer != answer for node in ends):
-        return _cite_steps(question, answer, ends, named, passages), confidence
-    places = [*dict.fromkeys((*holding, *named))]
-    return cite_answer(question, answer, places, passages, asked=asked, quoted=complete or not chosen), confidence
-
-
-def _unanswered(nodes: Sequence[TreeNode]) -> str:
-    """Return which steps have no answer, as a reason against the answer, or ""."""
-    steps = [str(node.id) for node in nodes if not node.answer]
-    named = f"steps {', '.join(steps)} have" if len(steps) > 1 else f"step {''.join(steps)} has"
-    return f", but {named} no answer" if steps else ""
-
-
-def _name_things(steps: Sequence[TreeNode], passages: Sequence[Passage]) -> bool:
-    """Return whether what each step cites has a name that the step asks about."""
-    from hoptree.text.answer_fit import names_thing
-
-    known = {passage.id: passage for passage in passages}
-    cited = [(step, [known[name] for name in step.evidence if name in known]) for step in steps if not step.children]
-    return all(
-        any(names_thing(step.resolved or step.question, passage) for passage in read) for step, read in cited if read
-    )
-
-
-def _ends(nodes: Sequence[TreeNode]) -> list[TreeNode]:
-    """Return the steps that no other step needs."""
-    needed = {ref for node in nodes for ref in node.refs}
-    return [node for node in nodes if node.id not in needed and not node.children]
-
-
-def _contrary_end(question: str, answer: str, nodes: Sequence[TreeNode], backed: Sequence[TreeNode]) -> TreeNode | None:
-    """Return the only last step if it is backed and its answer contradicts."""
-    ends = _ends(nodes)
-    if len(ends) != 1 or not all(node.id for node in nodes) or not any(node is ends[0] for node in backed):
-        return None
-    (end,) = ends
-    if end.answer == answer:
-        return None
-    from hoptree.text.comparison import contradicts  # rarely needed: most answers are that of the last step
-
-    return end if contradicts(question, answer, end.resolved or end.question, end.answer) else None
-
-
-def _weigh_support(
-    holding: int, backed: int, steps: int, against: str, measured: Chance | None, *, concluded: bool
-) -> Confidence:
-    """Return how well passages support an answer and `backed` of its `steps`."""
-    several = holding > 1
-    probability = None if measured is None else measured[0]
-    named = f"{holding} passages name it" if several else "a passage names it"
-    if steps > 1:
-        of_all = f"each of its {steps} steps rests" if backed == steps else f"only {backed} of its {steps} steps rest"
-        reason = f"{of_all} on what was read"
-    elif concluded:
-        reason = f"it was concluded from {f'{holding} passages' if several else 'what was read'}"
-    elif against or (probability is not None and probability < _WELL_SUPPORTED):
-        reason = named
-    else:
-        reason = f"{holding} passages that were read say so" if several else "a passage that was read says so"
-    reason += against
-    well = backed == steps and not against
-    if probability is None or measured is None:
-        return Confidence("well supported" if well and (steps or not concluded) else "partly supported", reason)
-    if probability >= _WELL_SUPPORTED:
-        return Confidence("well supported" if well else "partly supported", reason, *measured)
-    if probability >= _PARTLY_SUPPORTED:
-        reason += f"{';' if against else ', but'} answers found in this way are often wrong"
-        return Confidence("partly supported", reason, *measured)
-    return Confidence("a guess", f"{named}{against}; answers found in this way are mostly wrong", *measured)
 
 
 MAX_QUOTE_CHARS, _MAX_WORD_CHARS = 300, 30  # longer words are cut apart, since Chinese has no spaces
@@ -286,9 +150,10 @@ def state_answer(question: str, answer: str) -> str:
     """
     from hoptree.text.comparison_questions import asks_twice
     from hoptree.text.grounding import read_verdict
+    from hoptree.text.names import CLOSED
 
     asked, answer = " ".join(_without_rivals(question).split()).rstrip(" ?"), " ".join(answer.split())
-    frame = _frame_of(question, answer)
+    frame = frame_of(question, answer)
     if (verdict := read_verdict(answer)) and (answer.casefold() == verdict or frame != _Frame()):
         return frame.yes if verdict == "yes" else frame.no
     if len(answer.split()) > _MAX_SPAN_WORDS or len(answer) > _MAX_SPAN_CHARS or _CLAUSE.search(answer):
@@ -298,6 +163,8 @@ def state_answer(question: str, answer: str) -> str:
     if not is_english or asks_twice(asked):
         return answer if frame == _Frame() and not is_english else frame.stated.format(answer)
     stated = _state_place(asked, answer) or _state_identity(asked, answer) or _state_subject(asked, answer)
+    if stated[:1].islower() and stated.split()[0] not in CLOSED:  # maybe an identifier, which keeps its letters
+        stated = ""
     return stated[:1].upper() + stated[1:] if stated else f"The answer is {answer}"
 
 
@@ -381,7 +248,7 @@ def cite_answer(
     one nearest to `asked`, the last sub-question, is quoted; the number of its passage follows it.
     """
     stated, cited = state_answer(question, answer), sorted(places[:_MAX_CITATIONS])
-    frame = _frame_of(question, answer)
+    frame = frame_of(question, answer)
     from hoptree.text.answer_fit import quote_from
 
     quote = quote_from([passages[place] for place in places], answer, asked or question) if quoted else None
@@ -393,7 +260,7 @@ def cite_answer(
     return f"{frame.quote.format(f'{stated}{_marks(before)}', words)}{_marks([place, *after])}"
 
 
-def _cite_steps(
+def cite_steps(
     question: str, answer: str, steps: Sequence[TreeNode], places: Sequence[int], passages: Sequence[Passage]
 ) -> str:
     """Return the sentence for an answer that follows from steps, which it quotes.
@@ -411,7 +278,7 @@ def _cite_steps(
             quotations[numbers[quote.passage], words] = None
     quoted = {place for place, _ in quotations}
     others = sorted({*places} - quoted)[: _MAX_CITATIONS - len(quoted)]
-    frame = _frame_of(question, answer)
+    frame = frame_of(question, answer)
     text = stated = f"{state_answer(question, answer)}{_marks(others)}"
     for place, words in quotations:
         quoted_words = frame.quote.format(text, words)

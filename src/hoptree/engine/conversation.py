@@ -116,10 +116,18 @@ def _is_rewriting(text: str, asked: str, history: str) -> bool:
     known = f"{history}\n{asked}"
     words = set(re.findall(r"\w+", known))
     text = _GENITIVE.sub(lambda noun: noun["noun"] if noun["noun"] in words else noun[0], text)
-    of_no_content = {*_CLAUSE, *function_words().get(language_of(text), ())}
+    language = language_of(text)
+    of_no_content = {*_CLAUSE, *function_words().get(language, ())}
     added = stems(text) - stems(f"{known} {' '.join(of_no_content)}")
-    named = _DER.sub(",", text)  # no name is "Besitzer der Burg"
-    return bool(kept) and len(added) <= _MAX_ADDED_STEMS and covers(named, [Passage("", "", known)])
+    named = _SCRIPT_CHANGE.sub(" ", text)
+    if _GERMAN.search(text):  # no name is "Besitzer der Burg" or "Werk in Ulm"
+        named = _GERMAN_LINK.sub(",", named)
+    if not covers(named, [Passage("", "", known)]):
+        return False
+    of_history = language_of(history)
+    is_named = text not in history and any(name in history for name in _names(named))  # all that languages share
+    is_about = kept or (is_named and language_of(asked, of_history) != language)
+    return bool(is_about) and (len(added) <= _MAX_ADDED_STEMS or (is_named and language != of_history))
 
 
 def _topic(asked: str) -> str:
@@ -187,6 +195,12 @@ _REFERS = lazy_re(
 _COMPARES = lazy_re(r"\b(?:more|less|\w{2,}er|mehr|weniger)\s*(?:\?|\Z)", re.IGNORECASE)
 _THE = lazy_re(r"\bthe\b", re.IGNORECASE)
 _DER = lazy_re(r"\b(?:der|die|das|dem|den|des|im|am|zum|zur|vom|beim)\b", re.IGNORECASE)
+_GERMAN_LINK = lazy_re(
+    rf"\b(?:der|die|das|dem|den)\s+(?-i:[A-ZÄÖÜ][a-zäöüß]+)(?=\s+(?:von|des|der)\b)|{_DER.pattern}|\b(?:in|von)\b",
+    re.IGNORECASE,
+)
+"""Words that no German name has: "die Frau" of "die Frau von Ada", articles, in and von."""
+_SCRIPT_CHANGE = lazy_re(r"(?<=[\u4e00-\u9fff])(?=[A-Za-z])|(?<=[^\W\d_\u4e00-\u9fff])(?=[\u4e00-\u9fff])")
 _ANCHORED = lazy_re(
     r"[\w-]+ (?:(?:[a-zäöüß-]+ ){0,2}(?:of|von|des)\b|(?:der |die |das |dem |den )?[\"“„'«‘(A-ZÄÖÜ\d]"
     r"|(?:in|at|on|for|from|by|to|with|between|during|that|who|whose|which|where|when|vom|der|im|am|auf|aus|für|mit"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hoptree.core.errors import HoptreeError, TraceError
 from hoptree.core.values import CONTENTS, Passage, Usage
-from hoptree.engine.answer_sentence import Confidence, describe_answer
+from hoptree.engine.answer_sentence import Confidence
 from hoptree.engine.events import (
     ChainWritten,
     Decision,
@@ -21,7 +21,7 @@ from hoptree.engine.events import (
     Warned,
 )
 from hoptree.engine.registry import Explanation, load_method
-from hoptree.engine.result_text import result_html, result_text
+from hoptree.engine.result_text import describe_answer, result_html, result_text, select_supporting
 from hoptree.engine.trace import QuestionRewritten, Retrieved, usage_of
 from hoptree.text.grounding import correct_spelling, is_stated, supports_answer
 
@@ -32,6 +32,7 @@ STOPPED = "stopped"  # the state of a node that a budget ended
 UNSUPPORTED = "what was read does not hold the answer: it is a guess that documents do not support"
 """The warning for an answer that no passage read for it holds."""
 _CUT = ("cap_nodes", "cap_depth")
+_MAX_BACKING = 2  # passages of a step that was guessed at first
 E = TypeVar("E", bound=Event)
 
 
@@ -223,10 +224,11 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     method = load_method(start.method)
     explain = method.explain if method else Explanation()
     decisions = [decision for decision in _of(Decision, events) if decision.node is None]
-    tree = _read_tree(events)
+    tree, computed = _read_tree(events), any(decision.decides_alone() for decision in decisions)
     if finals and final.stopped_by:
         _end_unfinished(tree, final)
     passages = _passages_found(_of(Retrieved, events))
+    tree = tuple(_back_guesses(node, tuple(passages.values())) for node in tree)
     consulted = _consulted(finals, tree, passages)
     if tree and not final.answer:  # all that was read is shown
         consulted += tuple(passage for passage in passages.values() if passage not in consulted)
@@ -249,11 +251,13 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     elif answer and consulted and not supports_answer(answer, consulted):
         evidence = ()
         warnings[UNSUPPORTED] = None
+    nodes = [node for top in tree for node in top.walk()]
+    if answer:
+        evidence = select_supporting(question, answer, final.source, nodes=nodes, evidence=evidence, computed=computed)
     if evidence and not tree:
         cited = _bridge(question, answer, evidence, passages)
     sentence, confidence = "", None
     if finals and not final.error:
-        nodes = [node for top in tree for node in top.walk()]
         sentence, confidence = describe_answer(
             question,
             answer,
@@ -261,11 +265,13 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
             nodes=nodes,
             evidence=evidence,
             cited=cited,
-            read=len(passages),
-            computed=any(decision.decides_alone() for decision in decisions),
+            read=tuple(passages.values()),
+            computed=computed,
             measured=explain.measure_answer(decisions),
             language=start.language,
         )
+    if confidence and confidence.is_in_sentence:  # what only steps rest on does not support a guess
+        consulted, cited = (*consulted, *cited), ()
     return Result(
         question=question,
         asked=start.question if rewritten else "",
@@ -398,6 +404,18 @@ def _consulted(
     named = dict.fromkeys(name for final in finals for name in final.support)
     ids: Iterable[str] = named or _cited(tree) if named or tree else passages
     return tuple(passages[name] for name in ids if name in passages)
+
+
+def _back_guesses(node: TreeNode, passages: tuple[Passage, ...]) -> TreeNode:
+    """Name the passages, read at any time, that state the answer of a guessed step."""
+    children = [_back_guesses(child, passages) for child in node.children]
+    if node.source == "fallback" and node.answer and not node.verdict and not node.facts:
+        from hoptree.text.answer_fit import states_as_asked  # imported late, so that the first call starts sooner
+
+        asked = node.resolved or node.question
+        if stated := tuple(each.id for each in passages if states_as_asked(node.answer, asked, each)):
+            return replace(node, children=children, source="external", evidence=stated[:_MAX_BACKING])
+    return replace(node, children=children)
 
 
 def _mark_guesses(node: TreeNode, passages: Mapping[str, Passage]) -> TreeNode:

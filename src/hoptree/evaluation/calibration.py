@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from hoptree.core.errors import InputError
-from hoptree.engine.answer_sentence import Level
+from hoptree.core.values import Level
 from hoptree.engine.result import read_result
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.metrics import normalise, overlap, score_answer

@@ -322,7 +322,8 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
             sources.clear()
         elif isinstance(event, NodeSettled):
             sources[event.source] += 1
-    cited = [passage.id for passage in result.consulted]
+    final = next((event for event in reversed(events) if isinstance(event, Finished)), Finished())
+    cited = [passage.id for passage in result.consulted if not final.support or passage.id in final.support]
     if result.tree and not result.answer:
         cited = [name for top in result.tree for node in top.walk() for name in node.evidence]
     row = replace(
@@ -332,7 +333,7 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         error=result.error,
         error_message=result.error_message,
         stopped_by=result.stopped_by,
-        source=next((event.source for event in reversed(events) if isinstance(event, Finished)), ""),
+        source=final.source,
         usage=result.usage.as_dict(),
         retrieved=tuple(map(named, searches)),
         cited=named(cited),

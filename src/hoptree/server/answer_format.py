@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NoReturn, get_args
 
-from hoptree.engine.answer_sentence import Level
+from hoptree.core.values import Level
 from hoptree.server.error_responses import Refusal
 
 AnswerFormat = Mapping[str, Collection[str]]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, get_type_hints
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from hoptree.core.values import Usage
-from hoptree.engine.answer_sentence import Level
+from hoptree.core.values import Level, Usage
 from hoptree.engine.generation_view import Writing
 from hoptree.engine.result import Result, TreeNode, read_result
 

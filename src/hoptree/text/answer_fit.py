@@ -20,6 +20,7 @@ from hoptree.text.grounding import (
     held_parts,
     holding,
     names_in,
+    numbered_names,
     read_verdict,
     share_of_names,
     stems,
@@ -94,21 +95,63 @@ def stating(answer: str, question: str, passages: Sequence[Passage]) -> tuple[se
     """Return the ids of passages with an answer, and of those that name its thing.
 
     Several passages may hold the parts of an answer together. A row of a table is read without the other rows, since
-    each is about a thing of its own.
+    each is about a thing of its own. The head of an e-mail counts only if no text has the answer.
     """
     held, named = set[str](), set[str]()
-    for passage in passages:
-        for text in _texts(passage):
-            if holding(answer, "", [text]):
-                held.add(passage.id)
-                if names_thing(question, text):
-                    named.add(passage.id)
-    if held:
-        return held, named
+    for drop_head in (True, False):
+        for passage in passages:
+            for text in _texts(_body(passage) if drop_head else passage):
+                if holding(answer, "", [text]):
+                    held.add(passage.id)
+                    if names_thing(question, text) and _states_number(answer, question, text):
+                        named.add(passage.id)
+        if held:
+            return held, named
     parts = [part for part in held_parts(answer, passages) if part.casefold() not in CLOSED]
     held = {name for part in parts for name in holding(part, "", passages)}
     is_named = any(passage.id in held and names_thing(question, passage) for passage in passages)
     return held, held if is_named else set()
+
+
+def _body(passage: Passage) -> Passage:
+    """Return a passage without the head of an e-mail."""
+    if "\n" not in passage.text:
+        return passage
+    from hoptree.text.line_breaks import drop_mail_head
+
+    return replace(passage, text=drop_mail_head(passage.text))
+
+
+def _states_number(answer: str, question: str, passage: Passage) -> bool:
+    """Return whether a sentence with a number has words of the question; else True.
+
+    The title counts. The 4 in the name "Skua 4" is not a number.
+    """
+    if read_quantity(answer) is None or date_spans(answer) or read_verdict(answer):
+        return True
+    asked = stems(question) - stems(answer)
+    for start, end in sentence_spans(passage.text):
+        sentence = passage.text[start:end]
+        for first, last in reversed(numbered_names(sentence) if answer.isdigit() else []):
+            name = sentence[first:last]
+            if name[-1].isdigit() and not {*fold_words(name)} & CLOSED and not stems(name) & asked:
+                sentence = sentence[:first] + sentence[last:]
+        if asked & stems(f"{passage.title} {sentence}") and holding(answer, "", [replace(passage, text=sentence)]):
+            return True
+    return False
+
+
+def states_as_asked(answer: str, question: str, passage: Passage) -> bool:
+    """Return whether a sentence states an answer with words of its question.
+
+    Yes and no, words of the question itself and answers of a wrong type are not stated.
+    """
+    if read_verdict(answer) or f" {question_key(answer)} " in f" {question_key(question)} ":
+        return False
+    if explain_doubt(question, answer, computed=False) or not stating(answer, question, [passage])[1]:
+        return False
+    quote = quote_from([passage], answer, question)
+    return quote is not None and bool((stems(question) - stems(answer)) & stems(f"{passage.title} {quote.text}"))
 
 
 def places_of(answer: str, question: str, passages: Sequence[Passage]) -> tuple[list[int], bool]:
@@ -297,15 +340,6 @@ def explain_doubt(question: str, answer: str, *, computed: bool) -> str:
         return ", but the question asks for two things"
     mismatch = "" if computed else explain_misfit(question, answer)
     return f", but {mismatch}" if mismatch else ""
-
-
-def explain_unnamed(answer: str, steps: int) -> str:
-    """Return why an answer is not well supported if no passage names its thing."""
-    if steps > 1:
-        return ", but a passage of a step does not name what the step asks about"
-    if read_verdict(answer):
-        return ", but it does not name what the question asks about"
-    return ", but not together with what the question names"
 
 
 def is_of_other_end(question: str, answer: str, sentence: str) -> bool:

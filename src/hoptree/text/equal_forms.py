@@ -22,7 +22,7 @@ from hoptree.text.quantities import (
     read_date,
     spelt_value,
 )
-from hoptree.text.tokens import UNSPACED
+from hoptree.text.tokens import UNSPACED, fold_option_dashes, identifier_signs
 
 _SPELLINGS: dict[str, str] = {}  # of units, each to the first of its kind; nothing is converted
 for _name, _unit in UNITS.items():
@@ -231,6 +231,9 @@ def _lone_letter(answer: str) -> re.Pattern[str] | None:
     match = _LONE_LETTER.fullmatch(answer)
     if match is None:
         return None
+    if signs := identifier_signs(answer[: match.end(1)].lstrip("\"'“„‘(`")):
+        sign = "[-\u2010\u2011\u2212]" if not signs.isascii() or signs[0] == "-" else re.escape(signs[0])
+        return re.compile(rf"(?<![\w.\-\u2010\u2011\u2212]){sign}{{{len(signs)}}}{match[1]}(?!\w)")
     letter, marks = match[1].upper(), re.escape(match[2])
     code = "" if marks else r"|[-/.]\w|\s?\d|['’]\w"
     alone = rf"(?<![\w.\-/]){letter}{marks}(?![\w+#]{code})"
@@ -305,7 +308,7 @@ def find_form(answer: str, text: str, *, likely: bool = False) -> str | None:
     `likely` counts what makes a demonym likely.
     """
     if letter := _lone_letter(answer):
-        return match[0] if (match := letter.search(text)) else ""
+        return fold_option_dashes(match[0]) if (match := letter.search(text)) else ""
     forms, only_amount = _forms_of(answer)
     if forms:
         held = _words_of(_unify_forms(text))

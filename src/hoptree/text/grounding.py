@@ -15,7 +15,7 @@ from hoptree.core.values import Answer, Passage
 from hoptree.text.names import name_spans, sentence_spans, word_set
 from hoptree.text.parse import join_words, question_key, read_yes_no
 from hoptree.text.quantities import countries, date_spans, plain_numbers
-from hoptree.text.tokens import UNSPACED, overlaps
+from hoptree.text.tokens import UNSPACED, keep_signs, overlaps
 
 PartKind = Literal["name", "date"]
 _NUMBER_AFTER, _ANY_NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b"), lazy_re(r"[ -](\d+(?:[.,]\d+)*)\b")
@@ -89,7 +89,8 @@ def _supported(answer: str, question: str, title: str, text: str, *, likely: boo
     form = _find_form(answer, f"{title}. {text}", likely=likely)
     if form == "" or (form and form != answer):
         return form
-    return _spelled(ways, f"{title}. {text}", held) or form or ""
+    spelled = _spelled(ways, f"{title}. {text}", held)
+    return keep_signs(answer, spelled) if spelled else form or ""
 
 
 @lru_cache(maxsize=256)
@@ -353,7 +354,7 @@ def correct_spelling(answer: str, question: str, passages: Sequence[Passage]) ->
     for passage in passages:
         for near, spelling in _spelled_nearly(wanted, unheld[0], f"{passage.title}. {passage.text}"):
             spellings.setdefault(near, spelling)
-    return next(iter(spellings.values())) if len(spellings) == 1 else answer
+    return keep_signs(answer, next(iter(spellings.values()))) if len(spellings) == 1 else answer
 
 
 def _spelled_nearly(wanted: Sequence[str], wrong: int, text: str) -> Iterator[tuple[str, str]]:

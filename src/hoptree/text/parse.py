@@ -13,8 +13,15 @@ from hoptree.text.names import sentence_spans
 from hoptree.text.tokens import UNSPACED, Span
 
 # The verb is in lower case, or all is in capitals: "The Answer Is You" is a title.
-_LEAD = lazy_re(r"\b(?:[Aa]nswer(?:\s{1,9}is\b|\s{0,9}:)|ANSWER(?:\s{1,9}IS\b|\s{0,9}:))[\s:*]*")
-_ABBREVIATED = lazy_re(r"(?:\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|Bros|etc|vol)\.)\Z", re.IGNORECASE)
+_STAR = r"\*(?!\*{0,2}[a-z_][^*\n]{0,200}(?:\n|\Z))"  # no sign of an identifier, such as *args
+_LEAD = lazy_re(
+    r"\b(?:[Aa]nswer(?:\s{1,9}is\b|\s{0,9}:)|ANSWER(?:\s{1,9}IS\b|\s{0,9}:))"
+    rf"(?:[\s:]|{_STAR})*"
+)
+_ABBREVIATED = lazy_re(
+    r"(?:(?<!\A[-−@$%&\\#])(?<!\s[-−@$%&\\#])\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|Bros|etc|vol)\.)\Z",
+    re.IGNORECASE,
+)
 # A list begins at 1; "12. May 1950" is a date, and "1. FC Köln" and "1. Bundesliga" are names.
 _BULLET = lazy_re(
     r"^(?:[-*•]\s+|1\)\s+|1\.\s+(?!(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|\d"
@@ -23,7 +30,7 @@ _BULLET = lazy_re(
 _ANY_BULLET = lazy_re(r"^(?:[-*•]|1[.)])\s+")
 _NEXT_IN_LIST = lazy_re(r"\n[ \t]{0,9}2[.)]\s")
 _QUOTES = "\"'“”‘’«»`*"
-_BOLD = lazy_re(r"(?<!\S)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
+_BOLD = lazy_re(rf"(?<!\S){_STAR}\*(?=\S)|(?<=\S)\*\*(?!\w)")
 _MAX_LIST_ITEMS = 8
 MAX_ANSWER_CHARS = 1_000  # longer answers are cut
 
@@ -412,7 +419,7 @@ def read_conclusion(text: str, question: str = "") -> Answer:
     for phrase in _ANSWER_PHRASE.finditer(text):
         begin = phrase.end()
     rest = text[begin:]
-    rest = _BOXED.sub(r"\1", _BOLD.sub("", rest.removeprefix("**"))).strip()
+    rest = _BOXED.sub(r"\1", _BOLD.sub("", rest.removeprefix("** "))).strip()
     spans = sentence_spans(rest)
     answer = clean_answer(clean_answer(rest[: spans[0][1]]).strip("{} ")) if spans else ""
     if _ASKS_FOR_VERDICT.match(question) and (short := _YES_NO.match(answer)):

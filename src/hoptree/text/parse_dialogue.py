@@ -12,6 +12,7 @@ from hoptree.core.values import Answer
 from hoptree.text import parse
 from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse import MAX_ANSWER_CHARS, clean_answer, looks_unanswered, question_key
+from hoptree.text.tokens import lstrip_marks, strip_marks
 
 _QUOTES = "\"'“”‘’`*_ \t"
 _ITEM_NUMBER = lazy_re(r"\A\d{1,2}[.)]\s+(?=\D)")
@@ -92,7 +93,7 @@ def read_answer(text: str) -> Answer:
 
 def first_line(text: str) -> str:
     """Return the first line that is not empty, without quotes and list marks."""
-    lines = (line.strip(_QUOTES) for line in text.splitlines())
+    lines = (strip_marks(line, _QUOTES) for line in text.splitlines())
     return next((" ".join(line.split())[:MAX_ANSWER_CHARS] for line in lines if line), "")
 
 
@@ -151,9 +152,9 @@ def read_self_knowledge(text: str, question: str = "") -> SelfKnowledge:
 
 def _answer_after_yes(text: str) -> str:
     """Return the answer that follows a yes, or ""."""
-    rest = parse.extract_conclusion(parse.cut_at_next_question(text)).lstrip(_LOOSE)
+    rest = lstrip_marks(parse.extract_conclusion(parse.cut_at_next_question(text)), _LOOSE)
     while not parse.is_title(rest) and (ability := _ABILITY.match(rest)):  # "I Know What You Did Last Summer"
-        rest = rest[ability.end() :].lstrip(_LOOSE)
+        rest = lstrip_marks(rest[ability.end() :], _LOOSE)
     if not any(char.isalnum() for char in rest) or (_TAKEN_BACK.match(rest) and not parse.is_title(rest)):
         return ""
     answer = clean_answer(" ".join(rest.split()))

@@ -24,6 +24,56 @@ def overlaps(span: Span, others: Sequence[Span]) -> bool:
     return at > 0 and others[at - 1][1] > span[0]
 
 
+_DASH = "[-\u2010\u2011\u2212]"  # PDF files have other dashes in options
+_SIGNS = lazy_re(
+    rf"{_DASH}(?=[^\W\d_](?!\w)|[a-z])|{_DASH}{{2}}(?=\w)|(?:~|\.{{1,2}})?/\.?(?=\w)|[~.@#$%&\\](?=\w)"
+    r"|\*{1,2}(?=[a-z_])(?!.{0,200}?\w\*)|_{1,2}(?=[a-z])"
+)
+"""The signs before the first word of an identifier: -x, --long, .env, /etc, @name, $HOME, *args, __init__."""
+_OPTION_DASH = lazy_re(rf"(?<!\w){_DASH}(?=\w|{_DASH}\w)")
+
+
+def identifier_signs(text: str, start: int = 0) -> str:
+    """Return the signs of an identifier that begins here, or ""."""
+    signs = _SIGNS.match(text, start)
+    return signs[0] if signs else ""
+
+
+def lstrip_marks(text: str, marks: str) -> str:
+    """Strip marks before a text, but not the signs of an identifier.
+
+    Asterisks that are also behind a word ("*kits*") are marks.
+    """
+    bare = text.lstrip(marks)
+    begin = len(text) - len(bare)
+    for start in range(max(0, begin - _MAX_SIGNS), begin):
+        signs = identifier_signs(text, start)
+        if signs and start + len(signs) >= begin:
+            return text[start:]
+    return bare
+
+
+def strip_marks(text: str, marks: str) -> str:
+    """Strip marks around a text, but not the signs of an identifier."""
+    bare = lstrip_marks(text, marks)
+    stripped = bare.rstrip(marks)
+    return f"{stripped}__" if bare.startswith("__") and bare[len(stripped) :].startswith("__") else stripped
+
+
+def keep_signs(answer: str, spelled: str) -> str:
+    """Return words of a passage with the signs of an identifier that the answer has."""
+    signs = identifier_signs(answer)
+    if not signs or spelled.startswith(signs):
+        return spelled
+    return fold_option_dashes(f"{signs}{spelled}")
+
+
+def fold_option_dashes(text: str) -> str:
+    """Return a text with the plain dash before options, which PDF files have as minus."""
+    return _OPTION_DASH.sub("-", text)
+
+
+_MAX_SIGNS = 3  # before a word
 _REPLACEMENT = "\ufffd"  # what a tokenizer writes for an incomplete character
 _MAX_GAPS = 200  # texts that differ more often are not the same
 _PROBE_CHARS, _WINDOW_CHARS, _MAX_TOKENS_AHEAD = 12, 400, 48  # identify a position; how far ahead to search for it

@@ -22,24 +22,18 @@ from tests.traced import event
 import hoptree
 from hoptree.cli import render
 from hoptree.core.errors import _PUBLIC_TEXTS, EndpointError, InternalError, public_error
-from hoptree.core.values import Passage
+from hoptree.core.values import Level, Passage
 from hoptree.corpus.kinds import KNOWN_KINDS
-from hoptree.engine.answer_sentence import (
-    NOT_SAID,
-    OWN_KNOWLEDGE,
-    Level,
-    _weigh_support,
-    cite_answer,
-    describe_answer,
-)
+from hoptree.engine.answer_sentence import NOT_SAID, OWN_KNOWLEDGE, cite_answer
 from hoptree.engine.events import SOURCE_WORDS
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import UNSUPPORTED, TreeNode
+from hoptree.engine.result_text import _explain_unnamed, _weigh_support, describe_answer
 from hoptree.engine.sentence_view import LEVELS
 from hoptree.engine.tasks import describe_task
 from hoptree.engine.trace import ModelProgress
 from hoptree.methods.hop import candidates
-from hoptree.text.answer_fit import explain_misfit, explain_unnamed
+from hoptree.text.answer_fit import explain_misfit
 
 PAGE = Path(hoptree.__file__).parent / "server" / "page"
 SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(PAGE.glob("*.js"))}
@@ -249,15 +243,19 @@ def test_reasons_have_words_in_all_languages() -> None:
     assert all(misfits)
     doubts = ["", ", but its last step says “Rome”", ", but the question asks for two things"]
     doubts += [f", but {misfit}" for misfit in misfits]
-    doubts += [", but only in a list of contents", ", but step 2 has no answer", ", but steps 1, 2 have no answer"]
+    doubts += [
+        ", but only in a list of contents",
+        ", but step 2 has no answer",
+        ", but nothing cited is from a.log",
+        ", but steps 1, 2 have no answer",
+    ]
     for holding, backed, steps, doubt, chance in product(
         (1, 2), (0, 1, 3), (0, 1, 3), (*doubts, None), (None, 0.1, 0.5, 0.9)
     ):
         for answer in ("Lund", "yes"):
-            measured = None if chance is None else (chance, "x")
-            against = explain_unnamed(answer, steps) if doubt is None else doubt
-            weighed = _weigh_support(holding, min(backed, steps), steps, against, measured, concluded=answer == "yes")
-            reasons.add(weighed.reason)
+            known = min(backed, steps)
+            against = _explain_unnamed(answer, steps, known) if doubt is None else doubt
+            reasons.add(_weigh_support(holding, known, steps, against, chance, concluded=answer == "yes")[1])
     for read in (0, 1, 7):
         nothing: dict[str, Any] = {
             "computed": False,
@@ -265,7 +263,7 @@ def test_reasons_have_words_in_all_languages() -> None:
             "evidence": passages,
             "cited": (),
             "measured": None,
-            "read": read,
+            "read": passages[:1] * read,
         }
         reasons.add(describe_answer("Where is it?", "", "external", **nothing)[0])
     assert len(reasons) > 30 and UNSUPPORTED in SCRIPTS["answer.js"]

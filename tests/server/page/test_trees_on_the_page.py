@@ -170,6 +170,8 @@ def test_the_sentence_that_was_used(watched: Watched) -> None:
         ("上海是最大的城市。中国的首都是北京市。", "北京", "中国的首都是北京市。"),
         ("It was old. It was in F#.", "F#", "It was in F#."),
         ("It was in C.", "C#", None),
+        ("Use u. Use \u2212u then.", "-u", "Use \u2212u then."),
+        ("Use m. Use -M then.", "-m", None),
         ("我们使用Python编写。", "Python", "我们使用Python编写。"),
         ("The Berliner wrote.", "Berlin", None),
         ("Ada kam. Sie tagte am 12. März in Ulm. Bo ging.", "Ulm", "Sie tagte am 12. März in Ulm."),

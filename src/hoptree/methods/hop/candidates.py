@@ -34,19 +34,19 @@ _DISTINGUISHING_WORDS = word_set(
     "junior senior jr sr ii iii"
 )  # words that make a name mean another thing, or several: New London, Kent County, Dumas Jr
 _WORDS = {
-    "agreement": "several moves gave this answer",
-    "confidence": "the model was sure of its words",
-    "quoted": "a passage that was read holds it",
-    "sentence": "its sentence is nearer to the question",
-    "page": "the passage of that sentence is about the question",
-    "named": "that passage holds the names of the question",
-    "typed": "it is of the type that was asked for",
-    "computed": "code concluded it from what was found",
-    "supported": "its parts were answered from what was read",
-    "parted": "it was put together from parts of the question",
+    "agreement": "it was found in more than one way",
+    "confidence": "the model was sure of it",
+    "quoted": "a passage that was read has it",
+    "sentence": "its sentence has more of the question's words",
+    "page": "its passage is about the question",
+    "named": "its passage has the names of the question",
+    "typed": "it is the kind of thing that was asked for",
+    "computed": "it was worked out from what was found",
+    "supported": "the answers to its sub-questions were found in what was read",
+    "parted": "it was put together from the answers to sub-questions",
 }  # the reason for an answer that a high value of each feature gives
 # Features that are reasons even without another answer, from this value on.
-_FACTS, _MIN_FACT = ("computed", "agreement", "supported"), 0.5
+_FACTS = {"computed": 0.5, "agreement": 0.5, "supported": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class Pool:
         """Return why the first answer was chosen over the others."""
         first, *others = ranked
         if not others:
-            facts = [name for name in _FACTS if first.features.get(name, 0.0) >= _MIN_FACT]
+            facts = [name for name, least in _FACTS.items() if first.features.get(name, 0.0) >= least]
             return "; ".join(_in_words(facts)) or "no other answer was found"
         second = others[0]
         # Answers that may not be given rank last, however likely they are.
@@ -241,14 +241,15 @@ class Pool:
             name: weights.get(name, 0.0) * (first.features[name] - second.features.get(name, 0.0))
             for name in _WORDS
             if name in first.features and first.features[name] > second.features.get(name, 0.0)
+            if name != "supported" or first.features[name] == 1
         }
         if first.answer.confidence is None:
             gaps.pop("confidence", None)
         weighty = [name for name, gap in sorted(gaps.items(), key=lambda pair: -pair[1]) if gap >= _MIN_REASON]
         reasons = _in_words(weighty)
         if not reasons and first.probability > second.probability:
-            reasons = ["it is likelier by what was counted about both"]
-        return reasons or ["it came first"]
+            reasons = ["it has more signs of a right answer"]
+        return reasons or ["it was found first"]
 
 
 def _in_words(names: Iterable[str]) -> list[str]:

@@ -39,7 +39,7 @@ class Compared(Decision):
     why: str = ""
 
     def reason(self) -> str:
-        return f"compared in code: {self.why}" if self.value else "what was found could not be compared in code"
+        return f"compared: {self.why}" if self.value else "what was found could not be compared"
 
     def decides_alone(self) -> bool:
         return self.value

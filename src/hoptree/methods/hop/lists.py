@@ -21,6 +21,7 @@ from hoptree.text.names import sentence_spans
 from hoptree.text.parse import find_refusal, question_key
 from hoptree.text.quantities import countries
 from hoptree.text.question_tree import Node
+from hoptree.text.tokens import strip_marks
 
 Items = tuple[Answer, ...]  # names, each with the passages that state it
 _LIST_TOKENS, _MAX_ITEMS = 256, 40
@@ -158,7 +159,7 @@ def _stated(reply: str, passages: Sequence[Passage]) -> list[Answer]:
     text, *_ = parse_reading(reply)
     if not text or find_refusal(text):
         return []
-    lines = [_MARK.sub("", line).strip(_AROUND) for line in text.splitlines()[:_MAX_ITEMS]]
+    lines = [strip_marks(_MARK.sub("", line), _AROUND) for line in text.splitlines()[:_MAX_ITEMS]]
     unsplit = {*map(question_key, lines if len(lines) > 1 else [passage.title for passage in passages])}
     items: dict[str, Answer] = {}
     for line in lines:
@@ -175,7 +176,7 @@ def _stated(reply: str, passages: Sequence[Passage]) -> list[Answer]:
 
 def split_list(text: str) -> list[str]:
     """Split a list into its names, each once."""
-    names = [" ".join(name.split()).strip(_AROUND) for name in _SEPARATOR.split(text)[:_MAX_ITEMS]]
+    names = [strip_marks(" ".join(name.split()), _AROUND) for name in _SEPARATOR.split(text)[:_MAX_ITEMS]]
     return list(dict.fromkeys(name for name in names if name))
 
 

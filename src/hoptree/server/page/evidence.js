@@ -40,13 +40,20 @@ function loneLetter(letter, marks) {
   return new RegExp(`(?<=[\\p{L}\\p{N}_,;:]\\s)${alone}(?!\\s+[A-Z])|(?<=["“„'‘([])${letter}(?=["”“'’)\\]])`, "u");
 }
 
+/** A pattern for an option or variable of one letter, such as -M or $x, else null. */
+function loneOption(answer) {
+  const [, sign, letter] = /^[^\p{L}\p{N}]*?([-‐‑−~@#$%&\\.])(\p{L})[^\p{L}\p{N}]*$/u.exec(answer) ?? [];
+  if (!letter) return null;
+  return new RegExp(`(?<![\\p{L}\\p{N}_.‐‑−-])[${"-‐‑−".includes(sign) ? "‐‑−-" : sign.replace("\\", "\\\\")}]${letter}(?![\\p{L}\\p{N}_])`, "u");
+}
+
 /** Start and end of an answer in a text, as whole words in any case; null if it is not there. */
 export function placeOf(text, answer) {
   const words = String(answer ?? "").match(LETTERS);
   if (!words || (words.length === 1 && UNTOLD.has(words[0].toLowerCase()))) return null;
   if (words.length === 1 && /^\p{L}$/u.test(words[0]) && !isUnspaced(words[0])) {
     const marks = /\p{L}([+#]*)/u.exec(answer)[1];
-    const lone = loneLetter(words[0].toUpperCase(), marks).exec(text);
+    const lone = (loneOption(answer) ?? loneLetter(words[0].toUpperCase(), marks)).exec(text);
     return lone ? [lone.index, lone.index + lone[0].length] : null;
   }
   const form = words.map((word, at) => `${at ? `[^\\p{L}\\p{N}]${isUnspaced(word) || isUnspaced(words[at - 1]) ? "*" : "+"}` : ""}${word}`).join("");
