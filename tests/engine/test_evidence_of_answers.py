@@ -77,8 +77,8 @@ def test_an_option_that_stands_in_a_passage_is_no_guess() -> None:
 @pytest.mark.parametrize("answer", ["-M, --trimblanks", "--trimblanks"])
 def test_a_step_is_no_guess_where_the_same_answer_of_a_question_is_none(answer: str) -> None:
     question = "Which option follows -L in the manual of nano?"
-    whole, step = asked(question, answer), asked("Which is it?", answer, (question, answer, "fallback", []))
-    assert level(whole) == "well supported" == level(step)
+    alone, step = asked(question, answer), asked("Which is it?", answer, (question, answer, "fallback", []))
+    assert level(alone) == "well supported" == level(step)
     assert (step.tree[0].source, step.tree[0].evidence) == ("external", ("nano.1#8",))
 
 

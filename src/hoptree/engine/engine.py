@@ -247,7 +247,7 @@ def _chars_read(events: Sequence[Event]) -> int:
 
 
 def _language_of(history: Sequence[tuple[str, str]]) -> str:
-    """Return the language of the earlier questions; "" if there are none, or it is unclear."""
+    """Return the language of earlier questions; "" if unclear or without any."""
     from hoptree.text.tokens import language_of  # late, as most questions have no history
 
     return language_of("\n".join(question for question, _ in history), "") if history else ""

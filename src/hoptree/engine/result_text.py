@@ -84,7 +84,7 @@ def describe_answer(
     if not against and not computed and quote and answer_fit.is_of_other_end(asked, answer, quote.text):
         against = _explain_unnamed(answer, len(steps), len(backed))
     chosen = answer_fit.is_choice(question, answer, quote.text if quote else "")
-    concluded, found = (chosen and not complete) or bool(grounding.read_verdict(answer)), len(holding)
+    concluded, stating = (chosen and not complete) or bool(grounding.read_verdict(answer)), len(holding)
     numbers = {passage.id: place for place, passage in enumerate(passages)}
     agreeing = [node for node in backed if node is not contrary]
     rested = {numbers[name] for node in agreeing for name in node.evidence if name in numbers}
@@ -94,7 +94,7 @@ def describe_answer(
     places = [*dict.fromkeys((*holding, *named))]
     against = against or _explain_document(question, read, [passages[place] for place in places])
     level, reason = _weigh_support(
-        found, len(backed), len(steps), against, measured[0] if measured else None, concluded=concluded
+        stating, len(backed), len(steps), against, measured[0] if measured else None, concluded=concluded
     )
     confidence = Confidence(level, reason, *measured or ())
     ends = _ends(agreeing) if complete and (computed or chosen or concluded) else []
@@ -120,7 +120,7 @@ def select_supporting(
     evidence: Sequence[Passage],
     computed: bool,
 ) -> tuple[Passage, ...]:
-    """Return the passages of the evidence that state an answer, or that its steps cite.
+    """Return the evidence that states an answer, or that its steps cite.
 
     If all steps are backed, a verdict, a choice or the one name that a step has found rests on what they cite alone; a
     guess rests on nothing. A list rests on all that has one of its names.
@@ -197,7 +197,7 @@ _FILE_NAME = lazy_re(r"(?<![\w.])[\w-][\w.-]*\.[A-Za-z]\w{0,5}\b")
 
 
 def _explain_document(question: str, read: Iterable[Passage], cited: Iterable[Passage]) -> str:
-    """Return that nothing cited is from a file that the question names and that was read."""
+    """Return that nothing cited is of a file that was read and is asked about."""
     for name in dict.fromkeys(map(str.casefold, _FILE_NAME.findall(question))):
         own = {passage.id for passage in read if _is_of_file(passage, name)}
         if own and not own & {passage.id for passage in cited}:

@@ -175,7 +175,7 @@ class ClaimReply:
 
 
 def render_answer(result: Result, model: Model) -> tuple[AskReply, str]:
-    """Return the object of `hoptree ask --json`, with passages as quoted, and the text.
+    """Return the object of `ask --json`, with passages as quoted, and the text.
 
     Left out is `writing`, which has sentences of documents outside of passages.
     """

@@ -263,7 +263,7 @@ def _citation_spans(sentence: str) -> dict[int, tuple[int, int]]:
 
 
 def _cited(result: Result) -> list[tuple[int, Passage]]:
-    """Return the evidence, and the other passages that the sentence cites, with their numbers."""
+    """Return the passages of the evidence and of the sentence, with numbers."""
     numbers = _citation_spans(result.sentence)
     passages = enumerate((*result.evidence, *result.cited), 1)
     return [(number, passage) for number, passage in passages if number in numbers or number <= len(result.evidence)]

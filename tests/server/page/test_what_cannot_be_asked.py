@@ -127,8 +127,8 @@ def test_a_question_that_is_too_long_is_kept_and_not_asked(watched: Watched) -> 
     pasted = "word " * 2000 + "And who is the director of it?"
     page.fill("#question", pasted)
     assert page.input_value("#question") == pasted
-    told = page.locator("#question-length.warm").inner_text()
-    assert told.startswith("Too long to be asked: 10,030 characters, at most 8,000.")
+    shown = page.locator("#question-length.warm").inner_text()
+    assert shown.startswith("Too long to be asked: 10,030 characters, at most 8,000.")
     assert page.locator("form.ask button.main").is_disabled()
     page.keyboard.press("Enter")
     assert page.locator(".pane").count() == 0
