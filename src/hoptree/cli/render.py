@@ -81,8 +81,9 @@ def _show_passages(console: Console, line: Callable[..., None], result: Result) 
     settled = [node for node in nodes if node.unverified != "unknown"]
     facts = tuple(dict.fromkeys(fact for node in settled for fact in node.facts))
     named = {name for node in settled for name in node.evidence[:_MAX_CITED]}
-    evidence = (*result.evidence, *(passage for passage in result.cited if not nodes or passage.id in named))
-    numbers = {passage.id: f"[{number}] " for number, passage in enumerate((*result.evidence, *result.cited), 1)}
+    rests = {passage.id for passage in (result.consulted if nodes else result.evidence)} | named
+    evidence = [passage for passage in result.evidence if passage.id in rests]
+    numbers = {passage.id: f"[{number}] " for number, passage in enumerate(result.evidence, 1)}
 
     def show(passages: Sequence[Passage], style: str) -> None:
         for passage in passages:

@@ -103,9 +103,7 @@ def _open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = F
 
 
 def _row(passage: Passage, explain: bool) -> dict[str, object]:
-    names = ("id", "title", "text", "score", "document", "start", "end")
-    row = {name: getattr(passage, name) for name in names} | {"metadata": passage.metadata_by_name()}
-    return row | {"stages": dict(passage.stages)} if explain else row
+    return passage.as_dict() | ({"stages": dict(passage.stages)} if explain else {})
 
 
 _METRIC = "recall@5"

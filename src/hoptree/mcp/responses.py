@@ -147,8 +147,8 @@ class Spent:
 class AnswerReply:
     """An answer, empty if none was found, with its tree of sub-questions and evidence.
 
-    [N] in `sentence` is the Nth passage of `evidence` and `cited`; only steps rest on the cited ones. Without any,
-    `consulted` has what was read. `stopped_by` is the limit that ended the run early, if any.
+    [N] in `sentence` is the Nth passage of `evidence`. Without any, `consulted` has what was read. `stopped_by` is the
+    limit that ended the run early, if any.
     """
 
     answer: str
@@ -158,7 +158,6 @@ class AnswerReply:
     why: str
     tree: list[Step]
     evidence: list[Quoted]
-    cited: list[Quoted]
     consulted: list[Quoted]
     warnings: list[str]
     stopped_by: str
@@ -215,8 +214,6 @@ class ClaimReply:
 def render_answer(result: Result, model: Model) -> tuple[AnswerReply, str]:
     """Return an answer as a value and as text."""
     quoted, left_out = quote(result.shown, model)
-    others = quoted[len(result.evidence) :]
-    rests = result.evidence or result.cited
     reply = AnswerReply(
         answer=result.answer,
         sentence=quoted_sentence(result, quoted),
@@ -224,9 +221,8 @@ def render_answer(result: Result, model: Model) -> tuple[AnswerReply, str]:
         abstained=result.abstained,
         why=result.why,
         tree=[_step(node, result.evidence) for node in result.tree],
-        evidence=quoted[: len(result.evidence)],
-        cited=others if rests else [],
-        consulted=[] if rests else others,
+        evidence=quoted if result.evidence else [],
+        consulted=[] if result.evidence else quoted,
         warnings=_unique(*result.warnings, *left_out),
         stopped_by=result.stopped_by,
         method=result.method,

@@ -189,8 +189,8 @@ class _Chat:
                 title=passage.title,
                 url=f"{self.passages_url}{quote(passage.id, safe='', errors='replace')}",
             )
-            for number, passage in enumerate((*result.evidence, *result.cited), 1)
-            if number in marks or number <= len(result.evidence)
+            for number, passage in enumerate(result.evidence, 1)
+            if number in marks or passage in result.consulted
         ]
 
     def citations(self, result: Result) -> list[schemas.Citation]:
