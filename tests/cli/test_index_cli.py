@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -286,6 +287,22 @@ def test_formats_are_counted_and_what_is_unknown_is_told_once(home: Path) -> Non
     counted = json.loads(hoptree(home, "index", "info", "--out", "new", "--json").stdout)
     assert counted["formats"][".md"] == 2 and counted["files_without_passages"] == 1
     assert counted["kinds"]["Markdown"] == 2 and counted["passed_over"] == ["kite.png", "new.png"]
+    assert counted["unreadable"] == ["broken.docx"] and counted["outdated"] == []
+    assert "  1 file not readable to the end: broken.docx\n" in info
+
+
+def test_passages_of_the_earlier_state_of_a_damaged_file_are_known_as_such(home: Path) -> None:
+    packed = home / "docs" / "plan.txt.gz"
+    packed.write_bytes(gzip.compress(b"The plan begins in May."))
+    assert hoptree(home, "index", "docs", "--out", "new").returncode == 0
+    packed.write_bytes(gzip.compress(b"The plan begins in June.")[:12])
+    for _ in range(2):
+        assert hoptree(home, "index", "update", "--out", "new").returncode == 0
+        info = hoptree(home, "index", "info", "--out", "new")
+        assert "  1 file no longer readable, with passages of their earlier state: plan.txt.gz\n" in info.stdout
+    counted = json.loads(hoptree(home, "index", "info", "--out", "new", "--json").stdout)
+    assert counted["unreadable"] == counted["outdated"] == ["plan.txt.gz"]
+    assert "The plan begins in May." in hoptree(home, "search", "plan begins", "--corpus", "new").stdout
 
 
 def test_a_broken_file_that_has_not_changed_is_told_once(home: Path) -> None:

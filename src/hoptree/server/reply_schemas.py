@@ -115,7 +115,7 @@ else:
     )
     AskReply = dataclass_schema(
         "AskReply",
-        "An answer with its tree: the object that `hoptree ask --json` prints. [N] in `sentence` is the Nth of `evidence`.",
+        "An answer with its tree: the object of `hoptree ask --json`. [N] in `sentence` is the Nth of `evidence`.",
         Result,
         always=read_result(()).as_dict(),
         without=("failure", "error_message"),
