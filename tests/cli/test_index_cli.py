@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpus.test_corpus_office import docx, p
 from tests.small_indexes import hoptree, rows, search_ids, write_rows
 
 from hoptree.__main__ import main
@@ -292,16 +292,16 @@ def test_formats_are_counted_and_what_is_unknown_is_told_once(home: Path) -> Non
 
 
 def test_passages_of_the_earlier_state_of_a_damaged_file_are_known_as_such(home: Path) -> None:
-    packed = home / "docs" / "plan.txt.gz"
-    packed.write_bytes(gzip.compress(b"The plan begins in May."))
+    plan = home / "docs" / "plan.docx"
+    plan.write_bytes(docx(p("The plan begins in May.")))
     assert hoptree(home, "index", "docs", "--out", "new").returncode == 0
-    packed.write_bytes(gzip.compress(b"The plan begins in June.")[:12])
+    plan.write_bytes(b"This is no archive.")
     for _ in range(2):
         assert hoptree(home, "index", "update", "--out", "new").returncode == 0
         info = hoptree(home, "index", "info", "--out", "new")
-        assert "  1 file no longer readable, with passages of their earlier state: plan.txt.gz\n" in info.stdout
+        assert "  1 file no longer readable, with passages of their earlier state: plan.docx\n" in info.stdout
     counted = json.loads(hoptree(home, "index", "info", "--out", "new", "--json").stdout)
-    assert counted["unreadable"] == counted["outdated"] == ["plan.txt.gz"]
+    assert counted["unreadable"] == counted["outdated"] == ["plan.docx"]
     assert "The plan begins in May." in hoptree(home, "search", "plan begins", "--corpus", "new").stdout
 
 
