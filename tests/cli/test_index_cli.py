@@ -207,6 +207,17 @@ def test_search_explains_and_filters(home: Path) -> None:
     shown = hoptree(home, "search", "walrus", "--corpus", "idx", "--explain").stdout
     assert "bm25" in shown and "walrus" in shown
     assert "Nothing was found" in hoptree(home, "search", "the of and", "--corpus", "idx").stdout
+    filtered = ("search", "walrus", "--corpus", "idx", "--where")
+    assert "Without --where the best have lang=de." in hoptree(home, *filtered, "lang=fr").stdout
+    assert "the best have document=t." in hoptree(home, *filtered, "document=u").stdout
+    assert "the best have no year, but document, title, lang" in hoptree(home, *filtered, "year=2020").stdout
+
+
+def test_search_shows_the_part_of_a_passage_that_matches(home: Path) -> None:
+    (home / "log.txt").write_text("normal\n" * 100 + "walrus above limit\n" + "normal\n" * 60, encoding="utf-8")
+    assert hoptree(home, "index", "log.txt", "--out", "new").returncode == 0
+    shown = hoptree(home, "search", "limit of the walrus", "new").stdout.splitlines()[1].strip()
+    assert "normal walrus above limit normal" in shown and shown[0] == shown[-1] == "…"
 
 
 @pytest.mark.parametrize("links", [True, False])

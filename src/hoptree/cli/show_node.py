@@ -103,7 +103,7 @@ class NodeRecord:
             echo("\nPassages read")
         for passage in self.passages:
             mark = "*" if passage.id in node.evidence else " "
-            text = cut_around(passage.text, node.answer, _MAX_SNIPPET_CHARS)
+            text = cut_around(passage.text, node.answer, _MAX_SNIPPET_CHARS, node.resolved or node.question)
             echo(clean(f"{mark} {passage.id}  {passage.title}: {text}"))
         if any(passage.id in node.evidence for passage in self.passages):
             echo("* is cited for the answer")

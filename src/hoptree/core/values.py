@@ -32,7 +32,7 @@ CONTENTS = ("contents", "yes")
 
 
 def split_part(document: str) -> tuple[str, str, str]:
-    """Split the name of a part of a file, such as "a.pdf#page=3", into file, kind and number."""
+    """Split a name such as "a.pdf#page=3" into file, kind of part, and number."""
     file, _, part = document.rpartition("#")
     kind, _, number = part.partition("=")
     return (file, kind, number) if file and kind.isalpha() and number.isdecimal() else (document, "", "")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hoptree.core.errors import HoptreeError, TraceError
 from hoptree.core.values import Passage, Usage
-from hoptree.engine.answer_sentence import Confidence, describe_answer
+from hoptree.engine.answer_sentence import Confidence, cut_around, describe_answer
 from hoptree.engine.events import (
     ChainWritten,
     Decision,
@@ -135,6 +135,13 @@ class Result:
     def shown(self) -> tuple[Passage, ...]:
         """What the answer rests on, or else what was read."""
         return self.evidence or self.consulted
+
+    def excerpt(self, passage: Passage, max_chars: int) -> str:
+        """Return what a passage says on the nodes that cite it, or else on the question."""
+        citing = [node for top in self.tree for node in top.walk() if passage.id in node.evidence and node.answer]
+        asked = " ".join(f"{node.resolved or node.question} {node.answer}" for node in citing)
+        answer = citing[-1].answer if citing else self.answer
+        return cut_around(passage.text, answer, max_chars, asked or self.question)
 
     @property
     def support(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hoptree.engine.answer_sentence import MAX_LINE_CHARS, MAX_QUOTE_CHARS, MAX_VALUE_CHARS, cut_around, shorten
+from hoptree.engine.answer_sentence import MAX_LINE_CHARS, MAX_QUOTE_CHARS, MAX_VALUE_CHARS, shorten
 from hoptree.engine.events import SOURCE_WORDS
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def result_text(result: Result) -> str:
     lines += tree_lines(result.tree)
     shown = result.evidence or result.consulted[:MAX_READ]
     for number, passage in enumerate(shown, 1):
-        excerpt = cut_around(passage.text, result.answer, MAX_LINE_CHARS)
+        excerpt = result.excerpt(passage, MAX_LINE_CHARS)
         lines.append(f"{f'[{number}]' if result.evidence else 'Read:'} {_name(passage)}: {excerpt}")
     if more := len(result.shown) - len(shown):
         lines.append(f"and {more} more passages")
@@ -67,7 +67,7 @@ def result_html(result: Result) -> str:
         return f"<ol>{''.join(rows)}</ol>" if rows else ""
 
     status = result.support or result.error_message
-    excerpts = ((passage, cut_around(passage.text, result.answer, MAX_QUOTE_CHARS)) for passage in result.shown)
+    excerpts = ((passage, result.excerpt(passage, MAX_QUOTE_CHARS)) for passage in result.shown)
     passages = "".join(f"<li><b>{escape(_name(passage))}</b> {escape(excerpt)}</li>" for passage, excerpt in excerpts)
     heading = "Evidence" if result.evidence else "What was read"
     evidence = f"<details open><summary>{heading}</summary><ol>{passages}</ol></details>" if passages else ""

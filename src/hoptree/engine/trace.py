@@ -190,7 +190,7 @@ def trace_line(event: Event) -> bytes:
 
 
 def hit_of(passage: Passage) -> dict[str, Any]:
-    """Return a passage as a search's event holds it; metadata that is long is left out."""
+    """Return a passage as a search's event holds it, without long metadata."""
     hit = {"id": passage.id, "title": passage.title, "text": passage.text, "score": round(passage.score, 4)}
     if passage.document:
         hit |= {"document": passage.document, "start": passage.start, "end": passage.end}

@@ -12,7 +12,7 @@ from unicodedata import normalize
 
 from hoptree.core.errors import ConfigError, CorpusError, MissingModel, closest
 from hoptree.core.lazy import lazy_re
-from hoptree.core.values import Fact, Passage
+from hoptree.core.values import Fact, Passage, split_part
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def fits(passage: Passage, where: Mapping[str, str] | None) -> bool:
 def _has(passage: Passage, name: str, value: str) -> bool:
     name, value = _composed(name), _composed(value)
     if name == DOCUMENT:
-        return value == _composed(passage.document or passage.id)
+        document = _composed(passage.document or passage.id)
+        return value in (document, split_part(document)[0])
     if name == TITLE:
         title = _composed(passage.title)
         return title == value or title.startswith(value + SECTION)  # a section of it

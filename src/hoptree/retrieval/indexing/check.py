@@ -44,7 +44,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class FileCounts:
-    """The files of an index, counted by suffix and kind, and the names of those not read.
+    """The files of an index by suffix and kind, and the names of those not read.
 
     `unreadable` were not read to their end; of these, `outdated` have passages of an earlier state.
     """
