@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cpu_limit import cpu_limit
 
 from hoptree.core.values import Passage
 from hoptree.engine.answer_sentence import cite_answer, cut_around
@@ -44,6 +45,39 @@ def test_the_head_of_an_e_mail_is_dropped_unless_only_it_has_the_answer(answer: 
     assert drop_mail_head(LETTER, answer).startswith(begins)
     assert cut_around(LETTER, answer, 300).startswith(begins)
     assert drop_mail_head("From: Ada\n", answer) == "From: Ada\n"
+
+
+LOG = " ".join(f"2025-01-{day:02} level=INFO production normal" for day in range(1, 29))
+TABLE = "Turbine: {}; First delivery: {}; Rated power (MW): 4.2; Project lead: Marta Oyelaran"
+ROWS = " ".join(
+    TABLE.format(*row)
+    for row in (("Heron 9", "2021-01-02"), ("Skua 4", "2019-05-14"), ("Petrel 2", "2016-09-02"), ("Fulmar 6", "2024"))
+)
+LETTERED = "The yes men met. " * 20 + "The noise of the Fulmar was 104.6 dB in June. " + "They met again. " * 20
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "asked", "holds"),
+    [
+        (f"{LOG} bearing temperature above limit {LOG}", "", "bearing temperature limit", "bearing temperature"),
+        (ROWS, "2016-09-02", "When was the Skua 4 delivered? 14 May 2019 And the Petrel 2?", "2019-05-14"),
+        (ROWS, "2016-09-02", "When was the Petrel 2 first delivered?", "Petrel 2; First delivery: 2016-09-02"),
+        (LETTERED, "yes", "Is the noise of the Fulmar below 105 dB?", "noise of the Fulmar was 104.6 dB"),
+        ("前" * 400 + "北京是中国的首都" + "后" * 400, "", "中国的首都是哪里", "中国的首都"),
+    ],
+)  # fmt: skip
+def test_an_excerpt_has_the_answer_or_most_words_asked_for(text: str, answer: str, asked: str, holds: str) -> None:
+    excerpt = cut_around(text, answer, 160, asked)
+    assert holds in excerpt and answer.replace("yes", "") in excerpt and len(excerpt) <= 162
+
+
+def test_an_excerpt_without_any_word_of_the_question_is_the_beginning() -> None:
+    assert cut_around(LOG, "", 60, "zebra").startswith("2025-01-01 level=INFO")
+
+
+def test_the_stretch_of_an_excerpt_is_found_in_linear_time() -> None:
+    with cpu_limit(2.0):
+        cut_around("red kite " * 100_000, "kite", 200, "red kite " * 1000)
 
 
 def test_a_line_of_the_head_of_an_e_mail_is_quoted_last() -> None:

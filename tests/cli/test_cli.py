@@ -118,7 +118,9 @@ def test_json_is_one_object_with_the_promised_fields(home: Path) -> None:
     (below,) = top["children"]
     assert (below["question"], below["resolved"]) == ("Where was #query1 born?", "Where was Ada Moor born?")
     assert result["chains"] == ["Ada Moor, who directed Red Kite, was born in Skagen."]
-    assert {"id", "title", "text", "score"} == set(result["evidence"][0])
+    first = result["evidence"][0]
+    assert [*first] == ["id", "title", "text", "score", "document", "start", "end", "metadata"]
+    assert (first["document"], first["start"], first["end"]) == ("films.md", 0, 40)
     usage = result["usage"]
     assert (usage["llm_calls"], usage["cached_calls"], usage["retrievals"]) == (7, 0, 2)
     assert usage["prompt_tokens"] > 0 and usage["completion_tokens"] > 0

@@ -58,9 +58,32 @@ def test_an_unknown_method_is_refused_with_the_file_that_names_it(home: Path) ->
     asked = ("ask", "Where did Has die?", "--corpus", "sample", "-m", "scripted/model.json")
     (home / "hoptree.toml").write_text('method = "nix"\n', encoding="utf-8")
     done = hoptree(home, *asked)
-    assert done.returncode == 2 and "There is no method 'nix'. hoptree.toml names it." in done.stderr
+    assert done.returncode == 2 and "hoptree.toml, method: There is no method 'nix'." in done.stderr
     given = hoptree(home, *asked, "--method", "nox")
     assert given.returncode == 2 and "no method 'nox'" in given.stderr and "hoptree.toml" not in given.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("[options.hop]\nefort = 1", "hoptree.toml, [options.hop]: hop has no option 'efort': did you mean 'effort'?"),
+        ('budget = "apples=3"', "hoptree.toml, budget: 'apples=3' is not a budget."),
+        ('prices = "dear"', "hoptree.toml, prices: 'dear'"),
+        ('retriever = "bm52"', "hoptree.toml, retriever: There is no retriever 'bm52'."),
+    ],
+)
+def test_a_setting_that_is_not_possible_is_refused_with_its_file_and_key(home: Path, line: str, error: str) -> None:
+    (home / "hoptree.toml").write_text(f"{line}\n", encoding="utf-8")
+    for command in (("config",), ("ask", "Where?", "--corpus", "sample", "-m", "scripted/model.json")):
+        done = hoptree(home, *command)
+        assert done.returncode == 2 and error in done.stderr, done.stderr
+
+
+def test_options_of_an_unknown_method_are_refused_where_settings_are_shown(home: Path) -> None:
+    (home / "hoptree.toml").write_text("[options.hopp]\neffort = 'high'\n", encoding="utf-8")
+    done = hoptree(home, "config")
+    assert done.returncode == 2 and "hoptree.toml, [options.hopp]: There is no method 'hopp'." in done.stderr
+    assert hoptree(home, "ask", "Where?", "--corpus", "sample", "-m", "scripted/model.json").returncode == 0
 
 
 def test_a_question_is_asked_with_what_the_files_say(home: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpus.test_corpus_office import docx, p
 from tests.small_indexes import hoptree, rows, search_ids, write_rows
 
 from hoptree.__main__ import main
@@ -206,6 +207,17 @@ def test_search_explains_and_filters(home: Path) -> None:
     shown = hoptree(home, "search", "walrus", "--corpus", "idx", "--explain").stdout
     assert "bm25" in shown and "walrus" in shown
     assert "Nothing was found" in hoptree(home, "search", "the of and", "--corpus", "idx").stdout
+    filtered = ("search", "walrus", "--corpus", "idx", "--where")
+    assert "Without --where the best have lang=de." in hoptree(home, *filtered, "lang=fr").stdout
+    assert "the best have document=t." in hoptree(home, *filtered, "document=u").stdout
+    assert "the best have no year, but document, title, lang" in hoptree(home, *filtered, "year=2020").stdout
+
+
+def test_search_shows_the_part_of_a_passage_that_matches(home: Path) -> None:
+    (home / "log.txt").write_text("normal\n" * 100 + "walrus above limit\n" + "normal\n" * 60, encoding="utf-8")
+    assert hoptree(home, "index", "log.txt", "--out", "new").returncode == 0
+    shown = hoptree(home, "search", "limit of the walrus", "new").stdout.splitlines()[1].strip()
+    assert "normal walrus above limit normal" in shown and shown[0] == shown[-1] == "…"
 
 
 @pytest.mark.parametrize("links", [True, False])
@@ -286,6 +298,22 @@ def test_formats_are_counted_and_what_is_unknown_is_told_once(home: Path) -> Non
     counted = json.loads(hoptree(home, "index", "info", "--out", "new", "--json").stdout)
     assert counted["formats"][".md"] == 2 and counted["files_without_passages"] == 1
     assert counted["kinds"]["Markdown"] == 2 and counted["passed_over"] == ["kite.png", "new.png"]
+    assert counted["unreadable"] == ["broken.docx"] and counted["outdated"] == []
+    assert "  1 file not readable to the end: broken.docx\n" in info
+
+
+def test_passages_of_the_earlier_state_of_a_damaged_file_are_known_as_such(home: Path) -> None:
+    plan = home / "docs" / "plan.docx"
+    plan.write_bytes(docx(p("The plan begins in May.")))
+    assert hoptree(home, "index", "docs", "--out", "new").returncode == 0
+    plan.write_bytes(b"This is no archive.")
+    for _ in range(2):
+        assert hoptree(home, "index", "update", "--out", "new").returncode == 0
+        info = hoptree(home, "index", "info", "--out", "new")
+        assert "  1 file no longer readable, with passages of their earlier state: plan.docx\n" in info.stdout
+    counted = json.loads(hoptree(home, "index", "info", "--out", "new", "--json").stdout)
+    assert counted["unreadable"] == counted["outdated"] == ["plan.docx"]
+    assert "The plan begins in May." in hoptree(home, "search", "plan begins", "--corpus", "new").stdout
 
 
 def test_a_broken_file_that_has_not_changed_is_told_once(home: Path) -> None:

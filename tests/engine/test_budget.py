@@ -37,6 +37,14 @@ def test_what_is_no_budget_is_refused_with_an_example(text: str) -> None:
     assert "--budget calls=20,seconds=60" in caught.value.remedy
 
 
+def test_a_call_that_goes_beyond_the_budget_is_noted() -> None:
+    for tokens, notes in ((3, 1), (10_000, 0)):
+        model = ScriptedModel(rules=[Rule("Łódź")])
+        result = hoptree.ask("Where did Has die?", model=model, method="direct", budget=f"tokens={tokens}", cache=None)
+        assert result.answer == "Łódź" and not result.stopped_by and len(result.warnings) == notes
+        assert all("tokens were used of a budget of 3, which is checked before" in note for note in result.warnings)
+
+
 @pytest.mark.parametrize("text", ["calls=0", "0", "tokens=0.5", "cost=0", "seconds=0.0"])
 def test_a_budget_of_nothing_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=f"A budget of '{text}' allows nothing") as caught:

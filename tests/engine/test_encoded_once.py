@@ -17,7 +17,11 @@ from hoptree.models.openai import _encode_body
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCORES = st.floats() | st.integers(-5, 5)
-PASSAGES = st.fixed_dictionaries({"id": TEXTS, "title": TEXTS, "text": TEXTS, "score": SCORES})
+METADATA = st.dictionaries(TEXTS, TEXTS | st.lists(TEXTS, max_size=2), max_size=2)
+PASSAGES = st.fixed_dictionaries(
+    {"id": TEXTS, "title": TEXTS, "text": TEXTS, "score": SCORES},
+    optional={"document": TEXTS, "start": st.integers(), "end": st.integers(), "metadata": METADATA},
+)
 
 
 def expected(event: Retrieved) -> bytes:

@@ -91,7 +91,7 @@ def test_a_result_is_readable_as_text_and_in_a_notebook(documents: Path) -> None
     first, second, third, fourth = str(result).splitlines()
     assert first == "Ada Moor directed the film Red Kite: “Red Kite is a film directed by Ada Moor.” [1]"
     assert (second, third) == ("Answer: Ada Moor", "Well supported: a passage that was read says so.")
-    assert fourth == "[1] Red Kite: Red Kite is a film directed by Ada Moor."
+    assert fourth == "[1] Red Kite (films.md): Red Kite is a film directed by Ada Moor."
     html = result._repr_html_()
     assert "<b>Ada Moor</b>" in html and "<summary>Evidence</summary>" in html
 

@@ -14,7 +14,7 @@ from hoptree.core.errors import TraceError
 from hoptree.core.values import Passage, Usage
 from hoptree.engine.events import Event, Started, Warned
 from hoptree.engine.result import read_result
-from hoptree.engine.trace import Trace, TraceFile, read_events, read_traces
+from hoptree.engine.trace import Trace, TraceFile, hit_of, passage_of, read_events, read_traces
 
 
 def llm(issued: float, t: float, seconds: float | None = None, **fields: Any) -> Event:
@@ -29,6 +29,11 @@ def retrieve(issued: float, t: float, *passages: tuple[str, float]) -> Event:
     return event("retrieve", t=t, passages=rows, issued=issued, seconds=t - issued)
 
 
+def planned(number: int, question: str, *refs: int) -> dict[str, Any]:
+    return {"id": number, "question": question, "parent": refs[0] if refs else None, "refs": [*refs]}
+
+
+PAGE = (("page", "3"),)
 START = event("start", question="Who?", method="taikc", model="m", fidelity="exact", options={"k": 5})
 PLAN = event(
     "plan",
@@ -54,6 +59,35 @@ RUN = [
     event("chain", t=0.6, text="A is B."),
     event("final", t=0.7, answer="B", abstained=False, stopped_by=""),
 ]
+
+
+def test_every_number_of_the_sentence_is_that_of_a_passage_of_the_evidence() -> None:
+    """Also of one that only a step cites, with its place in its document, as far as the trace has it."""
+    first = Passage("a.pdf#page=3#1", "Red Kite", "Red Kite is by Ada Moor.", 2.0, "a.pdf#page=3", 7, 31, (), PAGE)
+    second = Passage("b", "Ada Moor", "Ada Moor was born in Skagen.", 1.0)
+    events = [
+        event("start", question="Where was the director of Red Kite born?", method="hop", model="m", options={}),
+        event("plan", nodes=[planned(1, "Who directed Red Kite?"), planned(2, "Where was #query1 born?", 1)]),
+        event("retrieve", passages=[hit_of(first), hit_of(second)], issued=0.0, seconds=0.0),
+        event("node", id=1, state="answered", answer="Ada Moor", source="external", evidence=[first.id]),
+        event("node", id=2, state="answered", answer="Skagen", source="external", evidence=["b"]),
+        event("final", answer="Skagen", source="external", support=["b"], abstained=False, stopped_by=""),
+    ]
+    result = read_result(events)
+    assert result.evidence == (second, first) and result.sentence.endswith("[1][2]")
+    shown = result.as_dict()
+    assert "cited" not in shown and "consulted" not in shown
+    place = {"document": "a.pdf#page=3", "start": 7, "end": 31, "metadata": {"page": "3"}}
+    assert shown["evidence"][1] == {"id": first.id, "title": first.title, "text": first.text, "score": 2.0} | place
+    assert "[2] Red Kite (a.pdf, page 3): " in str(result) and "a.pdf, page 3" in result._repr_html_()
+    assert "[1] Ada Moor: " in str(result), "without a document there is no place to name"
+
+
+def test_the_event_of_a_search_has_the_place_of_a_passage_but_no_long_metadata() -> None:
+    long = Passage("a", "A", "t", 1.0, "a", 0, 1, (), (("tag", "x"), ("tag", "y"), ("more", "z" * 600), ("lang", "de")))
+    hit = hit_of(long)
+    assert hit["metadata"] == {"tag": ["x", "y"]} and passage_of(hit).metadata == long.metadata[:2]
+    assert hit_of(Passage("a", "A", "t", 1.0)) == {"id": "a", "title": "A", "text": "t", "score": 1.0}
 
 
 def test_a_run_is_put_together() -> None:

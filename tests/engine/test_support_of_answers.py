@@ -14,7 +14,7 @@ from hoptree.core.values import CONTENTS, Passage
 from hoptree.engine.answer_sentence import cite_answer, state_answer
 from hoptree.engine.registry import find_method
 from hoptree.engine.result import Result, read_result
-from hoptree.engine.trace import hit_of
+from hoptree.engine.trace import hit_of, passage_of
 from hoptree.text.answer_fit import explain_misfit, names_thing, shorten_row
 from hoptree.text.comparison_questions import asks_twice
 from hoptree.text.names import sentences
@@ -171,13 +171,13 @@ def test_a_passage_that_leads_to_the_one_with_the_answer_is_cited_too() -> None:
     page = {"id": "page", "title": "Alfred Hitchcock", "text": "He died in Los Angeles.", "score": 1.0}
     more = event("retrieve", t=0.2, passages=[film, page], issued=0.0, seconds=0.1)
     answered = asked("Where did the director of Vertigo die?", "Los Angeles", "page", more)
-    assert level(answered) == "well supported" and [passage.id for passage in answered.cited] == ["film"]
+    assert level(answered) == "well supported" and [passage.id for passage in answered.evidence] == ["page", "film"]
     assert answered.sentence.endswith(": “He died in Los Angeles.” [1][2]")
     console = Console(record=True, width=200, file=io.StringIO())
     show_result(console, answered)
     assert "[2] film  Vertigo: Vertigo is a film" in console.export_text()
     other = asked("Where did the director of Psycho die?", "Los Angeles", "page", more)
-    assert level(other) == "partly supported" and other.cited == ()
+    assert level(other) == "partly supported" and len(other.evidence) == 1
 
 
 @pytest.mark.parametrize(("cited", "well"), [("antigua", False), ("andorra", True)])
@@ -423,8 +423,9 @@ def test_tables_of_contents_and_copies_do_not_count_as_support() -> None:
 
 def test_the_event_of_a_search_marks_tables_of_contents() -> None:
     hit = hit_of(Passage("p", "T", "t", 0.123456, metadata=(("kind", "html"), CONTENTS)))
-    assert hit == {"id": "p", "title": "T", "text": "t", "score": 0.1235, "contents": True}
-    assert "contents" not in hit_of(Passage("p", "T", "t"))
+    metadata = {"kind": "html", "contents": "yes"}
+    assert hit == {"id": "p", "title": "T", "text": "t", "score": 0.1235, "metadata": metadata}
+    assert passage_of({**LISTED, "id": "p", "title": "T"}).metadata == (CONTENTS,), "as older traces mark it"
 
 
 def test_a_sentence_on_a_death_supports_no_birth_well() -> None:

@@ -82,8 +82,10 @@ def test_a_file_that_cannot_be_read_keeps_what_it_held(
         assert outcome.passed_over == "unreadable files: 1"
         assert outcome.manifest.digest == digest and outcome.removed == 0
     with closing(Index(out).ledger()) as ledger:
-        assert len(ledger.files()) == 3
+        assert len(ledger.files()) == 3 and ledger.broken_off() == {"1.jsonl": True}, "its passages are old ones"
     outcome = update_index(out)
+    with closing(Index(out).ledger()) as ledger:
+        assert ledger.broken_off() == {}
     assert (counts(outcome), outcome.passed_over) == ((1, 8, 0, 2, 0), "")
     assert outcome.manifest.digest == build_index(docs, tmp_path / "fresh").manifest.digest
     assert counts(update_index(out)) == (0, 0, 0, 0, 0)
@@ -95,6 +97,8 @@ def test_a_file_that_could_not_be_read_when_the_index_was_made_is_read_by_an_upd
     with monkeypatch.context() as patch:
         unreadable(patch, "1.jsonl")
         assert build_index(docs, tmp_path / "idx").manifest.passages == 20
+    with closing(Index(tmp_path / "idx").ledger()) as ledger:
+        assert ledger.broken_off() == {"1.jsonl": False}, "it has no passages"
     assert counts(update_index(tmp_path / "idx")) == (10, 0, 0, 0, 0)
 
 

@@ -190,6 +190,23 @@ def test_filters_look_at_metadata_documents_and_titles(tmp_path: Path) -> None:
     assert kept(title="Two", document="c", x="2") == ["c#2"]
 
 
+@pytest.mark.parametrize("name", ["a.pdf", "C++ (new) [1].pdf", "größe#2.pdf", "a\\d.pdf"])
+@pytest.mark.parametrize("kind", ["bm25", "linked"])
+def test_a_file_in_a_filter_means_all_its_pages(tmp_path: Path, kind: str, name: str) -> None:
+    pages = [
+        Passage(f"{each}#page={number}#1", "One", "film", document=f"{each}#page={number}", start=0, end=4)
+        for each in (name, "b.pdf", "aXpdf", f"{name}.gz")
+        for number in (1, 12)
+    ]
+    index_passages(pages, tmp_path / "idx")
+    retriever = open_retriever(tmp_path / "idx", kind)
+
+    def kept(document: str) -> list[str]:
+        return [hit.id for hit in asyncio.run(retriever.search("film", k=9, where={"document": document}))]
+
+    assert kept(name) == [f"{name}#page=1#1", f"{name}#page=12#1"] and kept(f"{name}#page=1") == [f"{name}#page=1#1"]
+
+
 @pytest.fixture(params=["now", "before"])
 def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Passage], Path], None]:
     """Index passages as now, or as older versions did, whose passages have no titles among their tags."""

@@ -35,9 +35,8 @@ def test_the_same_text_of_another_file_is_left_out() -> None:
     assert kept(*pages, passage("guide.html"), other, most=2) == ["guide.pdf#page=3", "other.txt"]
 
 
-def test_copies_have_the_places_that_are_left() -> None:
-    names = [f"{name}.txt" for name in "abc"]
-    assert kept(*map(passage, names)) == names
+def test_copies_take_no_place_where_little_else_is_found() -> None:
+    assert kept(*(passage(f"{name}.txt") for name in "abc"), passage("other.txt", OTHERS[0])) == ["a.txt", "other.txt"]
 
 
 def test_other_texts_pages_of_one_file_and_rows_stay() -> None:
@@ -74,3 +73,5 @@ def test_a_manual_in_four_formats_takes_one_place(tmp_path: Path, kind: str) -> 
         add_facts(tmp_path / "facts", tmp_path / "idx")
     found = asyncio.run(open_retriever(tmp_path / "idx", kind).search("How is a package orphaned? river", k=5))
     assert len(found) == 5 and sum(each.text == copied for each in found) == 1
+    few = asyncio.run(open_retriever(tmp_path / "idx", kind).search("How is a package orphaned? river", k=100))
+    assert sum(each.text == copied for each in few) == 1, "also where everything is found"

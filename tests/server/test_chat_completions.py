@@ -225,7 +225,7 @@ def test_the_official_client_reads_a_class_of_its_own(server: Running) -> None:
 def test_a_number_in_a_quote_is_no_citation() -> None:
     film, other = Passage("a", "A", "x [2].", 1.0), Passage("b", "B", "y", 0.5)
     sentence = "argv[1] is A [1]: “Foo[2] is argv[0][1].” [2]"
-    result: Any = SimpleNamespace(sentence=sentence, answer="A", evidence=(film,), cited=(other,))
+    result: Any = SimpleNamespace(sentence=sentence, answer="A", evidence=(film, other), consulted=(film,))
     prepared: Any = None
     places = _Chat("c", 0, "m", prepared, [], None, "u/").places(result)
     assert [(place["title"], place["start_index"]) for place in places] == [

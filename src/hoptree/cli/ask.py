@@ -48,7 +48,7 @@ def ask(
             envvar="HOPTREE_BUDGET",
             metavar="LIMITS",
             help="Stop at calls=20,tokens=9000,seconds=60,cost=0.1 (any of them; a bare number means calls). "
-            "Cached calls count.",
+            "Cached calls count; a call that has begun is finished.",
         ),
     ] = "",
     prices: options.PricesText = "",

@@ -21,8 +21,6 @@ from hoptree.cli.options import AsJson
 from hoptree.cli.progress import indexing_bar
 from hoptree.core.errors import ConfigError, CorpusError, InputError, ModelError, closest
 from hoptree.corpus.chunk import Chunking
-from hoptree.corpus.kinds import suffix_of
-from hoptree.corpus.read import format_of
 from hoptree.retrieval import indexing
 from hoptree.retrieval.encoder import absolute_spec
 from hoptree.retrieval.hippo_retriever import count_facts
@@ -313,23 +311,12 @@ def info(index_folder: Named = None, out: OrOut = None, as_json: AsJson = False)
     fact_counts = count_facts(index)
     with closing(index.ledger()) as ledger:
         prefixes = {source: ledger.prefix_of(source) for source in manifest.sources}
-        files, gave = [file for file in ledger.files() if file[2]], ledger.files_with_passages()
-        passed_over = ledger.passed_over()
-    read = [(Path(source), name) for file, source, name in files if file in gave]
-    kinds = Counter(format_of(source, name) for source, name in read)
-    without = len(files) - len(read)
+        files = checking.count_files(ledger)
     other_languages = index.texts.languages
     languages = {"english": max(0, manifest.passages - sum(other_languages.values())), **other_languages}
     if as_json:
-        counts = {
-            "formats": dict(Counter(suffix_of(name) for _, name in read).most_common()),
-            "kinds": dict(kinds.most_common()),
-            "passed_over": passed_over,
-            "files_without_passages": without,
-            "languages": languages,
-            **({"facts": asdict(fact_counts)} if fact_counts else {}),
-        }
-        print_json({"index": str(out), **asdict(manifest), **counts})
+        facts = {"facts": asdict(fact_counts)} if fact_counts else {}
+        print_json({"index": str(out), **asdict(manifest), **asdict(files), "languages": languages, **facts})
         return
     settings = manifest.settings
     echo(f"{counted(manifest.passages, 'passage')}, {decimal(manifest.bytes)}, in {out}")
@@ -339,23 +326,29 @@ def info(index_folder: Named = None, out: OrOut = None, as_json: AsJson = False)
         by = fact_counts.encoder or "their words"
         echo(f"  {counted(fact_counts.facts, 'fact')} of {counted(fact_counts.passages, 'passage')}, found by {by}")
     echo(f"  digest {manifest.digest}")
-    if kinds:
-        echo(f"  {counted(kinds.total(), 'document file')}: {_counts(kinds)}")
-    if without:
-        echo(f"  {counted(without, 'further file')} gave no passage")
-    if passed_over:
-        first = ", ".join(map(one_line, passed_over[:_SHOWN_FILES]))
-        more = ", … (--json names all)" if len(passed_over) > _SHOWN_FILES else ""
-        echo(f"  {counted(len(passed_over), 'file')} passed over: {first}{more}")
-    echo(f"  passages by language: {_counts(Counter(languages))}")
+    if files.kinds:
+        echo(f"  {counted(sum(files.kinds.values()), 'document file')}: {_counts(files.kinds)}")
+    if files.files_without_passages:
+        echo(f"  {counted(files.files_without_passages, 'further file')} gave no passage")
+    _list_files(files.passed_over, "passed over")
+    _list_files([name for name in files.unreadable if name not in files.outdated], "not readable to the end")
+    _list_files(files.outdated, "no longer readable, with passages of their earlier state")
+    echo(f"  passages by language: {_counts(languages)}")
     for source, prefix in prefixes.items():
         echo(f"  from {source}{f' (its files are called {prefix}/…)' if prefix else ''}")
     for path in Reading.restored(manifest.reading).without:
         echo(f"  without passages that hold a question of {path}")
 
 
-def _counts(counts: Counter[str]) -> str:
-    return ", ".join(f"{count:,} {what}" for what, count in counts.most_common())
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in Counter(counts).most_common())
+
+
+def _list_files(names: list[str], what: str) -> None:
+    if names:
+        first = ", ".join(map(one_line, names[:_SHOWN_FILES]))
+        more = ", … (--json names all)" if len(names) > _SHOWN_FILES else ""
+        echo(f"  {counted(len(names), 'file')} {what}: {first}{more}")
 
 
 @app.command()

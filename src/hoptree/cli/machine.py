@@ -17,6 +17,7 @@ from hoptree.core.config import KEY, VARIABLES
 from hoptree.core.errors import ConfigError
 from hoptree.core.files import ADAPTER, find_weights
 from hoptree.core.http_client import without_password
+from hoptree.engine.context import Budget
 from hoptree.engine.registry import DEFAULT_METHOD, find_method
 from hoptree.models import DEFAULT_MODEL, catalogue
 from hoptree.models.catalogue import CATALOGUE, DEFAULT_NAME, Entry, find_entry, is_complete
@@ -168,8 +169,11 @@ def _show_settings(*, as_json: bool) -> None:
         for name, variable in VARIABLES.items()
     ]  # fmt: skip
     current = {row["setting"]: row["value"] for row in rows}
-    find_method(current["method"])
+    checked = ("method", "retriever", "budget", "prices")
+    options.check_settings(config.options, **{name: current[name] for name in checked})
+    find_method(current["method"])  # of the environment
     check_kind(current["retriever"])
+    Budget.parse(current["budget"])
     rows.append({"setting": "key", "value": "set" if os.environ.get(KEY) else "", "variable": KEY,
                  "from": config.origins.get(KEY, "default")})  # fmt: skip
     for row in rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
@@ -262,6 +262,7 @@ def open_engine(
     from hoptree.engine.trace import TraceFile
     from hoptree.models import DEFAULT_MODEL
 
+    check_settings([method], method=method, retriever=retriever, budget=budget, prices=prices)
     limits = Budget.parse(budget)
     corpus = located(corpus)
     if trace and not trace.parent.is_dir():
@@ -269,7 +270,6 @@ def open_engine(
     writer = TraceFile(trace) if trace else None
     try:
         with transient_line("Opening the model …"):
-            _check_method(method)
             engine = Engine(
                 method=method,
                 model=model or DEFAULT_MODEL,
@@ -294,19 +294,35 @@ def open_engine(
             writer.close()
 
 
-def _check_method(method: str) -> None:
-    """Refuse an unknown method, naming the configuration file that it comes from."""
+def check_settings(methods: Iterable[str], **values: str) -> None:
+    """Refuse impossible values and options of methods from files, with file and key."""
+    if _config is None:
+        return
     from hoptree.core.config import VARIABLES
-    from hoptree.engine.registry import find_method
+    from hoptree.engine.context import Budget
+    from hoptree.engine.registry import find_method, read_options
+    from hoptree.retrieval.retriever import check_kind
 
+    checks: dict[str, Callable[[str], object]] = {"method": find_method, "retriever": check_kind}
+    checks |= {"budget": Budget.parse, "prices": read_prices}
+    for name, value in values.items():
+        variable = VARIABLES[name]
+        if value and os.environ.get(variable) == value and _config.origins.get(variable) in _config.files:
+            with _naming(f"{_config.origins[variable]}, {name}"):
+                checks[name](value)
+    for method in methods:
+        for option, setting in _config.options.get(method, {}).items():
+            with _naming(f"{_config.origins[f'options.{method}.{option}']}, [options.{method}]"):
+                read_options(find_method(method), {option: setting})
+
+
+@contextmanager
+def _naming(place: str) -> Iterator[None]:
+    """Name the place of a setting in its error."""
     try:
-        find_method(method)
+        yield
     except ConfigError as error:
-        name = VARIABLES["method"]
-        origin = _config.origins.get(name, "") if _config and os.environ.get(name) == method else ""
-        if _config and origin in _config.files:
-            raise ConfigError(f"{error.cause} {origin} names it.", error.remedy) from None
-        raise
+        raise ConfigError(f"{place}: {error.cause}", error.remedy) from None
 
 
 def located(corpus: str | None) -> str | None:

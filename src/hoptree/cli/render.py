@@ -15,7 +15,7 @@ from rich.tree import Tree
 from hoptree.cli.console import clean, counted, one_line
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Passage
-from hoptree.engine.answer_sentence import cut_around, shorten
+from hoptree.engine.answer_sentence import shorten
 from hoptree.engine.events import SOURCE_WORDS
 from hoptree.engine.generation_view import Name, Part, ReadFact, SubQuery, Writing
 from hoptree.engine.registry import load_method
@@ -77,16 +77,16 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
 def _show_passages(console: Console, line: Callable[..., None], result: Result) -> None:
     """List cited evidence by number, then passages that support nothing."""
     nodes = [node for top in result.tree for node in top.walk()]
-    answers = {name: node.answer for node in nodes for name in node.evidence}
     settled = [node for node in nodes if node.unverified != "unknown"]
     facts = tuple(dict.fromkeys(fact for node in settled for fact in node.facts))
     named = {name for node in settled for name in node.evidence[:_MAX_CITED]}
-    evidence = (*result.evidence, *(passage for passage in result.cited if not nodes or passage.id in named))
-    numbers = {passage.id: f"[{number}] " for number, passage in enumerate((*result.evidence, *result.cited), 1)}
+    rests = {passage.id for passage in (result.consulted if nodes else result.evidence)} | named
+    evidence = [passage for passage in result.evidence if passage.id in rests]
+    numbers = {passage.id: f"[{number}] " for number, passage in enumerate(result.evidence, 1)}
 
     def show(passages: Sequence[Passage], style: str) -> None:
         for passage in passages:
-            snippet = cut_around(clean(passage.text), answers.get(passage.id, result.answer), _SNIPPET_CHARS)
+            snippet = clean(result.excerpt(passage, _SNIPPET_CHARS))
             number = numbers.get(passage.id, "")
             line(f"  {number}", (one_line(passage.id), style), f"  {one_line(passage.title)}: {snippet}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,9 @@ from hoptree.cli.console import (
 )
 from hoptree.cli.progress import counting, progress_bar
 from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.values import split_part
 from hoptree.retrieval import DEFAULT_RETRIEVER
+from hoptree.retrieval.retriever import DOCUMENT, TITLE
 
 if TYPE_CHECKING:
     from hoptree.core.values import Passage
@@ -63,19 +65,22 @@ def search(
         raise InputError(f"Both {place} and --corpus {corpus} were given.", "Give one of them.")
     if not (place or corpus):
         raise InputError("There is no corpus.", 'Name one: hoptree search "…" docs.idx')
+    from hoptree.engine.answer_sentence import cut_around
+
     conditions = options.read_named(where, "--where")
 
-    async def find() -> tuple[Passage, ...]:
+    async def find() -> tuple[tuple[Passage, ...], tuple[Passage, ...]]:
         async with aclosing(_open_corpus(place or corpus, retriever, rerank, distinct=distinct)) as opened:
-            return await opened.search(query, k=k, where=conditions)
+            hits = await opened.search(query, k=k, where=conditions)
+            return hits, () if hits or not conditions else await opened.search(query, k=_EXAMPLES)
 
-    passages = run_to_end(find())
+    passages, others = run_to_end(find())
     if as_json:
         print_json([_row(passage, explain) for passage in passages])
         return
     if not passages:
         echo(
-            "Nothing was found: no passage that fits --where (names and values exactly) has a word of the query."
+            f"Nothing was found: no passage that fits --where has a word of the query.{_describe(others, conditions)}"
             if where
             else "Nothing was found: no passage has a word of the query, or it has stop words only."
         )
@@ -89,7 +94,7 @@ def search(
                 else ""
             )
             echo(f"         {stages}{place}")
-        echo(f"         {' '.join(passage.text.split())[:200]}")
+        echo(f"         {cut_around(' '.join(passage.text.split()), '', _EXCERPT_CHARS, query)}")
 
 
 def _open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = False) -> Retriever:
@@ -102,12 +107,26 @@ def _open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = F
     return opened
 
 
+def _describe(passages: Sequence[Passage], conditions: Iterable[str]) -> str:
+    """Return which values passages have of the names in --where, and which names."""
+    fields = [(DOCUMENT, split_part(each.document or each.id)[0]) for each in passages]
+    fields += [(TITLE, each.title) for each in passages] + [pair for each in passages for pair in each.metadata]
+    known: dict[str, dict[str, None]] = {}
+    for name, value in fields:
+        known.setdefault(name, {})[value] = None
+    sentences, names = [], ", ".join(known)
+    for name in conditions if passages else ():
+        values = ", ".join(f"{name}={value}" for value in known.get(name, ()))
+        sentences.append(f" Without --where the best have {values or f'no {name}, but {names}'}.")
+    return "".join(sentences)
+
+
 def _row(passage: Passage, explain: bool) -> dict[str, object]:
-    names = ("id", "title", "text", "score", "document", "start", "end")
-    row = {name: getattr(passage, name) for name in names} | {"metadata": passage.metadata_by_name()}
-    return row | {"stages": dict(passage.stages)} if explain else row
+    return passage.as_dict() | ({"stages": dict(passage.stages)} if explain else {})
 
 
+_EXCERPT_CHARS = 200
+_EXAMPLES = 5  # passages whose metadata a hint names
 _METRIC = "recall@5"
 _HEADINGS = {"p50_ms": "p50 ms", "p95_ms": "p95 ms", "queries_per_second": "per s", "mrr": "MRR"}
 

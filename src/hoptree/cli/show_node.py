@@ -13,7 +13,16 @@ from hoptree.core.values import Passage
 from hoptree.engine.answer_sentence import cut_around, shorten
 from hoptree.engine.events import Decision, Event, NodeEvent, NodeSettled, NodeStarted
 from hoptree.engine.result import Result, TreeNode
-from hoptree.engine.trace import EntitiesFound, ExternalCall, FactsFound, ModelCalled, Retrieved, TitlesFound, events_of
+from hoptree.engine.trace import (
+    EntitiesFound,
+    ExternalCall,
+    FactsFound,
+    ModelCalled,
+    Retrieved,
+    TitlesFound,
+    events_of,
+    passage_of,
+)
 from hoptree.text.grounding import Quote, find_quote
 from hoptree.text.line_breaks import unwrap_lines
 
@@ -65,10 +74,7 @@ class NodeRecord:
             "node": {**self.node.as_dict(), "children": [child.id for child in self.node.children]},
             "reasons": self.reasons(),
             "quote": {"passage": self.quote.passage, "text": self.quote.text} if self.quote else None,
-            "passages": [
-                {"id": passage.id, "title": passage.title, "text": passage.text, "score": passage.score}
-                for passage in self.passages
-            ],
+            "passages": [passage.as_dict() for passage in self.passages],
             "events": [event.as_dict() for event in self.events],
         }
 
@@ -97,7 +103,7 @@ class NodeRecord:
             echo("\nPassages read")
         for passage in self.passages:
             mark = "*" if passage.id in node.evidence else " "
-            text = cut_around(passage.text, node.answer, _MAX_SNIPPET_CHARS)
+            text = cut_around(passage.text, node.answer, _MAX_SNIPPET_CHARS, node.resolved or node.question)
             echo(clean(f"{mark} {passage.id}  {passage.title}: {text}"))
         if any(passage.id in node.evidence for passage in self.passages):
             echo("* is cited for the answer")
@@ -119,7 +125,7 @@ def _passages(events: Sequence[Event]) -> list[Passage]:
     passages: dict[str, Passage] = {}
     for event in events:
         for hit in event.passages if isinstance(event, Retrieved) else ():
-            passage = Passage(hit["id"], hit["title"], hit["text"], hit["score"])
+            passage = passage_of(hit)
             known = passages.setdefault(passage.id, passage)
             passages[passage.id] = replace(known, score=max(known.score, passage.score))
     return [*passages.values()]

@@ -71,6 +71,7 @@ def load_config(
                 environ[name], origins[name] = value, str(path)
                 project |= {name} if path.parent == folder else set()
         for method, given in tables.items():
+            origins |= {f"options.{method}.{name}": str(path) for name in given if name not in options.get(method, {})}
             options[method] = given | options.get(method, {})
     if VARIABLES["base_url"] in project and environ.get(KEY) and KEY not in project and not trusted:
         return Config(origins, options, tuple(config_files), _withhold_key(environ, origins))

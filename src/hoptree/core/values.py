@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 Status = Literal["answered", "unknown", "refused"]
 Source = Literal["internal", "external", "fallback", "synthesis", "none"]
@@ -30,6 +30,13 @@ PLACE = "\x1e"
 """The first character of a link target's name; no name in a text has it."""
 CONTENTS = ("contents", "yes")
 """The metadata of a passage that is only a table of contents, or a list of links."""
+
+
+def split_part(document: str) -> tuple[str, str, str]:
+    """Split a name such as "a.pdf#page=3" into file, kind of part, and number."""
+    file, _, part = document.rpartition("#")
+    kind, _, number = part.partition("=")
+    return (file, kind, number) if file and kind.isalpha() and number.isdecimal() else (document, "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,19 @@ class Passage:
         for name, value in self.metadata:
             values.setdefault(name, []).append(value)
         return {name: items if len(items) > 1 else items[0] for name, items in values.items()}
+
+    @property
+    def place(self) -> str:
+        """The file that it is a piece of, with the page, sheet or slide; "" for none."""
+        if self.document == self.id:
+            return ""
+        file, kind, number = split_part(self.document)
+        return f"{file}, {kind} {dict(self.metadata).get(kind, number)}" if kind else file
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the object that `--json` prints."""
+        names = ("id", "title", "text", "score", "document", "start", "end")
+        return {name: getattr(self, name) for name in names} | {"metadata": self.metadata_by_name()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -298,8 +298,8 @@ def _marks(places: Sequence[int]) -> str:
     return f" {''.join(f'[{place + 1}]' for place in places)}" if places else ""
 
 
-def cut_around(text: str, answer: str, max_chars: int) -> str:
-    """Return a text on one line, cut to the words around an answer if it is long."""
+def cut_around(text: str, answer: str, max_chars: int, asked: str = "") -> str:
+    """Return a text on one line, cut around the answer and the words `asked` for."""
     if "\n" in text:
         from hoptree.text.line_breaks import drop_mail_head
 
@@ -307,9 +307,11 @@ def cut_around(text: str, answer: str, max_chars: int) -> str:
     text = " ".join(text.split())
     if len(text) <= max_chars:
         return text
-    place = max(text.casefold().find(answer.casefold()), 0)
-    start = max(0, min(place - max_chars // 2, len(text) - max_chars))
-    start = (text.find(" ", start, start + _MAX_WORD_CHARS) + 1 or start) if start else 0
+    from hoptree.text.answer_fit import best_stretch
+
+    begin, stop = best_stretch(text, answer, f"{asked} {answer}", max_chars)
+    start = max(0, min((begin + stop - max_chars) // 2, len(text) - max_chars))
+    start = (text.find(" ", start, min(start + _MAX_WORD_CHARS, begin)) + 1 or start) if start else 0
     end = start + max_chars
-    end = (max(text.rfind(" ", end - _MAX_WORD_CHARS, end), 0) or end) if end < len(text) else len(text)
+    end = (max(text.rfind(" ", max(end - _MAX_WORD_CHARS, stop), end), 0) or end) if end < len(text) else len(text)
     return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

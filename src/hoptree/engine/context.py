@@ -29,7 +29,7 @@ class Budget:
     """Limits of one question; None means no limit.
 
     Calls and tokens count whether or not the cache answered; `cost` counts what is really paid. The budget is checked
-    before each call, so concurrent calls may exceed tokens and cost a little.
+    before each call, so the last calls may exceed tokens and cost.
     """
 
     calls: int | None = None

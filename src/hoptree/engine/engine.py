@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 from hoptree import __version__
 from hoptree.core.config import settings_of_files
 from hoptree.core.errors import BudgetSpent, ConfigError, HoptreeError, InputError, InternalError, MissingExtra
-from hoptree.core.values import Answer, Question
+from hoptree.core.values import Answer, Question, Usage
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Budget, Context, Gate, Prices
 from hoptree.engine.events import FORMAT, Event, Finished, Started
 from hoptree.engine.prompts import OwnPrompts, using_prompts
 from hoptree.engine.registry import DEFAULT_METHOD, OFF, ON, check_role, find_method, read_options
-from hoptree.engine.trace import Listener, LiveListener, ModelCalled, Retrieved, Trace, TraceFile
+from hoptree.engine.trace import Listener, LiveListener, ModelCalled, Retrieved, Trace, TraceFile, usage_of
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -179,8 +179,17 @@ class Engine:
             ctx.warn(
                 "stopped", f"The budget of {stopped_by} ended the run; {ctx.best_note or _describe_proposal(answer)}."
             )
+        elif overrun := self._describe_overrun(usage_of(trace.events)):
+            ctx.warn("overrun", overrun)
         self._finish(trace, answer or Answer(""), stopped_by, failure)
         return trace.events, failure
+
+    def _describe_overrun(self, used: Usage) -> str:
+        """Return how far the tokens exceed the budget; "" if they do not."""
+        tokens, most = used.prompt_tokens + used.completion_tokens, self._budget.tokens if self._budget else None
+        if most is None or tokens <= most:
+            return ""
+        return f"{tokens:,} tokens were used of a budget of {most:,}, which is checked before each call."
 
     def _begin(self, trace: Trace, asked: Question) -> None:
         trace.emit(

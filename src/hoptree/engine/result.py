@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hoptree.core.errors import HoptreeError, TraceError
-from hoptree.core.values import CONTENTS, Passage, Usage
-from hoptree.engine.answer_sentence import Confidence
+from hoptree.core.values import Passage, Usage
+from hoptree.engine.answer_sentence import Confidence, cut_around
 from hoptree.engine.events import (
     ChainWritten,
     Decision,
@@ -22,7 +22,7 @@ from hoptree.engine.events import (
 )
 from hoptree.engine.registry import Explanation, load_method
 from hoptree.engine.result_text import describe_answer, result_html, result_text, select_supporting
-from hoptree.engine.trace import QuestionRewritten, Retrieved, usage_of
+from hoptree.engine.trace import QuestionRewritten, Retrieved, passage_of, usage_of
 from hoptree.text.grounding import correct_spelling, is_stated, supports_answer
 
 if TYPE_CHECKING:
@@ -102,10 +102,8 @@ class TreeNode:
 class Result:
     """An answer with its tree, evidence and cost.
 
-    | `evidence` | passages that the answer rests on |
-    | `cited` | further passages, that only nodes of the tree cite |
+    | `evidence` | passages that the answer or a node of the tree rests on; [N] in `sentence` is the Nth of them |
     | `consulted` | what the method named as support, even if it does not state the answer; all that was read for none |
-    | `shown` | `evidence` and `cited`, or else `consulted`: what [N] counts |
     | `support` | how well the answer is supported, in words |
     """
 
@@ -118,7 +116,7 @@ class Result:
     abstained: bool
     tree: tuple[TreeNode, ...]
     chains: tuple[str, ...]
-    evidence: tuple[Passage, ...]  # the passages that support the answer
+    evidence: tuple[Passage, ...]  # those that support the answer, then those that only nodes of the tree cite
     usage: Usage
     stopped_by: str  # the budget limit that ended the run early
     warnings: tuple[str, ...]
@@ -126,22 +124,25 @@ class Result:
     error_message: str = ""
     failure: HoptreeError | None = None  # the error itself, unless the result was read from a trace
     writing: Writing | None = None  # how the text was generated, of methods that look up what they doubt
-    cited: tuple[Passage, ...] = ()  # passages that only nodes of the tree cite
     why: str = ""  # what decided between candidate answers to the question itself
     decisions: tuple[Decision, ...] = ()  # decisions on the question itself that are shown
     consulted: tuple[Passage, ...] = ()  # what the method named as support, and all that it read for no answer
     prompts: dict[str, str] = field(default_factory=dict)  # digests, by file name, of own prompts
-    sentence: str = ""  # the answer in a sentence; [N] in it is the Nth of `evidence` and `cited`
+    sentence: str = ""  # the answer in a sentence; [N] in it is the Nth of `evidence`
     confidence: Confidence | None = None  # None without an answer
     asked: str = ""  # the original words of a follow-up question; `question` is the rewritten one
 
     @property
     def shown(self) -> tuple[Passage, ...]:
-        """What the answer rests on, or else what was read.
+        """What the answer rests on, or else what was read."""
+        return self.evidence or self.consulted
 
-        [N] in the sentence is the Nth of these passages.
-        """
-        return (*self.evidence, *self.cited) or self.consulted
+    def excerpt(self, passage: Passage, max_chars: int) -> str:
+        """Return what a passage says on the nodes that cite it, or else on the question."""
+        citing = [node for top in self.tree for node in top.walk() if passage.id in node.evidence and node.answer]
+        asked = " ".join(f"{node.resolved or node.question} {node.answer}" for node in citing)
+        answer = citing[-1].answer if citing else self.answer
+        return cut_around(passage.text, answer, max_chars, asked or self.question)
 
     @property
     def support(self) -> str:
@@ -169,6 +170,7 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
+        read_in_vain = not set(self.consulted).issubset(self.evidence)
         data: dict[str, Any] = {
             "question": self.question,
             **({"asked": self.asked} if self.asked else {}),
@@ -184,9 +186,8 @@ class Result:
             "model": self.model,
             "tree": [node.as_dict() for node in self.tree],
             "chains": list(self.chains),
-            "evidence": [_passage_view(passage) for passage in self.evidence],
-            **({"cited": [_passage_view(passage) for passage in self.cited]} if self.cited else {}),
-            **({"consulted": [*map(_passage_view, self.consulted)]} if self.consulted != self.evidence else {}),
+            "evidence": [passage.as_dict() for passage in self.evidence],
+            **({"consulted": [passage.as_dict() for passage in self.consulted]} if read_in_vain else {}),
             "usage": self.usage.as_dict(),
             "stopped_by": self.stopped_by or None,
             "warnings": list(self.warnings),
@@ -200,10 +201,6 @@ class Result:
         if self.error:
             data["error"] = {"class": self.error, "message": self.error_message}
         return data
-
-
-def _passage_view(passage: Passage) -> dict[str, Any]:
-    return {"id": passage.id, "title": passage.title, "text": passage.text, "score": passage.score}
 
 
 def read_result(events: Sequence[Event], failure: HoptreeError | None = None) -> Result:
@@ -283,7 +280,7 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         abstained=final.abstained,
         tree=tree,
         chains=tuple(event.text for event in _of(ChainWritten, events)),
-        evidence=evidence,
+        evidence=(*evidence, *cited),
         usage=usage_of(events),
         stopped_by=final.stopped_by,
         warnings=tuple(warnings),
@@ -291,7 +288,6 @@ def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
         error_message=final.error_message,
         failure=failure,
         writing=_writing(events),
-        cited=cited,
         why=explain.explain_answer(decisions) if finals else "",
         decisions=tuple(decision for decision in decisions if decision.shown_line()),
         consulted=consulted,
@@ -392,8 +388,7 @@ def _passages_found(searches: Sequence[Retrieved]) -> dict[str, Passage]:
     for search in searches:
         for p in search.passages:
             if p["id"] not in passages or passages[p["id"]].score < p["score"]:
-                marks = (CONTENTS,) if p.get("contents") else ()
-                passages[p["id"]] = Passage(p["id"], p["title"], p["text"], p["score"], metadata=marks)
+                passages[p["id"]] = passage_of(p)
     return passages
 
 

@@ -17,13 +17,13 @@ from hoptree.engine.answer_sentence import (
     Confidence,
     cite_answer,
     cite_steps,
-    cut_around,
     frame_of,
     shorten,
 )
 from hoptree.engine.events import SOURCE_WORDS
 
 if TYPE_CHECKING:
+    from hoptree.core.values import Passage
     from hoptree.engine.result import Result, TreeNode
 
 _NOT_DESCRIBED = frozenset(
@@ -260,14 +260,19 @@ def result_text(result: Result) -> str:
     if result.error_message:
         lines.append(f"Failed: {result.error_message}")
     lines += tree_lines(result.tree)
-    rests = result.evidence or result.cited
-    shown = result.shown if rests else result.shown[:MAX_READ]
+    shown = result.evidence or result.consulted[:MAX_READ]
     for number, passage in enumerate(shown, 1):
-        excerpt = cut_around(passage.text, result.answer, MAX_LINE_CHARS)
-        lines.append(f"{f'[{number}]' if rests else 'Read:'} {passage.title or passage.id}: {excerpt}")
+        excerpt = result.excerpt(passage, MAX_LINE_CHARS)
+        lines.append(f"{f'[{number}]' if result.evidence else 'Read:'} {_name(passage)}: {excerpt}")
     if more := len(result.shown) - len(shown):
         lines.append(f"and {more} more passages")
     return "\n".join([*lines, *(f"Note: {warning}" for warning in result.notes)])
+
+
+def _name(passage: Passage) -> str:
+    """Return the title of a passage with its place: "Red Kite (films.pdf, page 3)"."""
+    title = passage.title or passage.id
+    return f"{title} ({passage.place})" if passage.place not in ("", title) else title
 
 
 def result_html(result: Result) -> str:
@@ -284,11 +289,9 @@ def result_html(result: Result) -> str:
         return f"<ol>{''.join(rows)}</ol>" if rows else ""
 
     status = result.support or result.error_message
-    excerpts = ((passage, cut_around(passage.text, result.answer, MAX_QUOTE_CHARS)) for passage in result.shown)
-    passages = "".join(
-        f"<li><b>{escape(passage.title or passage.id)}</b> {escape(excerpt)}</li>" for passage, excerpt in excerpts
-    )
-    heading = "Evidence" if result.evidence or result.cited else "What was read"
+    excerpts = ((passage, result.excerpt(passage, MAX_QUOTE_CHARS)) for passage in result.shown)
+    passages = "".join(f"<li><b>{escape(_name(passage))}</b> {escape(excerpt)}</li>" for passage, excerpt in excerpts)
+    heading = "Evidence" if result.evidence else "What was read"
     evidence = f"<details open><summary>{heading}</summary><ol>{passages}</ol></details>" if passages else ""
     return (
         f"<div><p>{escape(result.question)}</p>{items(result.tree)}<p>{escape(result.sentence)}</p>"

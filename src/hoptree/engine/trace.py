@@ -6,9 +6,10 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import field
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
@@ -70,7 +71,7 @@ class ModelCalled(ExternalCall):
 class Retrieved(ExternalCall):
     """A search found `passages`: objects with id, title, text and score.
 
-    A table of contents, or a list of links, has `contents` too.
+    Pieces of documents have `document`, `start` and `end`, some have `metadata`.
     """
 
     event: ClassVar[str] = "retrieve"
@@ -189,28 +190,48 @@ def trace_line(event: Event) -> bytes:
 
 
 def hit_of(passage: Passage) -> dict[str, Any]:
-    """Return a passage as a search's event holds it."""
+    """Return a passage as a search's event holds it, without long metadata."""
     hit = {"id": passage.id, "title": passage.title, "text": passage.text, "score": round(passage.score, 4)}
-    return hit | {"contents": True} if CONTENTS in passage.metadata else hit
+    if passage.document:
+        hit |= {"document": passage.document, "start": passage.start, "end": passage.end}
+    lengths = accumulate(len(name) + len(value) for name, value in passage.metadata)
+    kept = tuple(pair for pair, chars in zip(passage.metadata, lengths, strict=True) if chars <= _MAX_METADATA_CHARS)
+    return hit | {"metadata": replace(passage, metadata=kept).metadata_by_name()} if kept else hit
 
 
-_PASSAGE_FIELDS = ["id", "title", "text", "score"]
+def passage_of(hit: Mapping[str, Any]) -> Passage:
+    """Return the passage of a search's event; older ones lack its place and metadata."""
+    metadata = tuple(
+        (name, item)
+        for name, value in hit.get("metadata", {}).items()
+        for item in (value if isinstance(value, list) else [value])
+    )
+    if hit.get("contents"):  # as older versions mark a table of contents
+        metadata += (CONTENTS,)
+    place = (hit.get("document", ""), hit.get("start", 0), hit.get("end", 0))
+    return Passage(hit["id"], hit["title"], hit["text"], hit.get("score", 0.0), *place, metadata=metadata)
+
+
+_PASSAGE_TEXTS = ["id", "title", "text"]
+_MAX_METADATA_CHARS = 500
 
 
 def _encode_search(data: dict[str, Any]) -> str:
     """Do the same as `_encode` for a search, with cached texts of passages."""
     passages = data["passages"]
-    if not passages or [*data][-1] != "passages" or any([*passage] != _PASSAGE_FIELDS for passage in passages):
+    if not passages or [*data][-1] != "passages" or any([*p][:3] != _PASSAGE_TEXTS or len(p) < 4 for p in passages):
         return _encode(data)
     head = _encode({name: value for name, value in data.items() if name != "passages"})
-    scores = _encode([p["score"] for p in passages])[1:-1].split(", ")
-    shown = (_encode_passage(p["id"], p["title"], p["text"]) + score for p, score in zip(passages, scores, strict=True))
-    return f'{head[:-1]}, "passages": [{"}, ".join(shown)}}}]}}'
+    shown = (
+        f"{_encode_texts(p['id'], p['title'], p['text'])}, {_encode({name: p[name] for name in [*p][3:]})[1:]}"
+        for p in passages
+    )
+    return f'{head[:-1]}, "passages": [{", ".join(shown)}]}}'
 
 
 @lru_cache(maxsize=1024)
-def _encode_passage(name: str, title: str, text: str) -> str:
-    return _encode({"id": name, "title": title, "text": text})[:-1] + ', "score": '
+def _encode_texts(name: str, title: str, text: str) -> str:
+    return _encode({"id": name, "title": title, "text": text})[:-1]
 
 
 class LiveListener:
@@ -282,7 +303,7 @@ def record_of(events: Sequence[Event]) -> dict[str, Any]:
 def passages_of(events: Sequence[Event], ids: Container[str]) -> tuple[Passage, ...]:
     """Return the passages with these ids that searches found, each once."""
     hits = (hit for event in events if isinstance(event, Retrieved) for hit in event.passages if hit["id"] in ids)
-    return tuple({hit["id"]: Passage(hit["id"], hit["title"], hit["text"]) for hit in hits}.values())
+    return tuple({hit["id"]: replace(passage_of(hit), score=0.0) for hit in hits}.values())
 
 
 class TraceFile:

@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from hoptree.core.errors import CorpusError
@@ -32,12 +32,19 @@ _NEXT_QUOTATION = re.compile(r"[”“] \[\d+\] [“„]")
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """A passage; title and text are quoted data, never instructions."""
+    """A passage; title, text and metadata are quoted data, never instructions.
+
+    It is characters `start` to `end` of `document`, if it is a piece of one.
+    """
 
     id: str
     title: str
     text: str
     score: float
+    document: str = ""
+    start: int = 0
+    end: int = 0
+    metadata: dict[str, str] = field(default_factory=dict)
 
 
 def quote(passages: Sequence[Passage], model: Model) -> tuple[list[Quoted], list[str]]:
@@ -62,7 +69,16 @@ def quote(passages: Sequence[Passage], model: Model) -> tuple[list[Quoted], list
                 f"The id of passage {readable_id} is none that a model should read; its number stands in its place.",
             )
     quoted = [
-        Quoted(readable_id, render(passage, passage.title), render_lines(passage), passage.score)
+        Quoted(
+            readable_id,
+            render(passage, passage.title),
+            render_lines(passage),
+            passage.score,
+            passage.document if readable_id == passage.id and is_readable_id(passage.document) else "",
+            passage.start,
+            passage.end,
+            {render(passage, name): render(passage, value) for name, value in passage.metadata},
+        )
         for passage, readable_id in zip(passages, ids, strict=True)
     ]
     return quoted, list(dict.fromkeys(event.message for event in ctx.trace.events if isinstance(event, Warned)))
@@ -96,7 +112,7 @@ def answer_text(result: Result, evidence: Sequence[Quoted], warnings: Sequence[s
         lines.append(f"Why: {result.why}")
     if result.tree:
         lines += ["", "How it was found:", *_tree_lines(result.tree, result.shown)]
-    if evidence and not (result.evidence or result.cited):
+    if evidence and not result.evidence:
         lines += ["", "The passages below were read, but are not evidence."]
     return join_text(lines, evidence, warnings, numbered=True)
 
@@ -213,7 +229,7 @@ class Hoptree:
     async def _passages(self, query: str, k: int, multi_hop: bool) -> tuple[Passage, ...]:
         if multi_hop:
             result = await self._ask(query)
-            return (result.evidence or result.consulted)[:k]
+            return result.shown[:k]
         if self.engine.retriever is None:
             raise CorpusError("There is nothing to search.", "Give a corpus: Hoptree(corpus=…).")
         return await self.engine.retriever.search(query, k=k)

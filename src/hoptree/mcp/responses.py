@@ -182,10 +182,7 @@ def render_answer(result: Result, model: Model) -> tuple[AskReply, str]:
     passages = [*dict.fromkeys((*result.shown, *result.consulted))]
     quoted, left_out = quote(passages, model)
     shown = quoted[: len(result.shown)]
-    as_quoted = {
-        passage.id: replace(passage, id=each.id, title=each.title, text=each.text)
-        for passage, each in zip(passages, quoted, strict=True)
-    }
+    as_quoted = {passage.id: _as_quoted(passage, each) for passage, each in zip(passages, quoted, strict=True)}
     public = replace(
         result,
         sentence=quoted_sentence(result, shown),
@@ -193,12 +190,16 @@ def render_answer(result: Result, model: Model) -> tuple[AskReply, str]:
         model=result.model.partition("?")[0].rstrip("/").rpartition("/")[2],
         tree=tuple(_with_readable_ids(node, passages) for node in result.tree),
         evidence=tuple(as_quoted[passage.id] for passage in result.evidence),
-        cited=tuple(as_quoted[passage.id] for passage in result.cited),
         consulted=tuple(as_quoted[passage.id] for passage in result.consulted),
         warnings=tuple(_unique(*result.warnings, *left_out)),
         writing=None,
     )
     return public.as_dict(), answer_text(result, shown, public.warnings)
+
+
+def _as_quoted(passage: Passage, quoted: Quoted) -> Passage:
+    where = (quoted.document, passage.start, passage.end)
+    return Passage(quoted.id, quoted.title, quoted.text, passage.score, *where, metadata=tuple(quoted.metadata.items()))
 
 
 def render_search(result: Result, passages: Sequence[Passage], model: Model) -> tuple[SearchReply, str]:

@@ -197,7 +197,7 @@ class _Tools:
             raise result.failure
         if not self._outside:
             return result
-        ids = [passage.id for passage in (*result.evidence, *result.cited, *result.consulted)]
+        ids = [passage.id for passage in (*result.evidence, *result.consulted)]
         warnings = tuple(redact(warning, known=ids) for warning in result.warnings)
         return replace(result, warnings=warnings, options=options_view(result.method, result.options))
 

@@ -12,7 +12,7 @@ from unicodedata import normalize
 
 from hoptree.core.errors import ConfigError, CorpusError, MissingModel, closest
 from hoptree.core.lazy import lazy_re
-from hoptree.core.values import Fact, Passage
+from hoptree.core.values import Fact, Passage, split_part
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def fits(passage: Passage, where: Mapping[str, str] | None) -> bool:
 def _has(passage: Passage, name: str, value: str) -> bool:
     name, value = _composed(name), _composed(value)
     if name == DOCUMENT:
-        return value == _composed(passage.document or passage.id)
+        document = _composed(passage.document or passage.id)
+        return value in (document, split_part(document)[0])
     if name == TITLE:
         title = _composed(passage.title)
         return title == value or title.startswith(value + SECTION)  # a section of it
@@ -290,16 +291,14 @@ _MIN_SHARED = 0.9  # share of the word runs of a copy that an earlier passage ha
 
 
 def without_copies(ranked: Sequence[Passage], query: str, most: int) -> tuple[Passage, ...]:
-    """Return `most` passages in their order; copies only fill places that are left.
+    """Return the first `most` passages that are no copies.
 
     A passage is a copy if it repeats an earlier one of another file, such as a manual in HTML, text, PDF and e-book,
     unless its title or file has a word of the query that the earlier one lacks: two packages may have the same licence.
     Rows of passage files are never copies: their ids are those of their documents.
     """
     copies = find_copies(ranked, query, most)
-    places = [place for place in range(len(ranked)) if place not in copies][:most]
-    places += sorted(copies)[: most - len(places)]
-    return tuple(ranked[place] for place in sorted(places))
+    return tuple(passage for place, passage in enumerate(ranked) if place not in copies)[:most]
 
 
 def search_distinct(search: Callable[[int], tuple[Passage, ...]], query: str, k: int) -> tuple[Passage, ...]:

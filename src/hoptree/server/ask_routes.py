@@ -20,7 +20,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.cache import Form
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.engine.trace import ModelProgress, Retrieved
+from hoptree.engine.trace import ModelProgress, Retrieved, passage_of
 from hoptree.server import reply_schemas as schemas
 from hoptree.server import streaming
 from hoptree.server.error_responses import Refusal, error_body, log_failure, note_refusal, refusal_of
@@ -174,10 +174,10 @@ async def _stream(
                 if events:
                     yield streaming.server_sent("trace", event_view(update, prepared.model_name, seen))
                 if isinstance(update, Retrieved):
-                    fresh = [passage for passage in update.passages if passage["id"] not in seen]
-                    seen.update(passage["id"] for passage in fresh)
+                    fresh = [passage for passage in map(passage_of, update.passages) if passage.id not in seen]
+                    seen.update(passage.id for passage in fresh)
                     if fresh:
-                        yield streaming.server_sent("passages", {"passages": fresh})
+                        yield streaming.server_sent("passages", {"passages": [*map(passage_view, fresh)]})
                 if step := progress.step(update):
                     yield streaming.server_sent("step", step)
             case list():

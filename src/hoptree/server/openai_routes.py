@@ -265,8 +265,8 @@ def _citation_spans(sentence: str) -> dict[int, tuple[int, int]]:
 def _cited(result: Result) -> list[tuple[int, Passage]]:
     """Return the passages of the evidence and of the sentence, with numbers."""
     numbers = _citation_spans(result.sentence)
-    passages = enumerate((*result.evidence, *result.cited), 1)
-    return [(number, passage) for number, passage in passages if number in numbers or number <= len(result.evidence)]
+    passages = enumerate(result.evidence, 1)
+    return [(number, passage) for number, passage in passages if number in numbers or passage in result.consulted]
 
 
 def _finish_reason(result: Result) -> Literal["stop", "length"]:

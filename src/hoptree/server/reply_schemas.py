@@ -65,12 +65,16 @@ class OpenAIError(TypedDict):
 
 
 class PassageReply(TypedDict):
-    """A passage, with the score of the search that found it."""
+    """A passage with its score, and which characters of which document it is."""
 
     id: str
     title: str
     text: str
     score: float
+    document: str
+    start: int
+    end: int
+    metadata: dict[str, str | list[str]]
 
 
 class ConfidenceReply(TypedDict):
@@ -112,13 +116,12 @@ else:
     )
     AskReply = dataclass_schema(
         "AskReply",
-        "An answer with the tree and the evidence behind it: the object that `hoptree ask --json` prints.",
+        "An answer with its tree: the object of `hoptree ask --json`. [N] in `sentence` is the Nth of `evidence`.",
         Result,
         always=read_result(()).as_dict(),
         without=("failure", "error_message"),
         tree=list[Node],
         evidence=list[PassageReply],
-        cited=list[PassageReply],
         consulted=list[PassageReply],
         usage=UsageReply,
         confidence=ConfidenceReply | None,

@@ -6,7 +6,7 @@ import json
 import types
 import typing
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from starlette.responses import Response
 
@@ -47,7 +47,7 @@ def options_view(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def result_view(result: Result, model: str) -> AskReply:
     """Return the object of `hoptree ask --json`, with public names and without paths."""
-    ids = [passage.id for passage in (*result.evidence, *result.cited, *result.consulted)]
+    ids = [passage.id for passage in (*result.evidence, *result.consulted)]
     view = result.as_dict() | {
         "model": model,
         "options": options_view(result.method, result.options),
@@ -60,7 +60,7 @@ def result_view(result: Result, model: str) -> AskReply:
 
 
 def passage_view(passage: Passage) -> PassageReply:
-    return PassageReply(id=passage.id, title=passage.title, text=passage.text, score=passage.score)
+    return cast(PassageReply, passage.as_dict())
 
 
 def tree_view(events: Sequence[Event]) -> TreeEvent:

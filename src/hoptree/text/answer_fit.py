@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -28,8 +29,9 @@ from hoptree.text.grounding import (
 from hoptree.text.names import CLOSED, name_spans, sentence_spans, word_set
 from hoptree.text.parse import question_key, read_yes_no
 from hoptree.text.quantities import countries, date_spans, read_dates, read_quantity
-from hoptree.text.tokens import language_of
+from hoptree.text.tokens import UNSPACED, language_of
 
+_WORD = lazy_re(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 _ROW = lazy_re(r"[^:;|\n]{1,100}: [^\n]*?; [^:;|\n]{1,100}: |[^\n|]+ \| ")
 """A row of a table: "name: Antigua; currency: XCD", or cells between bars."""
 _STEM_CHARS = 5  # so that "Horsas" is Horsa, and "Kassebaum's" Kassebaum
@@ -418,3 +420,30 @@ def without_copies(places: Sequence[int], passages: Sequence[Passage], answer: s
         text = quote.text if quote else passages[place].text
         kept.setdefault(question_key(text) or text, place)
     return list(kept.values())
+
+
+def best_stretch(text: str, answer: str, words: str, max_chars: int) -> tuple[int, int]:
+    """Return begin and end of the first stretch with the answer and most of the words.
+
+    Long words, and those that are rare in the text, count for more.
+    """
+    wanted = {word.casefold() for word in _WORD.findall(words)}
+    spans = [(*match.span(), match[0].casefold()) for match in _WORD.finditer(text)]
+    spans = [span for span in spans if span[2] in wanted]
+    weights = {word: 1000 * len(word) // count for word, count in Counter(word for *_, word in spans).items()}
+    if answer:
+        held = re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", text, re.IGNORECASE)
+        spans = sorted([*spans, *((*match.span(), "") for match in held)])
+        weights[""] = sum(weights.values()) + 1
+    best, first, weight, inside = (0, 0, 0), 0, 0, Counter[str]()
+    for start, end, word in spans:
+        weight += 0 if inside[word] else weights[word]
+        inside[word] += 1
+        while end - spans[first][0] > max_chars and spans[first][0] < start:
+            left = spans[first][2]
+            inside[left] -= 1
+            weight -= 0 if inside[left] else weights[left]
+            first += 1
+        if weight > best[0]:
+            best = (weight, spans[first][0], end)
+    return best[1:]

@@ -207,7 +207,7 @@ def golden_tree(result: Result) -> dict[str, Any]:
     The paper's trees hold verified answers. A node with another answer also has a `verdict`: `unknown`, or `refuted` if
     nothing replaced it; evidence for another answer is not its `ref`. `stopped_by` says what ended a run early.
     """
-    passages = {passage.id: passage for passage in (*result.evidence, *result.cited, *result.consulted)}
+    passages = {passage.id: passage for passage in (*result.evidence, *result.consulted)}
 
     def as_json(node: TreeNode) -> dict[str, Any]:
         unverified = node.unverified

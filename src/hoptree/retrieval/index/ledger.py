@@ -38,6 +38,8 @@ _ORPHANS = "select count(*) from passages where not exists (select 1 from files 
 _MODULUS = 2**128
 _MAX_FILES_TO_SCAN = 20
 _ROWS_AT_ONCE = 10_000
+_UNREADABLE, _OUTDATED = -1, -2
+"""In place of the size of a file that was not read to its end; outdated if former passages of it are kept."""
 _PREFIX = "prefix "
 _OWN_FACTS = ("next", "passages", "digest", "first new")  # facts that are never copied from another ledger
 
@@ -246,10 +248,16 @@ class Ledger(SqliteFile):
         It is read again next time.
         """
         self._index_by_file()
+        moved = 0
         for old in before:
-            self._db.execute("update passages set file = ? where file = ?", (file, old))
-            self._db.execute("update or ignore also set file = ? where file = ?", (file, old))
-        self._db.execute("update files set size = -1 where id = ?", (file,))
+            moved += self._db.execute("update passages set file = ? where file = ?", (file, old)).rowcount
+            moved += self._db.execute("update or ignore also set file = ? where file = ?", (file, old)).rowcount
+        self._db.execute("update files set size = ? where id = ?", (_OUTDATED if moved else _UNREADABLE, file))
+
+    def broken_off(self) -> dict[str, bool]:
+        """Return the files not read to their end; true for passages of an earlier state."""
+        rows = self._db.execute("select name, size from files where size < 0 order by name")
+        return {name: size == _OUTDATED for name, size in rows}
 
     def was_broken_off(self, source: str, name: str, modified_ns: int) -> bool:
         """Return whether a file could not be read to its end and has not changed since."""
@@ -340,7 +348,7 @@ class Ledger(SqliteFile):
         self._db.execute("delete from leaving")
         self._db.executemany("insert or ignore into leaving values (?)", ((file,) for file in files))
         self._db.execute("delete from also where file in (select id from leaving)")
-        self._db.execute("update files set complete = 0, size = -1 where id in (select id from leaving)")
+        self._db.execute("update files set complete = 0, size = ? where id in (select id from leaving)", (_UNREADABLE,))
 
     def drop_file(self, file: int) -> None:
         self._db.execute("delete from files where id = ?", (file,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import accumulate, chain
@@ -41,6 +42,7 @@ _LIST_SHARE, _MAX_MORE = 0.5, 8
 _DECIMALS = 4  # of a score: more would depend on the order of segments
 _TIE_ROOM = 10
 _MAX_TIES = 20_000
+_REGEX_SIGN = re.compile(r"[\\.+*?()|\[\]{}^$]")
 _TITLE_CANDIDATES = (1_000, 8_000, 64_000)
 """Passages among which those of a title are searched; the next number if too few fit."""
 _SCAN_AT_ONCE = 2_000
@@ -195,13 +197,15 @@ class Texts:
         return [int(value or 0) for value in self._searcher.fast_field_values(field, places)]
 
     def _where(self, name: str, value: str) -> tantivy.Query:
-        """Return a query for a value; a plain passage has its id as its document."""
+        """Return a query for a value; a document is also a passage's id, or a file."""
         tagged = self._only("tags", tag_of(name, value))
         if name != DOCUMENT:
             return tagged
         written = dict.fromkeys((value, normalize("NFC", value), normalize("NFD", value)))
         with_id = self._with_keys([key_of(form) for form in written])
-        return tantivy.Query.boolean_query([(tantivy.Occur.Should, tagged), (tantivy.Occur.Should, with_id)])
+        of_parts = _REGEX_SIGN.sub(r"\\\g<0>", tag_of(name, value)) + "#[a-z]+=[0-9]+"
+        parts = tantivy.Query.const_score_query(tantivy.Query.regex_query(self._schema, "tags", of_parts), 0.0)
+        return tantivy.Query.boolean_query([(tantivy.Occur.Should, each) for each in (tagged, with_id, parts)])
 
     def scored(self, query: str, keys: Sequence[int]) -> dict[int, Hit]:
         """Return score and address of each of these passages; 0 if no word is shared."""

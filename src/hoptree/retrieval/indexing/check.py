@@ -16,6 +16,8 @@ from hoptree.core.files import batched
 from hoptree.core.values import Passage
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import SourceFile, find_files
+from hoptree.corpus.kinds import suffix_of
+from hoptree.corpus.read import format_of
 from hoptree.retrieval.encoder import open_encoder
 from hoptree.retrieval.hippo_retriever import count_facts
 from hoptree.retrieval.index.enrichment import LINK_MEMORY_BYTES
@@ -38,6 +40,35 @@ class Checked:
     passages: int
     linked: int | None
     vectors: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileCounts:
+    """The files of an index by suffix and kind, and the names of those not read.
+
+    `unreadable` were not read to their end; of these, `outdated` have passages of an earlier state.
+    """
+
+    formats: dict[str, int]
+    kinds: dict[str, int]
+    passed_over: list[str]
+    unreadable: list[str]
+    outdated: list[str]
+    files_without_passages: int
+
+
+def count_files(ledger: Ledger) -> FileCounts:
+    files, with_passages = [file for file in ledger.files() if file[2]], ledger.files_with_passages()
+    read = [(Path(source), name) for file, source, name in files if file in with_passages]
+    broken_off = ledger.broken_off()
+    return FileCounts(
+        formats=dict(Counter(suffix_of(name) for _, name in read).most_common()),
+        kinds=dict(Counter(format_of(source, name) for source, name in read).most_common()),
+        passed_over=ledger.passed_over(),
+        unreadable=[*broken_off],
+        outdated=[name for name, is_outdated in broken_off.items() if is_outdated],
+        files_without_passages=len(files) - len(read),
+    )
 
 
 def check_parts(index: Index) -> None:

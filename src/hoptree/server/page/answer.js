@@ -212,7 +212,6 @@ export class AnswerView extends EventTarget {
     this.result = result;
     this.#usage = result.usage;
     this.#keep(result.evidence);
-    this.#keep(result.cited);
     this.#keep(result.consulted);
     const state = result.stopped_by ? "stopped" : "answered";
     const tree = result.tree ?? [];
@@ -247,9 +246,9 @@ export class AnswerView extends EventTarget {
   }
 
   /** The sentence of an answer, with [N] as buttons that open the evidence. */
-  #cited({ sentence, evidence = [], cited = [] }) {
+  #cited({ sentence, evidence = [] }) {
     return withMarksHeld(pieces(sentence).map((part) => {
-      const passage = typeof part === "number" ? [...evidence, ...cited][part - 1] : null;
+      const passage = typeof part === "number" ? evidence[part - 1] : null;
       const open = () => {
         this.tree.open(0);
         if (this.corpus) openSource(this.corpus, passage, (text) => withMarks(text, this.#used(this.tree.node(0), passage.id)));
@@ -399,20 +398,18 @@ export class AnswerView extends EventTarget {
 
   /** The ids of the evidence, and of passages that were only read; guesses and failures have no evidence. */
   get #support() {
-    const { answer, evidence = [], cited = [], consulted, tree = [] } = this.result;
+    const { answer, evidence = [], consulted, tree = [] } = this.result;
     const unsupported = this.#failed || (tree.length > 0 && tree.every((node) => node.source === "fallback"));
     const ids = (list) => list.map((passage) => passage.id);
-    const numbers = this.#numbers;
-    const rests = unsupported ? [] : [...ids(answer ? evidence : consulted ?? evidence), ...ids(cited).filter((id) => numbers.has(id))];
+    const rests = unsupported ? [] : ids(answer ? evidence : consulted ?? evidence);
     return { evidence: rests, read: ids(consulted ?? (unsupported ? evidence : [])).filter((id) => !rests.includes(id)) };
   }
 
   /** The citation numbers in the sentence of the answer, by passage id. */
   get #numbers() {
-    const { answer, sentence, evidence = [], cited = [] } = this.result ?? {};
-    const all = [...evidence, ...cited];
+    const { answer, sentence, evidence = [] } = this.result ?? {};
     const numbers = new Map();
-    for (const n of answer && sentence ? pieces(sentence).filter(Number.isInteger) : []) if (all[n - 1]) numbers.set(all[n - 1].id, n);
+    for (const n of answer && sentence ? pieces(sentence).filter(Number.isInteger) : []) if (evidence[n - 1]) numbers.set(evidence[n - 1].id, n);
     return numbers;
   }
 

@@ -55,11 +55,9 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-const sources = ({ evidence = [], cited = [] }) => [...evidence, ...cited];
-
 /** The answer as text: the sentence, and the passages of its numbers. */
 export function plain(result) {
-  const named = sources(result).map((passage, at) => `[${at + 1}] ${passage.title || passage.id} (${passage.id})`);
+  const named = (result.evidence ?? []).map((passage, at) => `[${at + 1}] ${passage.title || passage.id} (${passage.id})`);
   return [result.question, result.sentence || result.answer || t("No answer."), ...named].join("\n");
 }
 
@@ -71,9 +69,9 @@ export function markdown(result, options = {}) {
   if (result.answer && result.sentence) lines.push(escaped(result.sentence), "");
   if (support(result)) lines.push(`*${escaped(support(result))}*`, "");
   if (result.tree?.length) lines.push(`## ${t("Sub-questions")}`, "", ...result.tree.flatMap((node) => listed(node, 0, options)), "");
-  if (sources(result).length) {
+  if (result.evidence?.length) {
     lines.push(`## ${t("Evidence")}`, "");
-    for (const [at, passage] of sources(result).entries()) lines.push(`${at + 1}. **${escaped(passage.title || passage.id)}** (${escaped(passage.id)})`, `   > ${escaped(passage.text)}`, "");
+    for (const [at, passage] of result.evidence.entries()) lines.push(`${at + 1}. **${escaped(passage.title || passage.id)}** (${escaped(passage.id)})`, `   > ${escaped(passage.text)}`, "");
   }
   return `${lines.join("\n")}\n`;
 }

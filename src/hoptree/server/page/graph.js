@@ -38,7 +38,7 @@ export function graphOf(result) {
   const answer = result.answer ? place(result.answer, "answer") : null;
   const triples = [...all.flatMap((node) => node.facts ?? []), ...learnt(result.writing)];
   for (const [subject, relation, object] of triples) join(place(subject, "name"), place(object, "name"), relation, "fact");
-  const passages = [...(result.evidence ?? []), ...(result.cited ?? [])];
+  const passages = result.evidence ?? [];
   const titles = new Map(passages.map((passage) => [passage.id, passage.title || passage.id]));
   for (const title of titles.values()) place(title, "passage");
   for (const node of all) {

@@ -173,6 +173,7 @@ export const SERVER_ROWS = [
   ["The answer is spelled as in the passages; the model wrote {answer}.", "Die Antwort ist geschrieben wie in den Stellen; das Modell schrieb {answer}.", "答案按段落中的写法；模型写的是 {answer}。"],
   ["Some moves were skipped, as they promised too little; --set effort=high makes them all.", "Manche Schritte versprachen zu wenig; mit effort=high werden alle gemacht.", "有些步骤预期收益太小而未执行；effort=high 会全部执行。"],
   ["The budget of {what} ended the run; {rest}", "Die Grenze für {what} hat den Lauf beendet; {rest}", "{what} 的上限结束了运行；{rest}"],
+  ["{n} tokens were used of a budget of {m}, which is checked before each call.", "{n} von {m} erlaubten Tokens wurden verbraucht; die Grenze wird vor jedem Aufruf geprüft.", "用了 {n} 个 token，上限为 {m}；上限在每次调用之前检查。"],
   ["The question was read by itself, without the questions before it.", "Die Frage wurde für sich gelesen, ohne die Fragen davor.", "问题是单独理解的，没有结合之前的问题。"],
   ["{what} is long; {n} of its {m} words were read, those nearest to the question.", "{what} ist lang; gelesen wurden {n} der {m} Wörter, die der Frage am nächsten sind.", "{what} 较长；读了 {m} 个词中与问题最接近的 {n} 个。"],
   ["{what} is long; only its first {n} words were read.", "{what} ist lang; nur die ersten {n} Wörter wurden gelesen.", "{what} 较长；只读了前 {n} 个词。"],
