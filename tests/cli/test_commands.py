@@ -84,6 +84,23 @@ def test_the_shell_completes_names_of_methods(tmp_path: Path, words: str) -> Non
     assert call(folder=tmp_path, environment=asked).stdout.split() == ["taikc"]
 
 
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("hoptree cha", ["chat"]),
+        ("hoptree chat --retriever ra", ["ranked"]),
+        ("hoptree ask -m ol", ["ollama/"]),
+        ("hoptree search --retriever h", ["hybrid", "hippo"]),
+    ],
+)
+def test_the_shell_completes_short_commands_retrievers_and_models(
+    tmp_path: Path, words: str, offered: list[str]
+) -> None:
+    place = str(len(words.split()) - 1)
+    asked = {"COMP_WORDS": words, "COMP_CWORD": place, "_HOPTREE_COMPLETE": "complete_bash", "PATH": "/usr/bin"}
+    assert call(folder=tmp_path, environment=asked).stdout.split() == offered
+
+
 def test_groups_know_their_commands_without_loading_them() -> None:
     group = typer.main.get_command(app)
     assert list(group.commands) == TOP  # type: ignore[attr-defined]

@@ -41,7 +41,7 @@ def test_a_terminal_shows_that_the_model_is_opened(
         settings=[], roles=[], budget="", prices="", no_cache=True,
     ):  # fmt: skip
         after = shown.getvalue()
-    line = "Opening the model …" if stream is _Terminal else ""
+    line = "Opening …" if stream is _Terminal else ""
     assert seen == [line]
     assert after == (f"{line}\r{' ' * len(line)}\r" if line else "")
 

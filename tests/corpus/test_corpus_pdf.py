@@ -98,8 +98,15 @@ def test_each_page_is_a_document_with_its_number(tmp_path: Path) -> None:
 def test_a_blank_page_is_no_problem_but_a_scan_is(tmp_path: Path, second: str, noted: list[str]) -> None:
     _, problems = lenient(tmp_path / "a.pdf", pdf("A page with words.", second))
     assert [note.partition(";")[0] for note in problems.notes] == noted
+    assert "empty documents" not in problems.counts
     _, problems = lenient(tmp_path / "b.pdf", pdf(second))
     assert "1 of 1 pages of b.pdf hold no text" in problems.notes[0]
+
+
+def test_a_page_with_nothing_but_running_heads_is_no_problem(tmp_path: Path) -> None:
+    texts = ("Kites soar.", "Owls hunt at night.", "", "Herons wade in water.", "Larks sing above fields.")
+    passages, problems = lenient(tmp_path / "a.pdf", pdf(*(f"Red Kite\n{text}".strip() for text in texts)))
+    assert [passage.text for passage in passages] == [*filter(None, texts)] and problems.notes == []
 
 
 def test_lines_are_joined_and_hyphens_undone(tmp_path: Path) -> None:

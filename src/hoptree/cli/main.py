@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 import typer
+from click.shell_completion import CompletionItem
 from typer.core import TyperGroup
 
 from hoptree import __version__
@@ -47,6 +48,11 @@ class _LazyGroup(TyperGroup):
             if meant := " or ".join(f"'hoptree {place}'" for place in places if place):
                 ctx.fail(f"No such command '{args[0]}'. Did you mean {meant}?")
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Return what a shell offers here, with the short commands."""
+        short = [name for name, (target, _) in SHORT.items() if target in self._targets and name.startswith(incomplete)]
+        return [*map(CompletionItem, short), *super().shell_complete(ctx, incomplete)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in self._targets and self.commands[cmd_name] is None:

@@ -65,11 +65,30 @@ def complete_method(incomplete: str) -> list[str]:
     return [method.name for method in list_methods() if method.name.startswith(incomplete)]
 
 
+def complete_model(incomplete: str) -> list[str]:
+    """Return the kinds of models, and the known embedded ones."""
+    from hoptree.models.catalogue import CATALOGUE
+
+    kinds = ("openai/", "ollama/", "vllm/", "lmstudio/", "local/", "hf/", "scripted/")
+    names = [*kinds, *(f"local/{entry.alias}" for entry in CATALOGUE)]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_retriever(incomplete: str) -> list[str]:
+    """Return the kinds of retrievers."""
+    from hoptree.retrieval.retriever import KINDS
+
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
 CORPUS_HELP = (
     "An index made by hoptree index, documents (indexed into the cache), 'sample', an elasticsearch://… or milvus://… "
     "address, or a wiki as it is now: wikipedia, wikipedia:de, mediawiki+URL of its api.php."
 )
-RETRIEVER_HELP = "bm25, linked, dense, hybrid or hippo; auto is linked, or bm25 where there are no links."
+RETRIEVER_HELP = (
+    "bm25, linked, ranked, dense, hybrid or hippo; auto is ranked, linked in a small index or without hoptree-weights, "
+    "and bm25 without links."
+)
 
 Model = Annotated[
     str,
@@ -79,6 +98,7 @@ Model = Annotated[
         envvar="HOPTREE_MODEL",
         help="openai/NAME, ollama/NAME, vllm/NAME, lmstudio/NAME, local/NAME, local/FILE.gguf, hf/NAME or "
         "scripted/FILE.  [default: the embedded model]",
+        autocompletion=complete_model,
     ),
 ]
 Corpus = Annotated[str | None, Option(envvar="HOPTREE_CORPUS", help=CORPUS_HELP)]
@@ -89,7 +109,10 @@ Graph = Annotated[
         help="A knowledge graph made by hoptree graph load, a SPARQL endpoint's URL, or wikidata.",
     ),
 ]
-RetrieverKind = Annotated[str, Option("--retriever", envvar="HOPTREE_RETRIEVER", help=RETRIEVER_HELP)]
+RetrieverKind = Annotated[
+    str,
+    Option("--retriever", envvar="HOPTREE_RETRIEVER", help=RETRIEVER_HELP, autocompletion=complete_retriever),
+]
 MethodName = Annotated[
     str,
     Option("--method", envvar="HOPTREE_METHOD", help="hoptree methods lists them.", autocompletion=complete_method),
@@ -269,7 +292,8 @@ def open_engine(
         raise InputError(f"There is no folder {trace.parent} for the trace.", f"Make it: mkdir -p {trace.parent}")
     writer = TraceFile(trace) if trace else None
     try:
-        with transient_line("Opening the model …"):
+        embedded = (model or DEFAULT_MODEL).startswith(("local/", "hf/"))
+        with transient_line("Opening the model …" if embedded else "Opening …"):
             engine = Engine(
                 method=method,
                 model=model or DEFAULT_MODEL,

@@ -152,7 +152,7 @@ def eval_retrieval(
         str, Option(help="An index made by hoptree index, 'sample', or elasticsearch://… or milvus://… addresses.")
     ],
     retriever: Annotated[
-        list[str], Option(help="bm25, linked, dense, hybrid or hippo; give several to see them side by side.")
+        list[str], Option(help="bm25, linked, ranked, dense, hybrid or hippo; give several to see them side by side.")
     ] = ["bm25"],
     rerank: options.Rerank = "",
     compare: Annotated[

@@ -61,6 +61,7 @@ Problem = Literal[
 ]
 Note = Literal[
     "empty documents",
+    "pages without text",
     "texts that are not UTF-8",
     "repeated passages",
     "overlong fields",

@@ -163,13 +163,13 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
             if not heading and not part:
                 builder.add([paragraph])
         builder.add([part])
-        if texts[number].strip():
+        if paragraphs or (texts[number].strip() and not any(pages)):  # other pages have only running heads
             yield builder.document(f"{name}#page={number + 1}", name, metadata=(("page", str(number + 1)),))
     is_read = any(text.strip() for text in texts)
     pages_read = zip(texts, replies[1:-1], strict=True)
     if empty := sum(not text.strip() and not (is_read and reply.get("blank")) for text, reply in pages_read):
         sentence = f"{empty} of {len(texts)} pages of {name} hold no text; scanned pages need OCR."
-        problems.note("empty documents", sentence)
+        problems.note("pages without text", sentence)
 
 
 def _why_unreadable(replies: Sequence[Mapping[str, Any]] | None) -> str:
