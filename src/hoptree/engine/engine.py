@@ -23,7 +23,7 @@ from hoptree.engine.context import Budget, Context, Gate, Prices
 from hoptree.engine.events import FORMAT, Event, Finished, Started
 from hoptree.engine.prompts import OwnPrompts, using_prompts
 from hoptree.engine.registry import DEFAULT_METHOD, OFF, ON, check_role, find_method, read_options
-from hoptree.engine.trace import Listener, LiveListener, ModelCalled, Retrieved, Trace, TraceFile
+from hoptree.engine.trace import Listener, LiveListener, Trace, TraceFile, fold_events
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 MAX_QUESTION = 8_000  # characters; a longer text is not a question but a document
-_MAX_LOOP_CHARS = 20_000  # of what was read; the result of more is put together beside the event loop
 _MIN_REPEATS = 8
 _REPEATED = re.compile(rf"(\S+(?: \S+){{0,3}}?)(?: \1){{{_MIN_REPEATS - 1},}}")
 _SPANS_SWITCH = "HOPTREE_OTEL"  # the environment variable that has spans sent to OTEL_EXPORTER_OTLP_ENDPOINT
@@ -149,9 +148,7 @@ class Engine:
         events, failure = await self.trace(question, listeners=listeners, gate=gate)
         from hoptree.engine.result import read_result  # imported late, so that the first call starts sooner
 
-        if _chars_read(events) > _MAX_LOOP_CHARS:
-            return await asyncio.to_thread(read_result, events, failure)
-        return read_result(events, failure)
+        return await fold_events(lambda recorded: read_result(recorded, failure), events)
 
     async def trace(
         self, question: str | Question, *, listeners: Sequence[Listener] = (), gate: Gate | None = None
@@ -236,13 +233,6 @@ class Engine:
                 error_message=str(failure) if failure else "",
             )
         )
-
-
-def _chars_read(events: Sequence[Event]) -> int:
-    """Return the characters of all passages and replies."""
-    replies = sum(len(event.reply) for event in events if isinstance(event, ModelCalled))
-    searches = (event.passages for event in events if isinstance(event, Retrieved))
-    return replies + sum(len(passage["text"]) for passages in searches for passage in passages)
 
 
 def drop_refusal(answer: Answer) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
@@ -10,7 +11,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, TypeVar
 
 from hoptree.core.errors import TraceError
 from hoptree.core.files import sealed, unsealed
@@ -392,6 +393,18 @@ def read_traces(path: Path) -> Iterator[list[Event]]:
     for event in read_events(path):
         runs.setdefault(event.run, []).append(event)
     yield from runs.values()
+
+
+_MAX_LOOP_CHARS = 20_000
+T = TypeVar("T")
+
+
+async def fold_events(fold: Callable[[Sequence[Event]], T], events: Sequence[Event]) -> T:
+    """Return `fold(events)`; events of much text are folded in a thread."""
+    replies = sum(len(event.reply) for event in events if isinstance(event, ModelCalled))
+    searches = (event.passages for event in events if isinstance(event, Retrieved))
+    chars = replies + sum(len(passage["text"]) for passages in searches for passage in passages)
+    return fold(events) if chars <= _MAX_LOOP_CHARS else await asyncio.to_thread(fold, tuple(events))
 
 
 def usage_of(events: Sequence[Event]) -> Usage:

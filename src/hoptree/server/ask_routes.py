@@ -20,7 +20,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.cache import Form
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.engine.trace import ModelProgress, Retrieved
+from hoptree.engine.trace import ModelProgress, Retrieved, fold_events
 from hoptree.server import reply_schemas as schemas
 from hoptree.server import streaming
 from hoptree.server.error_responses import Refusal, error_body, log_failure, note_refusal, refusal_of
@@ -181,7 +181,7 @@ async def _stream(
                 if step := progress.step(update):
                     yield streaming.server_sent("step", step)
             case list():
-                yield streaming.server_sent("tree", tree_view(update))
+                yield streaming.server_sent("tree", await fold_events(tree_view, update))
             case None:
                 yield streaming.KEEP_ALIVE
             case Result():
