@@ -19,6 +19,8 @@ from tests.steps.broken_texts import HOSTILE
 from hoptree.core.values import Passage
 from hoptree.engine.engine import MAX_QUESTION
 from hoptree.engine.registry import list_methods
+from hoptree.engine.schedule import fold_events
+from hoptree.engine.trace import ModelCalled, Retrieved
 
 METHODS = [method.name for method in list_methods()]
 SIZES = (2_000, 8_000)
@@ -172,6 +174,15 @@ def test_the_result_of_much_text_is_put_together_beside_the_event_loop() -> None
     World("oner", Voice(suited), corpus=pages).ask()
     count_steps(step, World("oner", Voice(suited), corpus=pages))
     assert threads[threading.get_ident()] < threads.total() / 2
+
+
+@pytest.mark.parametrize(("chars", "beside"), [(100, False), (30_000, True)])
+def test_events_of_much_text_are_read_beside_the_event_loop(chars: int, beside: bool) -> None:
+    """So are the result of a worker, and the trees that are streamed while a question is answered."""
+    for event in (ModelCalled(reply="a" * chars), Retrieved(passages=[{"text": "a" * chars}])):
+        thread, events = asyncio.run(fold_events(lambda events: (threading.get_ident(), events), [event]))
+        assert (thread != threading.get_ident()) is beside
+        assert list(events) == [event]
 
 
 @pytest.mark.parametrize("unit", HOSTILE)

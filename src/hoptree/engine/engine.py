@@ -23,7 +23,8 @@ from hoptree.engine.context import Budget, Context, Gate, Prices
 from hoptree.engine.events import FORMAT, Event, Finished, Started
 from hoptree.engine.prompts import OwnPrompts, using_prompts
 from hoptree.engine.registry import DEFAULT_METHOD, OFF, ON, check_role, find_method, read_options
-from hoptree.engine.trace import Listener, LiveListener, ModelCalled, Retrieved, Trace, TraceFile, usage_of
+from hoptree.engine.schedule import fold_events
+from hoptree.engine.trace import Listener, LiveListener, Trace, TraceFile, usage_of
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 MAX_QUESTION = 8_000  # characters; a longer text is not a question but a document
-_MAX_LOOP_CHARS = 20_000  # of what was read; the result of more is put together beside the event loop
 _MIN_REPEATS = 8
 _REPEATED = re.compile(rf"(\S+(?: \S+){{0,3}}?)(?: \1){{{_MIN_REPEATS - 1},}}")
 _SPANS_SWITCH = "HOPTREE_OTEL"  # the environment variable that has spans sent to OTEL_EXPORTER_OTLP_ENDPOINT
@@ -149,9 +149,7 @@ class Engine:
         events, failure = await self.trace(question, listeners=listeners, gate=gate)
         from hoptree.engine.result import read_result  # imported late, so that the first call starts sooner
 
-        if _chars_read(events) > _MAX_LOOP_CHARS:
-            return await asyncio.to_thread(read_result, events, failure)
-        return read_result(events, failure)
+        return await fold_events(lambda recorded: read_result(recorded, failure), events)
 
     async def trace(
         self, question: str | Question, *, listeners: Sequence[Listener] = (), gate: Gate | None = None
@@ -192,6 +190,11 @@ class Engine:
         return f"{tokens:,} tokens were used of a budget of {most:,}, which is checked before each call."
 
     def _begin(self, trace: Trace, asked: Question) -> None:
+        language = ""
+        if asked.history:
+            from hoptree.text.tokens import language_of
+
+            language = language_of("\n".join(question for question, _ in asked.history), "")
         trace.emit(
             Started(
                 format=FORMAT,
@@ -199,7 +202,7 @@ class Engine:
                 question_id=asked.id or hashlib.sha256(asked.text.encode()).hexdigest()[:12],
                 type=asked.type,
                 hops=asked.hops,
-                language=_language_of(asked.history),
+                language=language,
                 method=self.method.name,
                 options={option.name: self.options.get(option.name, option.default) for option in self.method.options},
                 model=self.model.name,
@@ -246,20 +249,6 @@ class Engine:
                 error_message=str(failure) if failure else "",
             )
         )
-
-
-def _chars_read(events: Sequence[Event]) -> int:
-    """Return the characters of all passages and replies."""
-    replies = sum(len(event.reply) for event in events if isinstance(event, ModelCalled))
-    searches = (event.passages for event in events if isinstance(event, Retrieved))
-    return replies + sum(len(passage["text"]) for passages in searches for passage in passages)
-
-
-def _language_of(history: Sequence[tuple[str, str]]) -> str:
-    """Return the language of earlier questions; "" if unclear or without any."""
-    from hoptree.text.tokens import language_of  # late, as most questions have no history
-
-    return language_of("\n".join(question for question, _ in history), "") if history else ""
 
 
 def drop_refusal(answer: Answer) -> Answer:

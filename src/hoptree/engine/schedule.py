@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hoptree.core.errors import BudgetSpent
-from hoptree.engine.events import Planned
+from hoptree.engine.events import Event, Planned
+from hoptree.engine.trace import ModelCalled, Retrieved
 from hoptree.text.question_tree import Node, Plan
 
 if TYPE_CHECKING:
@@ -55,6 +56,17 @@ async def in_turns(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
             await asyncio.sleep(0)
         results.append(work(item))
     return results
+
+
+_MAX_LOOP_CHARS = 20_000
+
+
+async def fold_events(fold: Callable[[Sequence[Event]], T], events: Sequence[Event]) -> T:
+    """Return `fold(events)`; events of much text are folded in a thread."""
+    replies = sum(len(event.reply) for event in events if isinstance(event, ModelCalled))
+    searches = (event.passages for event in events if isinstance(event, Retrieved))
+    chars = replies + sum(len(passage["text"]) for passages in searches for passage in passages)
+    return fold(events) if chars <= _MAX_LOOP_CHARS else await asyncio.to_thread(fold, tuple(events))
 
 
 _RARE = (20_000, 20, 100)

@@ -20,6 +20,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.cache import Form
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result
+from hoptree.engine.schedule import fold_events
 from hoptree.engine.trace import ModelProgress, Retrieved, passage_of
 from hoptree.server import reply_schemas as schemas
 from hoptree.server import streaming
@@ -181,7 +182,7 @@ async def _stream(
                 if step := progress.step(update):
                     yield streaming.server_sent("step", step)
             case list():
-                yield streaming.server_sent("tree", tree_view(update))
+                yield streaming.server_sent("tree", await fold_events(tree_view, update))
             case None:
                 yield streaming.KEEP_ALIVE
             case Result():

@@ -20,6 +20,7 @@ from typing import Any
 from hoptree.core.errors import HoptreeError
 from hoptree.engine.events import Event, parse_event
 from hoptree.engine.result import Result, read_result
+from hoptree.engine.schedule import fold_events
 from hoptree.engine.trace import Listener
 from hoptree.server.error_responses import Refusal
 from hoptree.server.keys import CallSize, HeldCalls
@@ -193,7 +194,7 @@ class Workers:
             self._identical[identity] -= 1
             if not self._identical[identity]:
                 del self._identical[identity], self._worker_of[identity]
-        return read_result(question.events, failure)
+        return await fold_events(lambda recorded: read_result(recorded, failure), question.events)
 
     def forget(self, corpus: str) -> None:
         """Tell all workers to close a corpus before it is removed."""
