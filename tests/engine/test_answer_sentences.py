@@ -13,7 +13,7 @@ from hoptree.engine.answer_sentence import CITATIONS, cite_answer, cut_around, s
 from hoptree.engine.engine import MAX_QUESTION
 from hoptree.engine.registry import find_method
 from hoptree.engine.result import Result, read_result
-from hoptree.engine.result_text import describe_answer
+from hoptree.engine.support import describe_answer
 from hoptree.text.grounding import correct_spelling, find_quote, holding, supports_answer
 
 MANY_WRONG = "of such answers to other questions, many were wrong"

@@ -9,7 +9,7 @@ import pytest
 
 from hoptree.core.values import Passage
 from hoptree.engine.answer_sentence import CITATIONS, cite_answer
-from hoptree.engine.result_text import describe_answer
+from hoptree.engine.support import describe_answer
 from hoptree.text.grounding import supports_answer
 
 FILES = Passage(

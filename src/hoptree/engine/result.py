@@ -21,7 +21,7 @@ from hoptree.engine.events import (
     Warned,
 )
 from hoptree.engine.registry import Explanation, load_method
-from hoptree.engine.result_text import describe_answer, result_html, result_text, select_supporting
+from hoptree.engine.support import describe_answer, select_supporting
 from hoptree.engine.trace import QuestionRewritten, Retrieved, passage_of, usage_of
 from hoptree.text.grounding import correct_spelling, is_stated, supports_answer
 
@@ -162,10 +162,14 @@ class Result:
         return bool(self.sentence) and self.confidence is not None and self.confidence.is_in_sentence
 
     def __str__(self) -> str:
+        from hoptree.engine.result_text import result_text  # late, here and below: most results are only read
+
         return result_text(self)
 
     def _repr_html_(self) -> str:
         """Draw the answer and its tree in a notebook."""
+        from hoptree.engine.result_text import result_html
+
         return result_html(self)
 
     def as_dict(self) -> dict[str, Any]:

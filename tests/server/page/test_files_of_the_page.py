@@ -28,8 +28,8 @@ from hoptree.engine.answer_sentence import NOT_SAID, OWN_KNOWLEDGE, cite_answer
 from hoptree.engine.events import SOURCE_WORDS
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import UNSUPPORTED, TreeNode
-from hoptree.engine.result_text import _explain_unnamed, _weigh_support, describe_answer
 from hoptree.engine.sentence_view import LEVELS
+from hoptree.engine.support import _explain_unnamed, _weigh_support, describe_answer
 from hoptree.engine.tasks import describe_task
 from hoptree.engine.trace import ModelProgress
 from hoptree.methods.hop import candidates
