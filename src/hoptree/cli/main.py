@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Iterator
 from copy import copy
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 import typer
-from click.shell_completion import CompletionItem
 from typer.core import TyperGroup
 
 from hoptree import __version__
@@ -52,7 +52,9 @@ class _LazyGroup(TyperGroup):
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Return what a shell offers here, with the short commands."""
         short = [name for name, (target, _) in SHORT.items() if target in self._targets and name.startswith(incomplete)]
-        return [*map(CompletionItem, short), *super().shell_complete(ctx, incomplete)]
+        # Versions of typer have the class of click in different places.
+        offered = (SimpleNamespace(value=name, type="plain", help=None) for name in short)
+        return [*offered, *super().shell_complete(ctx, incomplete)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in self._targets and self.commands[cmd_name] is None:
