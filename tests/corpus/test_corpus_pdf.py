@@ -103,6 +103,18 @@ def test_a_blank_page_is_no_problem_but_a_scan_is(tmp_path: Path, second: str, n
     assert "1 of 1 pages of b.pdf hold no text" in problems.notes[0]
 
 
+JOINED = "or) Tj 8.31 0 Td (the day, but ) Tj [(th) 20 (ey)] TJ ( are"
+SPACED = ") Tj 1.15 Tc (spaced) Tj 0 Tc 60 0 Td (print"
+"""In Helvetica of 8 points "or" takes 7.11, and PDFium sees no space in a gap of 1.2."""
+
+
+def test_words_without_a_space_between_them_are_parted_where_there_is_a_gap(tmp_path: Path) -> None:
+    (first,), _ = lenient(tmp_path / "a.pdf", pdf(JOINED))
+    assert first.text == "or the day, but they are"
+    (spaced,), _ = lenient(tmp_path / "b.pdf", pdf(SPACED))
+    assert spaced.text.split() == ["spaced", "print"]
+
+
 def test_a_page_with_nothing_but_running_heads_is_no_problem(tmp_path: Path) -> None:
     texts = ("Kites soar.", "Owls hunt at night.", "", "Herons wade in water.", "Larks sing above fields.")
     passages, problems = lenient(tmp_path / "a.pdf", pdf(*(f"Red Kite\n{text}".strip() for text in texts)))

@@ -16,9 +16,11 @@ import signal
 import sys
 import threading
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pypdfium2 as pdfium
@@ -99,9 +101,10 @@ def _read(content: bytes, left: int) -> Iterator[dict[str, Any]]:
                     if left < 0:
                         break
                     headings.append((target.get_index(), mark.level + 1, heading))
+            gaps = _WordGaps()
             yield {"title": _spelled(lambda: pdf.get_metadata_value("Title")), "headings": headings}
             for number in range(len(pdf) if left >= 0 else 0):
-                page = _page(pdf, number)
+                page = _page(pdf, number, gaps)
                 left -= _PLACE_CHARS + len(page.get("text", ""))
                 if left < 0:
                     break
@@ -118,10 +121,10 @@ def _spelled(read: Callable[[], str]) -> str:
     return ""
 
 
-def _page(pdf: Any, number: int) -> dict[str, str]:
+def _page(pdf: Any, number: int, gaps: _WordGaps) -> dict[str, str]:
     try:
         with closing(pdf[number]) as page, closing(page.get_textpage()) as opened:
-            return {"text": _with_rows(opened, str(opened.get_text_range()).replace("\t", " "))}
+            return {"text": _with_rows(opened, str(opened.get_text_range()).replace("\t", " "), gaps)}
     except Exception as error:  # damaged pages make it raise errors of several kinds
         return {"failed": type(error).__name__}
 
@@ -139,6 +142,9 @@ _MAX_CHARS = 20_000  # of a page that is searched for tables
 _MIN_CELL_GAP, _MIN_FIXED_GAP = 0.6, 1.5  # in heights of a line, and in widths of a character of fixed width
 _FIXED_PITCH = 1  # a flag of a font, which those of TeX lack
 _FIXED_NAME = b"CMTT"
+_LETTERS = re.compile(r"(?:[,;]?[A-Za-z\u00c0-\u052f\u1e00-\u1fff]){3,}")  # not of scripts without spaces
+_MIN_WORD_GAP = 0.12  # in heights of a line
+_SAMPLE_CHARS = 20_000
 _MIN_ROWS = 3
 _MAX_LINES = 20  # of a row
 _BOLD, _BOLDER = 700, 100  # the weight of bold print, and the least difference
@@ -150,18 +156,20 @@ _LIST_MARK = re.compile(r"\W{0,2}\w{0,3}[.):\]]?|\W{1,3}|\d[\d.]*")
 """The first cell of an item of a list."""
 
 
-def _with_rows(page: Any, text: str) -> str:
+def _with_rows(page: Any, text: str, word_gaps: _WordGaps) -> str:
     """Return the text of a page, with a tab between the cells of tables.
 
     An empty cell is a space. It is two tabs in a row with the names of the columns, in bolder print than those below.
     """
     if not page.count_chars() == len(text) <= _MAX_CHARS:  # else the places of words are unknown
         return text
-    lines = text.split("\r\n")
+    gaps = word_gaps.find(page, text)
+    lines = _spaced(text, gaps).split("\r\n")
     bare = ["".join(line.split()) for line in lines]
     at, pieces = 0, list[str]()
     for table in _tables(_rows(_words(page, text)), partial(_weight, page)):
-        texts = {box: " ".join(text[box.first : box.end].split()) for row in table for cell in row for box in cell}
+        boxes = [box for row in table for cell in row for box in cell]
+        texts = {box: " ".join(_spaced(text, gaps, box.first, box.end).split()) for box in boxes}
         rows = [[" ".join(map(texts.__getitem__, cell)) for cell in row] for row in table]
         is_list = len(rows[0]) == 2 and all(_LIST_MARK.fullmatch(row[0]) for row in rows)
         if is_list or any(leader in " ".join(row) for row in rows for leader in _LEADERS):
@@ -180,6 +188,39 @@ def _with_rows(page: Any, text: str) -> str:
             ]
             at = span[1]
     return "\r\n".join([*pieces, *lines[at:]])
+
+
+class _WordGaps:
+    """Finds the places between letters of a file that are as far apart as words.
+
+    Some writers, such as groff, leave out the space between some words. The gaps are wider than most of the word,
+    unlike in spaced print. A file without any in its first letters is not searched further, to save time.
+    """
+
+    def __init__(self) -> None:
+        self._letters_left = _SAMPLE_CHARS
+
+    def find(self, page: Any, text: str) -> list[int]:
+        places, read, box = list[int](), raw.FPDFText_GetLooseCharBox, raw.FS_RECTF()
+        for word in _LETTERS.finditer(text) if self._letters_left > 0 else ():
+            start, end = word.span()
+            read(page, start, box)
+            right, wide = box.right, list[int]()
+            for at in range(start + 1, end):
+                read(page, at, box)
+                if (gap := box.left - right) > 0 and gap > _MIN_WORD_GAP * (box.top - box.bottom):
+                    wide.append(at)
+                right = box.right
+            places += wide if 2 * len(wide) < end - start else ()
+        self._letters_left -= 0 if places else len(text)
+        return places
+
+
+def _spaced(text: str, gaps: list[int], first: int = 0, end: int | None = None) -> str:
+    """Return a part of a text with spaces in its gaps."""
+    end = len(text) if end is None else end
+    cuts = [first, *gaps[bisect_right(gaps, first) : bisect_left(gaps, end)], end]
+    return " ".join(text[start:stop] for start, stop in pairwise(cuts))
 
 
 def _find(words: str, bare: list[str], start: int) -> tuple[int, int] | None:
