@@ -6,9 +6,12 @@ import pytest
 
 from hoptree.core.values import Answer, Passage
 from hoptree.text.answer_fit import names_thing, rests_on_country, stating
-from hoptree.text.grounding import find_quote, grounded, holding, supports_answer
+from hoptree.text.grounding import find_quote, grounded, holding, names_in, supports_answer
 
 HELD = [
+    ("520 PLN", "Country: Spain; Limit: 135; Currency: EUR\nCountry: Poland; Limit: 520; Currency: PLN"),
+    ("1,450 DKK", "Denmark | 1450 | DKK"),
+    ("6.3 MW", "The Skua 4 has a rated power of 6.3 MW."),
     ("63 m", "The lake is 63 metres deep."),
     ("63 meters", "The lake is 63 m deep."),
     ("63 m", "The 63-metre tower burned."),
@@ -80,6 +83,11 @@ HELD = [
 ]
 
 NOT_HELD = [
+    ("9999 MW", "The Skua 4 has a rated power of 6.3 MW."),
+    ("63 MW", "The Skua 4 has a rated power of 6.3 MW."),
+    ("14.50 DKK", "Country: Denmark; Limit: 1450; Currency: DKK"),
+    ("520 EUR", "Country: Spain; Limit: 135; Currency: EUR\nCountry: Poland; Limit: 520; Currency: PLN"),
+    ("75 MW of the Skua", "The Skua 4 has a rated power of 6.3 MW."),
     ("63", "The lake is 163 m deep."),
     ("63", "The lake is 63.5 m deep."),
     ("63 m", "The lake is 63.5 m deep."),
@@ -240,3 +248,29 @@ def test_a_question_in_lower_case_has_names_too(question: str, passage: Passage,
 
 def test_a_wrong_answer_to_a_question_in_lower_case_is_held_but_not_named() -> None:
     assert stating("James Cameron", "who directed the film whiplash", [TITANIC]) == ({"t"}, set())
+
+
+LIMITS = Passage(
+    "limits", "Limits", "Country: Poland; Limit: 520; Currency: PLN\nCountry: Denmark; Limit: 1450; Currency: DKK"
+)
+
+
+@pytest.mark.parametrize(("answer", "named"), [("1450 DKK", {"limits"}), ("520 PLN", set()), ("1450 PLN", set())])
+def test_an_amount_is_of_the_row_that_the_question_names(answer: str, named: set[str]) -> None:
+    assert stating(answer, "What is the limit in Denmark?", [LIMITS])[1] == named
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [("Wer ist der Mann von Ada Voss?", "ada voss"), ("Wer leitet das Werk in Bilbao?", "bilbao"),
+     ("Who wrote the Graf von Luxemburg?", "graf von luxemburg"), ("Wer schrieb Der Graf von Luxemburg?", "der graf von luxemburg")],
+)  # fmt: skip
+def test_a_german_noun_before_a_name_is_no_part_of_it(question: str, name: str) -> None:
+    assert [each.full for each in names_in(question)] == [name]
+
+
+def test_the_date_of_an_email_is_no_amount() -> None:
+    mail = Passage(
+        "mail", "Bearings", "From: Ada <ada@example.org>\nDate: Sun, 12 Jan 2025 10:00:00 +0000\n\nFour failed."
+    )
+    assert stating("twelve", "How many bearings failed?", [mail]) == (set(), set())

@@ -1,4 +1,4 @@
-"""How well an answer is supported, by which passages, and the sentence that says so."""
+"""How well an answer is supported, by which passages, and its sentence."""
 
 from __future__ import annotations
 

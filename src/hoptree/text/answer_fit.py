@@ -100,12 +100,13 @@ def stating(answer: str, question: str, passages: Sequence[Passage]) -> tuple[se
     each is about a thing of its own. The head of an e-mail counts only if no text has the answer.
     """
     held, named = set[str](), set[str]()
-    for drop_head in (True, False):
+    is_amount = read_quantity(answer) is not None and not date_spans(answer) and not read_verdict(answer)
+    for drop_head in (True,) if is_amount else (True, False):
         for passage in passages:
             for text in _texts(_body(passage) if drop_head else passage):
                 if holding(answer, "", [text]):
                     held.add(passage.id)
-                    if names_thing(question, text) and _states_number(answer, question, text):
+                    if names_thing(question, text) and (not is_amount or _states_number(answer, question, text)):
                         named.add(passage.id)
         if held:
             return held, named
@@ -125,12 +126,10 @@ def _body(passage: Passage) -> Passage:
 
 
 def _states_number(answer: str, question: str, passage: Passage) -> bool:
-    """Return whether a sentence with a number has words of the question; else True.
+    """Return whether a sentence with a number has words of the question.
 
     The title counts. The 4 in the name "Skua 4" is not a number.
     """
-    if read_quantity(answer) is None or date_spans(answer) or read_verdict(answer):
-        return True
     asked = stems(question) - stems(answer)
     for start, end in sentence_spans(passage.text):
         sentence = passage.text[start:end]

@@ -179,8 +179,10 @@ def _unify_day(match: re.Match[str]) -> str:
 
 _HEDGE = lazy_re(r"\s*(?:(?:about|around|approximately|roughly|circa|ca\.|the|a total of)\s+)+", re.IGNORECASE)
 _PURE = lazy_re(
-    rf"(?:neg)?\d+(?:dot\d+)?(?:ad)?(?: (?:{'|'.join(set(_SPELLINGS.values()))}))?|\d+ \d+th \w+(?: \d{{4}})?"
+    rf"(?:neg)?\d+(?:dot\d+)?(?:ad)?(?: (?:{'|'.join(set(_SPELLINGS.values()))}|[^\W\d_]\w*))?"
+    r"|\d+ \d+th \w+(?: \d{4})?"
 )
+"""Only an amount, maybe of a unit that is not known, such as MWh, PLN or people."""
 _POUNDS = {"lb": ("pound",), "gbp": ("pound",), "pound": ("lb", "gbp")}
 
 
@@ -204,6 +206,16 @@ def _forms_of(answer: str) -> tuple[tuple[str, ...], bool]:
 def _words_of(text: str) -> str:
     """Return the words of a text, each between spaces."""
     return f" {join_words(text, lambda word: _WORD.findall(word.casefold()))} "
+
+
+_CELL = lazy_re(r"(?:: |\| |\A)\s*([^:;|\n]*[^:;|\s])(?=\s*(?:[;|]|\Z))")
+
+
+def _in_cells(form: str, text: str) -> bool:
+    """Return whether a row of a table has a number, and its unit in another cell."""
+    number, _, unit = form.casefold().partition(" ")
+    rows = (line for line in text.split("\n") if unit and number in line and (";" in line or "|" in line))
+    return any({number, unit} <= {cell.casefold() for cell in _CELL.findall(row)} for row in rows)
 
 
 def dates_within(answer: str, texts: Iterable[str]) -> Iterator[str]:
@@ -311,8 +323,9 @@ def find_form(answer: str, text: str, *, likely: bool = False) -> str | None:
         return fold_option_dashes(match[0]) if (match := letter.search(text)) else ""
     forms, only_amount = _forms_of(answer)
     if forms:
-        held = _words_of(_unify_forms(text))
-        if any(_words_of(form) in held for form in forms):
+        unified = _unify_forms(text)
+        held = _words_of(unified)
+        if any(_words_of(form) in held or _in_cells(form, unified) for form in forms):
             return answer
         if only_amount:
             return ""

@@ -12,13 +12,14 @@ from typing import Literal, NamedTuple
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
-from hoptree.text.names import name_spans, sentence_spans, word_set
+from hoptree.text.names import after_german_noun, name_spans, sentence_spans, word_set
 from hoptree.text.parse import join_words, question_key, read_yes_no
 from hoptree.text.quantities import countries, date_spans, plain_numbers
 from hoptree.text.tokens import UNSPACED, keep_signs, overlaps
 
 PartKind = Literal["name", "date"]
 _NUMBER_AFTER, _ANY_NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b"), lazy_re(r"[ -](\d+(?:[.,]\d+)*)\b")
+_FIGURES = lazy_re(r"\d[\d.,]*\d|\d")
 _WORD = lazy_re(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 # Letters that Unicode does not decompose into a base and an accent.
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ı": "i"})
@@ -163,7 +164,8 @@ def held_parts(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
     if _find_form(answer, "") == "":
         return ()  # an amount or a day has no parts
     names, listed = parts_of(answer), _listed(answer)
-    if names and all(_is_held(name, texts, folded) for name in names):
+    figures = () if date_spans(answer) else _FIGURES.findall(answer)
+    if names and all(_is_held(part, texts, folded) for part in (*names, *figures)):
         return names
     stands = (any(plain_numbers(part).casefold() in text.casefold() for _, text in texts) for part in listed)
     return listed if len(listed) > 1 and all(stands) and all(_is_held(part, texts, folded) for part in listed) else ()
@@ -257,7 +259,7 @@ def names_in(question: str) -> tuple[Name, ...]:
     spans = name_spans(question, first.end() if first else 0)
     dates, names = date_spans(question), []
     for start, end in spans[:_MAX_NAMES]:
-        name = _POSSESSIVE_END.sub("", question[start:end])
+        name = _POSSESSIVE_END.sub("", question[after_german_noun(question, start, end) : end])
         is_date = any(first < end and start < last for first, last in dates)
         behind = None if is_date else _ANY_NUMBER_AFTER.match(question, end)
         number = _folded(behind[1]) if behind else ""
