@@ -148,7 +148,7 @@ def test_a_list_ranks_behind_text_and_is_found_if_there_is_no_text(kind: str, tm
     folder = tmp_path / "docs"
     folder.mkdir()
     for at in range(6):
-        (folder / f"list{at}.html").write_text(f"<title>Copper glazes {at}</title>{LIST}", encoding="utf-8")
+        (folder / f"list{at}.html").write_text(f"<title>Copper glazes {at}</title>{LIST.replace('1.', f'{at}1.', 1)}")
     text = "Copper gives a green that no other metal gives, in an oven with air. Without air it turns red."
     (folder / "text.html").write_text(f"<title>Colours</title><p>{text} A glaze of it is old.", encoding="utf-8")
     build_index(folder, tmp_path / "index")

@@ -39,6 +39,16 @@ def test_copies_take_no_place_where_little_else_is_found() -> None:
     assert kept(*(passage(f"{name}.txt") for name in "abc"), passage("other.txt", OTHERS[0])) == ["a.txt", "other.txt"]
 
 
+def test_a_near_copy_has_a_place_that_is_left() -> None:
+    forms = [
+        passage(f"{name}.txt", f"{ORPHAN} {ORPHAN} The fee is {euros} euros.")
+        for name, euros in (("a", 4), ("b", 4), ("c", 7))
+    ]
+    other = passage("other.txt", OTHERS[0])
+    assert kept(forms[0], forms[2], other, most=2) == ["a.txt", "other.txt"]
+    assert kept(*forms, other, most=3) == ["a.txt", "c.txt", "other.txt"]
+
+
 def test_other_texts_pages_of_one_file_and_rows_stay() -> None:
     last = passage("z.html", OTHERS[1])
     assert kept(passage("a.html"), passage("b.html", OTHERS[0]), last, most=2) == ["a.html", "b.html"]

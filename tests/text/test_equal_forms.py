@@ -262,9 +262,13 @@ def test_an_amount_is_of_the_row_that_the_question_names(answer: str, named: set
 
 @pytest.mark.parametrize(
     ("question", "name"),
-    [("Wer ist der Mann von Ada Voss?", "ada voss"), ("Wer leitet das Werk in Bilbao?", "bilbao"),
-     ("Who wrote the Graf von Luxemburg?", "graf von luxemburg"), ("Wer schrieb Der Graf von Luxemburg?", "der graf von luxemburg")],
-)  # fmt: skip
+    [
+        ("Wer ist der Mann von Ada Voss?", "ada voss"),
+        ("Wer leitet das Werk in Bilbao?", "bilbao"),
+        ("Who wrote the Graf von Luxemburg?", "graf von luxemburg"),
+        ("Wer schrieb Der Graf von Luxemburg?", "der graf von luxemburg"),
+    ],
+)
 def test_a_german_noun_before_a_name_is_no_part_of_it(question: str, name: str) -> None:
     assert [each.full for each in names_in(question)] == [name]
 

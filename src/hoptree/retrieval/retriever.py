@@ -291,14 +291,20 @@ _MIN_SHARED = 0.9  # share of the word runs of a copy that an earlier passage ha
 
 
 def without_copies(ranked: Sequence[Passage], query: str, most: int) -> tuple[Passage, ...]:
-    """Return the first `most` passages that are no copies.
+    """Return the best `most` passages; near copies fill places that are left.
 
     A passage is a copy if it repeats an earlier one of another file, such as a manual in HTML, text, PDF and e-book,
     unless its title or file has a word of the query that the earlier one lacks: two packages may have the same licence.
     Rows of passage files are never copies: their ids are those of their documents.
     """
     copies = find_copies(ranked, query, most)
-    return tuple(passage for place, passage in enumerate(ranked) if place not in copies)[:most]
+    places = [place for place in range(len(ranked)) if place not in copies][:most]
+    texts = {tuple(_words(ranked[place].text)) for place in places}
+    for place in sorted(copies):
+        if len(places) < most and (words := tuple(_words(ranked[place].text))) not in texts:
+            texts.add(words)
+            places.append(place)
+    return tuple(ranked[place] for place in sorted(places))
 
 
 def search_distinct(search: Callable[[int], tuple[Passage, ...]], query: str, k: int) -> tuple[Passage, ...]:

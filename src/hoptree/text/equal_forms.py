@@ -178,11 +178,12 @@ def _unify_day(match: re.Match[str]) -> str:
 
 
 _HEDGE = lazy_re(r"\s*(?:(?:about|around|approximately|roughly|circa|ca\.|the|a total of)\s+)+", re.IGNORECASE)
+_UNIT_CODE = "(?:[a-z][A-Z]|[A-Z]{2})[A-Za-z]{0,4}"
 _PURE = lazy_re(
-    rf"(?:neg)?\d+(?:dot\d+)?(?:ad)?(?: (?:{'|'.join(set(_SPELLINGS.values()))}|[^\W\d_]\w*))?"
+    rf"(?:neg)?\d+(?:dot\d+)?(?:ad)?(?: (?:{'|'.join(set(_SPELLINGS.values()))}|{_UNIT_CODE}))?"
     r"|\d+ \d+th \w+(?: \d{4})?"
 )
-"""Only an amount, maybe of a unit that is not known, such as MWh, PLN or people."""
+"""Only an amount, maybe of a unit that is not known, such as MWh or PLN."""
 _POUNDS = {"lb": ("pound",), "gbp": ("pound",), "pound": ("lb", "gbp")}
 
 
