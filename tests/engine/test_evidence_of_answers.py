@@ -25,6 +25,8 @@ TEXTS = {
     "scada.log.gz#1": ("scada.log", "2025-01-09 ERROR main bearing too hot\n2025-01-10 INFO production normal"),
     "nano.1#8": ("NANO(1) › OPTIONS", "-L, --nonewlines\nDo not add a newline.\n-M, --trimblanks\nSnip blanks."),
     "travel.docx#1": ("Travel", "The daily allowance in Poland is 210 PLN."),
+    "people.md#1": ("People", "Owen Pryce was born in Brecon. Harrow Brewery was founded in 1881 by Edith Marlowe."),
+    "sued.md#1": ("Projekt Südwind", "Das Projekt Südwind hat ein Budget von 800.000 Euro."),
 }
 PASSAGES = [{"id": name, "title": title, "text": text, "score": 1.0} for name, (title, text) in TEXTS.items()]
 
@@ -165,3 +167,27 @@ def test_a_verdict_rests_on_its_steps_and_two_parts_on_theirs() -> None:
 )
 def test_an_identifier_keeps_its_letters_where_a_sentence_begins(question: str, answer: str, sentence: str) -> None:
     assert state_answer(question, answer) == sentence
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Was Owen Pryce born in Brecon?", "well supported"),
+        ("Was Owen Pryce born in Whitby?", "partly supported"),
+    ],
+)
+def test_a_yes_needs_all_that_the_question_names(question: str, expected: str) -> None:
+    step = (question, "Yes", "external", ["people.md#1"])
+    assert level(asked(question, "Yes", step, support=["people.md#1"])) == expected
+
+
+def test_a_step_needs_its_answer_beside_what_it_asks_about() -> None:
+    founder = ("Who founded Kestrel Brewery?", "Edith Marlowe", "external", ["people.md#1"])
+    assert level(asked("Who founded Kestrel Brewery?", "Edith Marlowe", founder)) == "partly supported"
+    founder = ("Who founded Harrow Brewery?", "Edith Marlowe", "external", ["people.md#1"])
+    assert level(asked("Who founded Harrow Brewery?", "Edith Marlowe", founder)) == "well supported"
+
+
+@pytest.mark.parametrize(("project", "expected"), [("Südwind", "well supported"), ("Nordlicht", "partly supported")])
+def test_a_german_noun_is_not_what_a_question_names(project: str, expected: str) -> None:
+    assert level(asked(f"Wie hoch ist das Budget des Projekts {project}?", "800.000 Euro")) == expected

@@ -63,6 +63,8 @@ def describe_answer(
     if not stated and cited and not steps:  # they link what the question names to the passage of the answer
         holding += range(len(evidence), len(passages))
         stated = True
+    if not steps and grounding.read_verdict(answer):
+        stated = stated and _names_thing(question, answer, passages)
     if not against and not (_name_things(backed, passages) if steps else stated):
         against = _explain_unnamed(answer, len(steps), len(backed))
     if not against and answer_fit.rests_on_country(answer, evidence):
@@ -139,14 +141,25 @@ def _unanswered(nodes: Sequence[TreeNode]) -> str:
 
 
 def _name_things(steps: Sequence[TreeNode], passages: Sequence[Passage]) -> bool:
-    """Return whether what each step cites has a name that the step asks about."""
-    from hoptree.text.answer_fit import names_thing
-
+    """Return whether what each step cites names what the step asks about."""
     known = {passage.id: passage for passage in passages}
     cited = [(step, [known[name] for name in step.evidence if name in known]) for step in steps if not step.children]
-    return all(
-        any(names_thing(step.resolved or step.question, passage) for passage in read) for step, read in cited if read
-    )
+    return all(_names_thing(step.resolved or step.question, step.answer, read) for step, read in cited if read)
+
+
+def _names_thing(question: str, answer: str, passages: Sequence[Passage]) -> bool:
+    """Return whether a passage with an answer names what a question asks about.
+
+    For a yes, a passage must have all that the question names.
+    """
+    from hoptree.text import answer_fit, grounding
+
+    verdict = grounding.read_verdict(answer)
+    if not verdict:
+        held, named = answer_fit.stating(answer, question, passages)
+        if held:
+            return bool(named)
+    return any(answer_fit.names_thing(question, passage, wholly=verdict == "yes") for passage in passages)
 
 
 def _ends(nodes: Sequence[TreeNode]) -> list[TreeNode]:

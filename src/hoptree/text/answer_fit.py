@@ -188,14 +188,16 @@ def is_choice(question: str, answer: str, sentence: str) -> bool:
     return bool(offered) and not (sentence and share_of_names(question, sentence, without=answer) == 1)
 
 
-def names_thing(question: str, passage: Passage) -> bool:
-    """Return whether a passage has a name of a question, or the question has none.
+def names_thing(question: str, passage: Passage, *, wholly: bool = False) -> bool:
+    """Return whether a passage has a name of a question; `wholly`: all names.
 
     The title counts. A last name, another word for a country ("Polish"), or most words of a name are enough. Of names
     with a number ("RE 205") the number must be there too.
     """
     names = names_in(question) or _lower_case_names(question, passage)
     held = folded_passage(passage.title, passage.text)
+    if wholly:
+        return all(_is_named(name, passage, held) for name in names)
     names = tuple(name for name in names if name.number) or names
     return not names or any(_is_named(name, passage, held) for name in names)
 

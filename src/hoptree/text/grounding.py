@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple
 
 from hoptree.core.lazy import lazy_re
 from hoptree.core.values import Answer, Passage
-from hoptree.text.names import after_german_noun, name_spans, sentence_spans, word_set
+from hoptree.text.names import name_spans, sentence_spans, word_set
 from hoptree.text.parse import join_words, question_key, read_yes_no
 from hoptree.text.quantities import countries, date_spans, plain_numbers
-from hoptree.text.tokens import UNSPACED, keep_signs, overlaps
+from hoptree.text.tokens import UNSPACED, after_german_noun, keep_signs, overlaps
 
 PartKind = Literal["name", "date"]
 _NUMBER_AFTER, _ANY_NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b"), lazy_re(r"[ -](\d+(?:[.,]\d+)*)\b")
@@ -263,7 +263,8 @@ def names_in(question: str) -> tuple[Name, ...]:
         is_date = any(first < end and start < last for first, last in dates)
         behind = None if is_date else _ANY_NUMBER_AFTER.match(question, end)
         number = _folded(behind[1]) if behind else ""
-        names.append(Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name))), number))
+        if name:
+            names.append(Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name))), number))
     return tuple(names)
 
 

@@ -232,16 +232,6 @@ def name_spans(text: str, start: int = 0) -> list[tuple[int, int]]:
     return spans
 
 
-_GERMAN_ARTICLE = lazy_re(r"\b(?:[Dd](?:ie|as|e[mnrs])|[Ee]ine?[mnrs]?|[Ii]hr?e?[mnrs]?|[Ss]eine?[mnrs]?)\s\Z")
-_GERMAN_OF = lazy_re(r"\w+\s+(?:von|in|im|aus|der)\s+(?=\w)")
-
-
-def after_german_noun(text: str, start: int, end: int) -> int:
-    """Return where the name begins in "das Werk in Bilbao"."""
-    noun = _GERMAN_OF.match(text, start, end) if _GERMAN_ARTICLE.search(text[max(0, start - 8) : start]) else None
-    return noun.end() if noun else start
-
-
 _ORDINARY = word_set(
     "many several few other others one two three answer answers question questions reason reasoning step context "
     "note fact facts actor actors actress actresses artist artists author authors band bands book books brother "

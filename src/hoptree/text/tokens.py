@@ -396,6 +396,22 @@ def function_words() -> dict[str, frozenset[str]]:
     return {language: frozenset(words) for language, words in data.items()}
 
 
+_GERMAN_ARTICLE = lazy_re(r"\b(?:[Dd](?:ie|as|e[mnrs])|[Ee]ine?[mnrs]?|[Ii]hr?e?[mnrs]?|[Ss]eine?[mnrs]?)\s\Z")
+_GERMAN_OF = lazy_re(r"\w+\s+(?:von|in|im|aus|der)\s+(?=\w)")
+_GERMAN_GENITIVE = lazy_re(r"\s+(?:des|vom|von|im)\s+[A-ZÄÖÜ]")
+
+
+def after_german_noun(text: str, start: int, end: int) -> int:
+    """Return where the name begins in "das Werk in Bilbao".
+
+    It is `end` for a noun of a name that follows: "das Budget des Projekts Nordlicht".
+    """
+    if not _GERMAN_ARTICLE.search(text[max(0, start - 8) : start]):
+        return start
+    noun = _GERMAN_OF.match(text, start, end)
+    return noun.end() if noun else end if _GERMAN_GENITIVE.match(text, end) else start
+
+
 def language_of(text: str, default: str = "english") -> str:
     """Return the language of the middle of a text, or `default` if unclear."""
     start = max(0, (len(text) - _SAMPLE_CHARS) // 2)
