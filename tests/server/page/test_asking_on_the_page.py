@@ -60,6 +60,16 @@ def test_a_sentence_with_citations_stands_above_the_answer(watched: Watched) -> 
     page = watched.ask(FILMS)
     assert watched.answered() == "Touki Bouki"
     assert page.locator(".sentence").inner_text().startswith("Touki Bouki ")
+    gap = page.evaluate("""() => {
+        const edges = (node) => {
+            const range = new Range();
+            range.selectNodeContents(node);
+            return range.getBoundingClientRect();
+        };
+        const sentence = document.querySelector(".sentence");
+        return edges(sentence.lastChild).left - edges(sentence.querySelector(".citation:last-child").firstChild).right;
+    }""")
+    assert abs(gap) < 1  # no space before the full stop
     page.locator(".sentence .citation").first.click()
     source = page.get_by_role("dialog")
     source.wait_for()
