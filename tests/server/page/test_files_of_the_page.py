@@ -372,6 +372,15 @@ def test_seconds_are_written_as_the_language_writes_numbers() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_a_search_for_a_page_is_told_in_german() -> None:
+    searches = ("Looked for pages called “Rom”", "Looked for a page named “Rom”: nothing found")
+    assert results_of_the_page("translated", *searches, of="de", script="texts.js") == [
+        "Seiten namens „Rom“ gesucht",
+        "Eine Seite namens „Rom“ gesucht: keine gefunden",
+    ]
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 @pytest.mark.parametrize(
     ("passed", "words"),
     [
