@@ -60,6 +60,16 @@ def test_a_sentence_with_citations_stands_above_the_answer(watched: Watched) -> 
     page = watched.ask(FILMS)
     assert watched.answered() == "Touki Bouki"
     assert page.locator(".sentence").inner_text().startswith("Touki Bouki ")
+    gap = page.evaluate("""() => {
+        const edges = (node) => {
+            const range = new Range();
+            range.selectNodeContents(node);
+            return range.getBoundingClientRect();
+        };
+        const sentence = document.querySelector(".sentence");
+        return edges(sentence.lastChild).left - edges(sentence.querySelector(".citation:last-child").firstChild).right;
+    }""")
+    assert abs(gap) < 1  # no space before the full stop
     page.locator(".sentence .citation").first.click()
     source = page.get_by_role("dialog")
     source.wait_for()
@@ -304,9 +314,12 @@ def test_an_answer_can_be_stopped(watched: Watched, models: dict[str, Gated], se
     page = watched.ask(FILMS)
     page.wait_for_selector('.row[data-node="1"] .source')
     assert server.client.get("/health").json()["asking"] == 1
+    page.evaluate("{ const now = performance.now.bind(performance); performance.now = () => now() + 60000; }")
     page.get_by_role("button", name="Stop").click()
     page.wait_for_selector(".pane:not(.running)")
-    assert page.locator(".status").inner_text().startswith("Stopped. What had arrived by then is shown here.")
+    status = page.locator(".status").inner_text()
+    assert status.startswith("Stopped. What had arrived by then is shown here.")
+    assert float(status.split()[-2]) > 60  # by the clock that ran until then
     assert "Ousmane Sembène" in watched.row(1) and page.locator(".pulse").count() == 0
     watched.until("fetch('health').then((told) => told.json()).then((told) => told.asking === 0)")
 

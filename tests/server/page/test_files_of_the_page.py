@@ -372,6 +372,37 @@ def test_seconds_are_written_as_the_language_writes_numbers() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_problems_of_several_files_are_translated_each() -> None:
+    from hoptree.server.indexing_worker import _nothing_readable, _remedy
+
+    causes = [
+        "Dr. X.png is not a document of a known kind.",
+        "b.pdf cannot be read as PDF: it is damaged.",
+        "c.txt is empty.",
+    ]
+    error = _nothing_readable([{"cause": cause, "remedy": _remedy(cause)} for cause in causes])
+    german = results_of_the_page("translated", error.cause, error.remedy, "Huh. c.txt is.", of="de", script="texts.js")
+    assert german == [
+        "Nichts von dem Gesendeten ist lesbar: Dr. X.png ist kein Dokument einer bekannten Art. "
+        "b.pdf ist nicht als PDF lesbar: beschädigt. c.txt ist leer.",
+        "Berichtigen Sie sie, und senden Sie sie noch einmal. Speichern Sie sie noch einmal als PDF, oder senden Sie "
+        "ihren Text. Lassen Sie sie weg, oder senden Sie eine mit Text.",
+        "Huh. c.txt is.",
+    ]
+    (chinese,) = results_of_the_page("translated", error.cause, of="zh", script="texts.js")
+    assert chinese.endswith("不是已知类型的文档。b.pdf 无法作为 PDF 读取：已损坏。c.txt 是空的。")
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_a_search_for_a_page_is_told_in_german() -> None:
+    searches = ("Looked for pages called “Rom”", "Looked for a page named “Rom”: nothing found")
+    assert results_of_the_page("translated", *searches, of="de", script="texts.js") == [
+        "Seiten namens „Rom“ gesucht",
+        "Eine Seite namens „Rom“ gesucht: keine gefunden",
+    ]
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 @pytest.mark.parametrize(
     ("passed", "words"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import pytest
@@ -128,6 +129,22 @@ def test_narrow_screens_scroll_only_downwards(watched: Watched) -> None:
         watched.open(address)
         page.wait_for_selector("h1, .examples a")
         assert page.evaluate("document.documentElement.scrollWidth") <= 375, address
+
+
+@pytest.mark.parametrize("compared", [{}, {"vs": "1", "method2": "direct", "model2": "fickle"}], ids=["one", "two"])
+def test_choices_fit_a_narrow_screen_beside_each_other(watched: Watched, compared: dict[str, str]) -> None:
+    from tests.server.page.browsing import ask_address
+
+    page = watched.page
+    page.set_viewport_size({"width": 390, "height": 800})
+    watched.open(ask_address(FILMS, **compared))
+    watched.open_advanced()
+    assert page.locator(".contender.second:visible").count() == bool(compared)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    boxes = [box for choice in page.locator(".who select:visible").all() if (box := choice.bounding_box())]
+    assert len(boxes) >= 2 + 2 * bool(compared)
+    for left, right in pairwise(boxes):
+        assert left["y"] != right["y"] or left["x"] + left["width"] <= right["x"]
 
 
 @pytest.mark.parametrize(

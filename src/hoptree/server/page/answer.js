@@ -89,6 +89,7 @@ export class AnswerView extends EventTarget {
     } finally {
       clearInterval(this.#clock);
       this.#running = null;
+      if (this.#usage && !this.result) this.#usage = { ...this.#usage, seconds: (performance.now() - this.#began) / 1000 };
       this.element.classList.remove("running");
       this.#showStatus();
       this.dispatchEvent(new Event("done"));

@@ -1,5 +1,6 @@
 // Texts of the server, one row each: English, German, Chinese. {n} stands for a number, {text} for words that are not
-// translated, and {TEXT} for words that are translated as well. The first matching row is used.
+// translated, {TEXT} for words that are translated as well, and {SENTENCES} for several sentences, each translated. The
+// first matching row is used.
 
 export const SERVER_ROWS = [
   // Why an answer is called well supported, partly supported or a guess.
@@ -49,9 +50,9 @@ export const SERVER_ROWS = [
   ["Asked the model to {STEP} ({seconds} s)", "Das Modell hat geantwortet: {STEP} ({seconds} s)", "模型已回复：{STEP}（{seconds} 秒）"],
   ["Searched for “{query}”: nothing found", "Gesucht nach „{query}“: nichts gefunden", "搜索“{query}”：没有找到"],
   ["Searched for “{query}”: {titles}", "Gesucht nach „{query}“: {titles}", "搜索“{query}”：{titles}"],
-  ["Looked for a page named “{name}”: nothing found", "Nach einer Seite namens „{name}“ gesehen: keine gefunden", "查找名为“{name}”的页面：没有找到"],
-  ["Looked for a page named “{name}”: {titles}", "Nach einer Seite namens „{name}“ gesehen: {titles}", "查找名为“{name}”的页面：{titles}"],
-  ["Looked for pages called “{name}”", "Nach Seiten namens „{name}“ gesehen", "查找名为“{name}”的页面"],
+  ["Looked for a page named “{name}”: nothing found", "Eine Seite namens „{name}“ gesucht: keine gefunden", "查找名为“{name}”的页面：没有找到"],
+  ["Looked for a page named “{name}”: {titles}", "Eine Seite namens „{name}“ gesucht: {titles}", "查找名为“{name}”的页面：{titles}"],
+  ["Looked for pages called “{name}”", "Seiten namens „{name}“ gesucht", "查找名为“{name}”的页面"],
   ["Looked up facts about {about}: {n} found", "Tatsachen über {about} nachgeschlagen: {n} gefunden", "查找关于{about}的事实：找到 {n} 个"],
   ["Looked up “{name}” in the graph: nothing found", "„{name}“ im Graphen nachgeschlagen: nichts gefunden", "在图谱中查找“{name}”：没有找到"],
   ["Looked up “{name}” in the graph: {labels}", "„{name}“ im Graphen nachgeschlagen: {labels}", "在图谱中查找“{name}”：{labels}"],
@@ -292,6 +293,7 @@ export const SERVER_ROWS = [
   ["waiting", "wartet", "等待中"],
   ["waits for another process that writes to the index", "wartet auf einen anderen Prozess, der in den Index schreibt", "等待另一个正在写入索引的进程"],
   ["goes on when the server is back", "geht weiter, wenn der Server wieder da ist", "服务器恢复后继续"],
+  ["Nothing of what was uploaded can be read: {SENTENCES}", "Nichts von dem Gesendeten ist lesbar: {SENTENCES}", "上传的内容都无法读取：{SENTENCES}"],
   ["{file} is damaged, a link, or has a name that cannot be stored here.", "{file} ist beschädigt, ein Link, oder hat einen Namen, der hier nicht gespeichert werden kann.", "{file} 已损坏、是链接，或其名称无法在此保存。"],
   ["{file} is damaged, no .zip file, or lies in another.", "{file} ist beschädigt, keine ZIP-Datei, oder liegt in einer anderen.", "{file} 已损坏、不是 ZIP 文件，或位于另一个 ZIP 文件中。"],
   ["Pack it again, and upload it by itself.", "Packen Sie sie neu, und senden Sie sie für sich.", "请重新打包，并单独上传。"],
@@ -310,7 +312,6 @@ export const SERVER_ROWS = [
   ["{file} is not text: it is binary.", "{file} ist kein Text, sondern binär.", "{file} 不是文本，而是二进制文件。"],
   ["{file} is no UTF-8 text and was read as {encoding}.", "{file} ist kein UTF-8-Text und wurde als {encoding} gelesen.", "{file} 不是 UTF-8 文本，已按 {encoding} 读取。"],
   ["{file} is empty.", "{file} ist leer.", "{file} 是空的。"],
-  ["Nothing of what was uploaded can be read: {text}", "Nichts von dem Gesendeten ist lesbar: {text}", "上传的内容都无法读取：{text}"],
   ["{name} is not a valid name of a corpus.", "{name} ist kein gültiger Name einer Sammlung.", "{name} 不是有效的文档库名称。"],
   ["Use up to 63 small letters of any script, digits, - and _, beginning with a letter or digit.", "Verwenden Sie bis zu 63 Kleinbuchstaben beliebiger Schriften, Ziffern, - und _, am Anfang einen Buchstaben oder eine Ziffer.", "请使用最多 63 个任意文字的小写字母、数字、- 和 _，并以字母或数字开头。"],
   ["Use up to 63 small letters of any script, digits, - and _, beginning with a letter or digit: {name}", "Verwenden Sie bis zu 63 Kleinbuchstaben beliebiger Schriften, Ziffern, - und _, am Anfang einen Buchstaben oder eine Ziffer: {name}", "请使用最多 63 个任意文字的小写字母、数字、- 和 _，并以字母或数字开头：{name}"],

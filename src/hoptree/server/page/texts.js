@@ -43,16 +43,42 @@ function written(name, value) {
   return name === "seconds" && /^\d+\.\d$/.test(value) ? decimal(Number(value)) : value;
 }
 
-/** Translates a text of the server, if there is a row for it. */
-export function translated(text) {
-  if (!column || typeof text !== "string" || !text) return text;
+/** The words of a row for a text of the server, or the text. */
+function looked(text) {
   if (fixed.has(text)) return fixed.get(text);
   for (const [english, own] of varied) {
     const match = english.exec(text);
-    if (match) return filled(own, Object.fromEntries(Object.entries(match.groups).map(([name, value]) => [name, name === name.toUpperCase() ? translated(value) : written(name, value)])));
+    if (match) return filled(own, Object.fromEntries(Object.entries(match.groups).map(([name, value]) => [name, placed(name, value)])));
   }
   const mark = ["; ", ", "].find((each) => text.includes(each) && text.split(each).every((part) => translated(part) !== part));
   return mark ? text.split(mark).map(translated).join(language === "zh" ? (mark === "; " ? "；" : "，") : mark) : text;
+}
+
+function placed(name, value) {
+  if (name === "SENTENCES") return eachTranslated(value);
+  return name === name.toUpperCase() ? translated(value) : written(name, value);
+}
+
+/** Translates the sentences of a text if there are rows for all; a file name may hold ". " too. */
+function eachTranslated(text) {
+  const parts = text.split(/(?<=\.) /);
+  const own = [];
+  for (let [from, to] = [0, 1]; from < parts.length; to += 1) {
+    if (to > parts.length) return text;
+    const sentence = parts.slice(from, to).join(" ");
+    const words = looked(sentence);
+    if (words === sentence) continue;
+    own.push(words);
+    from = to;
+  }
+  return own.join(language === "zh" ? "" : " ");
+}
+
+/** Translates a text of the server, if there are rows for it. */
+export function translated(text) {
+  if (!column || typeof text !== "string" || !text) return text;
+  const own = looked(text);
+  return own === text && text.includes(". ") ? eachTranslated(text) : own;
 }
 
 /** A number in the reader's language. */
