@@ -137,6 +137,29 @@ def test_lines_are_joined_and_hyphens_undone(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "Seit der letzten großen Veröf-\nfentlichung liegt ein ganzes Jahr\nzwischen beiden neuen großen\n"
+        "Versionen der Pakete.",
+        "The keeper sets the lamp of the cape by the hour and by the day of the\n"
+        "year, and reads the clock of the tower, see\nSection 8 of the book of the cape. If\nTIME is unset, he waits.",
+    ],
+)
+def test_a_sentence_goes_on_with_a_capital_in_the_next_line(tmp_path: Path, lines: str) -> None:
+    passages, _ = lenient(tmp_path / "a.pdf", pdf(lines))
+    assert [passage.text for passage in passages] == [lines.replace("-\n", "").replace("\n", " ")]
+
+
+def test_headings_items_and_short_lines_stay_apart(tmp_path: Path) -> None:
+    lines = (
+        "The keeper sets the lamp of the cape by the hour and by the day of the year, and then he\n- Reads the clock.\n"
+        "Where it is\nThe lamp stands on the cape\nKeepers"
+    )
+    passages, _ = lenient(tmp_path / "a.pdf", pdf(lines))
+    assert [passage.text for passage in passages] == [lines.replace("\n", "\n\n")]
+
+
 def test_running_headers_footers_and_page_numbers_are_dropped(tmp_path: Path) -> None:
     words = ("Ada came.", "Bo saw it all.", "Cy is the keeper.", "Dee left.")
     pages = [f"Chapter {n}. The North\n{text}\nA Guide to Capes\n{n} / 4" for n, text in enumerate(words, 1)]

@@ -60,6 +60,18 @@ _CHAPTER = re.compile(
 _LEADERS = re.compile(r"(?:\s{0,9}\.){4,}\s*")
 _ITEM = re.compile(r"(?:[•‣▪◦–*-]\s|\(?\d{1,3}(?:\.\d+)*[.)]\s+\S|\d+(?:\.\d+)+\s+[^\W\d_a-z]|[a-z]\)\s)")
 _FULL_LINE = 0.75  # of the longest line of a page; a shorter line may end a paragraph
+_FULL_END = 0.92  # of the longest line; a shorter line with the end of a sentence ends a paragraph
+_MIN_OPEN_LINE = 0.5  # of the longest line; a shorter line may be a heading, whatever its last word
+_HYPHENATED = "\x1f"  # stands for the line break in a word; Python takes it for a space
+_OPEN_WORD = re.compile(
+    "a|an|the|this|these|those|its|their|his|her|our|your|my|and|or|nor|but|as|than|if|when|while|because|that|"
+    "which|whose|of|to|in|on|at|by|for|from|with|into|between|under|over|through|is|are|was|were|be|see|der|die|"
+    "das|den|dem|des|ein|eine|einen|einem|einer|eines|kein|keine|keinen|diese|dieser|dieses|diesen|diesem|jede|"
+    "jeder|jedes|jeden|ihre|ihren|ihrer|seine|seinen|und|oder|aber|sowie|von|vom|zu|zum|zur|im|ins|am|auf|aus|"
+    "bei|beim|mit|nach|für|über|unter|durch|gegen|ohne|um|zwischen|vor|als|wie|wenn|ob|dass|daß|weil|ist|sind|"
+    "wird|siehe"
+)
+"""A word that ends no sentence, such as an article, a preposition or a conjunction."""
 
 
 class _PdfProcess:
@@ -183,12 +195,13 @@ def _why_unreadable(replies: Sequence[Mapping[str, Any]] | None) -> str:
 
 
 def _page_text(reply: Mapping[str, str], number: int, name: str, problems: Problems) -> str:
-    """Return the text of a page, with words joined that are hyphenated at line ends."""
+    """Return the text of a page, with a mark in words hyphenated at line ends."""
     if "failed" in reply:
         problems.add("damaged documents", f"Page {number} of {name} cannot be read: {reply['failed']}.", cuts=True)
         return ""
-    text = reply["text"].replace("\0", " ").encode("utf-8", "replace").decode()
-    return re.sub("(?:\ufffe|(?<=[^\\W\\d_])[-\u00ad]\r?\n)(.)", lambda m: f"-{m[1]}" if m[1].isupper() else m[1], text)
+    text = re.sub(f"[\0{_HYPHENATED}]", " ", reply["text"]).encode("utf-8", "replace").decode()
+    hyphen = "(?:\ufffe|(?<=[^\\W\\d_])[-\u00ad]\r?\n)(.)"
+    return re.sub(hyphen, lambda m: f"{'-' * m[1].isupper()}{_HYPHENATED}{m[1]}", text)
 
 
 def _drop_running_heads(texts: Sequence[str]) -> list[list[str]]:
@@ -303,7 +316,8 @@ class _Headings:
 
 def _paragraphs(lines: Sequence[str], headings: _Headings) -> list[str]:
     """Join the lines of a page to paragraphs; headings and rows of tables stay apart."""
-    width = max((len(line) for line in lines if "\t" not in line), default=0) * _FULL_LINE
+    texts = [line.split(_HYPHENATED) for line in lines if "\t" not in line]
+    width = max((len(part) for parts in texts for part in parts), default=0)
     paragraphs: list[list[str]] = []
     rows: list[str] = []  # of a table, with tabs between the cells
     words = ""  # of the paragraph so far, without spaces; incomplete if too long for a heading
@@ -313,7 +327,7 @@ def _paragraphs(lines: Sequence[str], headings: _Headings) -> list[str]:
             paragraphs += ([row] for row in _table(rows))
             rows, ended = [], True
         if "\t" in line:
-            rows.append(line)
+            rows.append(line.replace(_HYPHENATED, ""))
         if "\t" in line or not line:
             continue
         bare = _without_spaces(line) if headings.most_chars else ""
@@ -325,10 +339,20 @@ def _paragraphs(lines: Sequence[str], headings: _Headings) -> list[str]:
             before = paragraphs[-1]
             before += ["" if is_unspaced(line[0]) and is_unspaced(before[-1][-1]) else " ", line]
             words += bare if len(words) < headings.most_chars else ""
-        short_before = len(line) < width
-        ended = bool(_LEADERS.search(line)) or (short_before and line[-1] in ".!?:;。！？")
+        ends_sentence = line[-1] in ".!?:;。！？"
+        full = _FULL_END if ends_sentence else _MIN_OPEN_LINE if _is_open(line) else _FULL_LINE
+        short_before = len(line.rpartition(_HYPHENATED)[2]) < width * full
+        ended = bool(_LEADERS.search(line)) or (short_before and ends_sentence)
         ended = ended or headings.has(words)
-    return [_LEADERS.sub(" … ", "".join(pieces)) for pieces in paragraphs]
+    return [_LEADERS.sub(" … ", "".join(pieces).replace(_HYPHENATED, "")) for pieces in paragraphs]
+
+
+def _is_open(line: str) -> bool:
+    """Return whether a line ends within a sentence."""
+    *before, word = line.split(" ")
+    begins_sentence = bool(before) and before[-1].endswith((".", "!", "?", ":"))
+    word = word.lower() if begins_sentence else word.lstrip("([„“‘»")
+    return not word or word.endswith((",", "(", "[", "„")) or bool(_OPEN_WORD.fullmatch(word))
 
 
 def _table(lines: Sequence[str]) -> Iterator[str]:
