@@ -9,6 +9,7 @@ from hoptree.text.answer_fit import names_thing, rests_on_country, stating
 from hoptree.text.grounding import find_quote, grounded, holding, names_in, supports_answer
 
 HELD = [
+    ("F#6 and Eb3", "Kelly Clarkson sings from Eb3 to F#6."),
     ("520 PLN", "Country: Spain; Limit: 135; Currency: EUR\nCountry: Poland; Limit: 520; Currency: PLN"),
     ("1,450 DKK", "Denmark | 1450 | DKK"),
     ("6.3 MW", "The Skua 4 has a rated power of 6.3 MW."),

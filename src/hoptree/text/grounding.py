@@ -19,7 +19,7 @@ from hoptree.text.tokens import UNSPACED, after_german_noun, keep_signs, overlap
 
 PartKind = Literal["name", "date"]
 _NUMBER_AFTER, _ANY_NUMBER_AFTER = lazy_re(r"[ -]\d{1,3}\b"), lazy_re(r"[ -](\d+(?:[.,]\d+)*)\b")
-_FIGURES = lazy_re(r"\d[\d.,]*\d|\d")
+_FIGURES = lazy_re(r"(?<![\w#.,-])\d+(?:[.,]\d+)*(?![\w-])")
 _WORD = lazy_re(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 # Letters that Unicode does not decompose into a base and an accent.
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ı": "i"})
