@@ -9,6 +9,9 @@ from hoptree.text.answer_fit import names_thing, rests_on_country, stating
 from hoptree.text.grounding import find_quote, grounded, holding, names_in, supports_answer
 
 HELD = [
+    ("63 m", "The price was US€5; it is 63 m deep."),
+    ("./x", "Run ./x first."),
+    ("Sri Lankan", "Ada Moor is a director from Sri Lanka."),
     ("520 PLN", "Country: Spain; Limit: 135; Currency: EUR\nCountry: Poland; Limit: 520; Currency: PLN"),
     ("1,450 DKK", "Denmark | 1450 | DKK"),
     ("6.3 MW", "The Skua 4 has a rated power of 6.3 MW."),
@@ -284,3 +287,7 @@ def test_the_number_of_a_note_is_part_of_its_name() -> None:
     sung = passages("Kelly Clarkson sings from Eb3 to F#6.")
     assert supports_answer("F#6 and Eb3", sung)
     assert not supports_answer("75 notes from Eb3 to F#6", sung)
+
+
+def test_the_cells_of_a_row_are_found_in_linear_time() -> None:
+    assert not holding("63 m", "", passages("63 ; : " + " " * 200_000 + ":"))

@@ -259,10 +259,11 @@ class _Page:
         stack: list[LexborNode | str | None] = [root]
         while stack:
             node = stack.pop()
-            if node == _BREAK:
-                self.breaks.append((self._length, 0, ""))
-            elif isinstance(node, str):
-                self._enter_or_leave(node, -1)
+            if isinstance(node, str):
+                if node != _BREAK:
+                    self._enter_or_leave(node, -1)
+                else:
+                    self.breaks.append((self._length, 0, ""))
             elif node is not None and (tag := node.tag) == "-text":
                 self._add(node.text_content or "")
             elif node is not None and tag and tag not in _HIDDEN and not self._is_left_out(node, tag):

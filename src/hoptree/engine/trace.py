@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
@@ -194,8 +193,7 @@ def hit_of(passage: Passage) -> dict[str, Any]:
     hit = {"id": passage.id, "title": passage.title, "text": passage.text, "score": round(passage.score, 4)}
     if passage.document:
         hit |= {"document": passage.document, "start": passage.start, "end": passage.end}
-    lengths = accumulate(len(name) + len(value) for name, value in passage.metadata)
-    kept = tuple(pair for pair, chars in zip(passage.metadata, lengths, strict=True) if chars <= _MAX_METADATA_CHARS)
+    kept = tuple(pair for pair in passage.metadata if len(pair[1]) <= _MAX_METADATA_CHARS)
     return hit | {"metadata": replace(passage, metadata=kept).metadata_by_name()} if kept else hit
 
 

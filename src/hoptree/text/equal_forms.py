@@ -146,7 +146,8 @@ def _unify_amount(match: re.Match[str]) -> str:
         word = (match["spelt"] or "").lower()
         value = scale * float(figures) if figures else _GERMAN.get(word) or spelt_value(word.replace(",", ""))
         number = f"{value:.6f}".rstrip("0").rstrip(".").replace(".", "dot")
-    name = _SPELLINGS[re.sub(r"[\s-]+", " ", (unit or currency).lower())] if unit or currency else ""
+    name = re.sub(r"[\s-]+", " ", (unit or currency).lower())
+    name = _SPELLINGS.get(name, name)
     return f" {'neg' if match['minus'] else ''}{number} {name} "
 
 
@@ -209,14 +210,12 @@ def _words_of(text: str) -> str:
     return f" {join_words(text, lambda word: _WORD.findall(word.casefold()))} "
 
 
-_CELL = lazy_re(r"(?:: |\| |\A)\s*([^:;|\n]*[^:;|\s])(?=\s*(?:[;|]|\Z))")
-
-
 def _in_cells(form: str, text: str) -> bool:
     """Return whether a row of a table has a number, and its unit in another cell."""
     number, _, unit = form.casefold().partition(" ")
     rows = (line for line in text.split("\n") if unit and number in line and (";" in line or "|" in line))
-    return any({number, unit} <= {cell.casefold() for cell in _CELL.findall(row)} for row in rows)
+    cells = (re.split("[;|]", row.casefold()) for row in rows)
+    return any({number, unit} <= {cell.rpartition(": ")[2].strip() for cell in row} for row in cells)
 
 
 def dates_within(answer: str, texts: Iterable[str]) -> Iterator[str]:
@@ -245,8 +244,9 @@ def _lone_letter(answer: str) -> re.Pattern[str] | None:
     if match is None:
         return None
     if signs := identifier_signs(answer[: match.end(1)].lstrip("\"'“„‘(`")):
-        sign = "[-\u2010\u2011\u2212]" if not signs.isascii() or signs[0] == "-" else re.escape(signs[0])
-        return re.compile(rf"(?<![\w.\-\u2010\u2011\u2212]){sign}{{{len(signs)}}}{match[1]}(?!\w)")
+        dashes = f"[-\u2010\u2011\u2212]{{{len(signs)}}}"
+        sign = dashes if not signs.isascii() or signs[0] == "-" else re.escape(signs)
+        return re.compile(rf"(?<![\w.\-\u2010\u2011\u2212]){sign}{match[1]}(?!\w)")
     letter, marks = match[1].upper(), re.escape(match[2])
     code = "" if marks else r"|[-/.]\w|\s?\d|['’]\w"
     alone = rf"(?<![\w.\-/]){letter}{marks}(?![\w+#]{code})"
@@ -298,7 +298,7 @@ def _country_patterns(answer: str) -> tuple[re.Pattern[str], re.Pattern[str] | N
 def _capitalised(name: str) -> str:
     small, letters = ("and", "of", "the"), ("ussr", "dprk")
     words = (
-        word if word in small else word.upper() if len(word) < 4 or word in letters or "." in word else word.title()
+        word if word in small else word.upper() if name in letters or "." in word or len(name) < 4 else word.title()
         for word in name.split()
     )
     return " ".join(words)
