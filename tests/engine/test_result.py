@@ -86,7 +86,8 @@ def test_every_number_of_the_sentence_is_that_of_a_passage_of_the_evidence() -> 
 def test_the_event_of_a_search_has_the_place_of_a_passage_but_no_long_metadata() -> None:
     long = Passage("a", "A", "t", 1.0, "a", 0, 1, (), (("tag", "x"), ("tag", "y"), ("more", "z" * 600), ("lang", "de")))
     hit = hit_of(long)
-    assert hit["metadata"] == {"tag": ["x", "y"]} and passage_of(hit).metadata == long.metadata[:2]
+    assert hit["metadata"] == {"tag": ["x", "y"], "lang": "de"}, "only the long value is left out"
+    assert passage_of(hit).metadata == (*long.metadata[:2], long.metadata[3])
     assert hit_of(Passage("a", "A", "t", 1.0)) == {"id": "a", "title": "A", "text": "t", "score": 1.0}
 
 
